@@ -1,0 +1,79 @@
+"""Records that RFC 9309 leaves to us (2.2.4): Crawl-delay, Request-rate, Visit-time, Host, Sitemap. Values of real files, read leniently.
+
+In here: one value to one meaning, or to none. What a crawl does with it is `policy/pacing.py`; none of it touches rules.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import time
+
+_NUMBER = r"(\d+(?:[.,]\d*)?|[.,]\d+|inf(?:inity|inite)?)"
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNIT = r"\s*(?:(s|m|h|d)(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?)?)?"
+_DELAY = re.compile(rf"\+?{_NUMBER}{_UNIT}(?![\w.,/])", re.IGNORECASE | re.ASCII)
+_RATE = re.compile(rf"(\d{{1,9}})\s*/\s*{_NUMBER}{_UNIT}(?![\w.,/])(?:\s+(.*))?", re.IGNORECASE | re.ASCII)
+_WINDOW = re.compile(r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class VisitTime:
+    """When a site wants to be crawled, every day.
+
+    :param start: UTC.
+    :param end: UTC; before `start` where the window spans midnight.
+    """
+
+    start: time
+    end: time
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRate:
+    """At most so many requests in so many seconds.
+
+    :param requests: a positive number.
+    :param seconds: the period.
+    :param window: when it holds; ``None`` for always.
+    """
+
+    requests: int
+    seconds: float
+    window: VisitTime | None = None
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two requests."""
+        return self.seconds / self.requests
+
+
+def _seconds(number: str, unit: str | None) -> float:
+    # float() reads `inf` and turns a thousand digits into it; neither raises.
+    number = "inf" if number[:1] in "iI" else number.replace(",", ".")
+    return float(number) * _UNITS[(unit or "").lower()]
+
+
+def parse_delay(value: str) -> float | None:
+    """Seconds of a Crawl-delay: ``10``, ``0.5``, ``5s``, ``inf``; ``None`` for a negative one and for what is no number."""
+    match = _DELAY.match(value)
+    return _seconds(match[1], match[2]) if match else None
+
+
+def parse_window(value: str) -> VisitTime | None:
+    """A Visit-time, ``0600-0845`` in UTC; ``None`` for what is no window."""
+    match = _WINDOW.search(value)
+    if match is None:
+        return None
+    start_hour, start_minute, end_hour, end_minute = map(int, match.groups())
+    if max(start_hour, end_hour) > 24 or max(start_minute, end_minute) > 59:
+        return None
+    return VisitTime(time(start_hour % 24, start_minute), time(end_hour % 24, end_minute))
+
+
+def parse_rate(value: str) -> RequestRate | None:
+    """A Request-rate, ``1/5``, ``30/1m``, ``1/5 0600-0845``; ``None`` for what is no rate."""
+    match = _RATE.match(value)
+    if match is None or not int(match[1]):
+        return None
+    return RequestRate(int(match[1]), _seconds(match[2], match[3]), parse_window(match[4] or ""))

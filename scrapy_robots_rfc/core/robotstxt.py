@@ -1,0 +1,161 @@
+"""A robots.txt file: parse it, ask it. The one class of `core/` that the rest of the package talks to.
+
+Nothing is read before it is asked for, and of a large file only the groups that the asked-for token needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from .agents import ANY, product_tokens, token_of
+from .decision import Decision, Reason
+from .extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
+from .groups import Group, Record, merged, read_groups
+from .lines import Line, records, source_of
+from .percent import NORMAL_URL, octets, request_target
+from .ruleset import Ruleset
+from .scan import AgentLine, agent_lines, rules_of
+
+#: The parsing limit, in octets: the least that RFC 9309, 2.5 permits (500 KiB).
+MAX_SIZE = 512_000
+
+# Different identifications that one file is asked for; a crawl that rotates its User-Agent must not make it grow.
+_MOST_ASKED = 64
+
+_NO_GROUP = Decision(True, Reason.NO_GROUP)
+
+
+class _Unrestricted:
+    """Stands where no group applies: nothing is forbidden (RFC 9309, 2.2.1)."""
+
+    def decide(self, _target: str) -> Decision:
+        return _NO_GROUP
+
+
+class RobotsTxt:
+    """A robots.txt file as RFC 9309 reads it (2.1, 2.2, 2.5). Made by `parse`; does not change afterwards."""
+
+    MAX_SIZE = MAX_SIZE
+
+    def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
+        self._source = source_of(body, max_size)
+        self._asked: dict[str | Sequence[str], Ruleset | _Unrestricted] = {}
+        self._rulesets: dict[tuple[str, str], Ruleset] = {}
+        self._agents: list[AgentLine] | None = None
+
+    @classmethod
+    def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
+        """Parse any octets whatever; never raises.
+
+        :param body: the file.
+        :param max_size: how many octets of it count, at least 512,000 in a crawl (RFC 9309, 2.5).
+        """
+        return cls(body, max_size=max_size)
+
+    def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
+        """Whether a URL may be fetched, and why (RFC 9309, 2.2.2).
+
+        :param url: absolute, or from its path on; any spelling.
+        :param tokens: product tokens in order of preference, of which the first that has a group decides, else the ``*``
+            group. A single string may be a token or a User-Agent header.
+        """
+        try:
+            rules = self._asked[tokens]
+        except (KeyError, TypeError):  # asked for the first time, or a list
+            rules = self._rules_for(tokens)
+        normal = NORMAL_URL.match(url) if type(url) is str else None
+        return rules.decide(normal[1] if normal else request_target(url))
+
+    def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset | _Unrestricted:
+        key = tokens if isinstance(tokens, str) else tuple(tokens)
+        if key not in self._asked:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+                self._rulesets.clear()
+            self._asked[key] = self._ruleset(tokens)
+        return self._asked[key]
+
+    def _ruleset(self, tokens: str | Sequence[str]) -> Ruleset | _Unrestricted:
+        if self._agents is None:
+            self._agents = agent_lines(self._source.octets)
+        token = _choose(tokens, {name for _, _, name in self._agents})
+        if token is None:
+            return _Unrestricted()
+        written, compared = token
+        if token not in self._rulesets:
+            self._rulesets[token] = Ruleset(rules_of(self._source.octets, self._agents, compared), written)
+        return self._rulesets[token]
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the file was longer than the limit, so that its end does not count (RFC 9309, 2.5)."""
+        return self._source.truncated
+
+    def lines(self) -> Iterator[Line]:
+        """Every line as a record, with what is odd about it."""
+        return records(self._source)
+
+    @cached_property
+    def _groups_and_records(self) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
+        return read_groups(self.lines())
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups as they stand in the file, not merged (RFC 9309, 2.1)."""
+        return self._groups_and_records[0]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All records that are neither user-agent lines nor rules, in or outside groups (RFC 9309, 2.2.4)."""
+        return self._groups_and_records[1]
+
+    def group(self, tokens: str | Sequence[str]) -> Group | None:
+        """The group that applies, merged from all of its token (RFC 9309, 2.2.1); ``None`` where none does."""
+        token = _choose(tokens, {token_of(octets(name)) for group in self.groups for name in group.tokens})
+        return merged(group for group in self.groups if token is not None and group.names(token[1]))
+
+    def _values(self, *keys: str) -> Iterable[str]:
+        return (record.value for record in self.records if record.key in keys)
+
+    def _group_values(self, tokens: str | Sequence[str], key: str) -> Iterable[str]:
+        group = self.group(tokens)
+        return (record.value for record in group.records if record.key == key) if group else ()
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """The values of all Sitemap records, wherever they stand, as written."""
+        return tuple(value for value in self._values("sitemap", "site-map") if value)
+
+    @property
+    def host(self) -> str | None:
+        """The value of the first Host record: the site's preferred host."""
+        return next((value for value in self._values("host") if value), None)
+
+    def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:
+        """The largest Crawl-delay of the group that applies, in seconds; may be infinite. ``None`` where there is none."""
+        delays = (parse_delay(value) for value in self._group_values(tokens, "crawl-delay"))
+        return max((delay for delay in delays if delay is not None), default=None)
+
+    def request_rate(self, tokens: str | Sequence[str]) -> RequestRate | None:
+        """The slowest Request-rate of the group that applies; ``None`` where there is none."""
+        rates = (parse_rate(value) for value in self._group_values(tokens, "request-rate"))
+        return max((rate for rate in rates if rate is not None), key=lambda rate: rate.interval, default=None)
+
+    def visit_time(self, tokens: str | Sequence[str]) -> VisitTime | None:
+        """The first Visit-time of the group that applies; ``None`` where there is none."""
+        windows = (parse_window(value) for value in self._group_values(tokens, "visit-time"))
+        return next((window for window in windows if window is not None), None)
+
+
+def _choose(tokens: str | Sequence[str], named: set[str]) -> tuple[str, str] | None:
+    """The token whose group applies: as the crawler writes it, and as tokens compare (RFC 9309, 2.2.1).
+
+    :param named: the tokens that the file names, as tokens compare.
+    """
+    wanted = product_tokens(tokens) if isinstance(tokens, str) else tokens
+    for token in wanted:
+        compared = token_of(octets(token))
+        if compared in named:
+            return token, compared
+    return (ANY, ANY) if ANY in named else None

@@ -1,0 +1,50 @@
+"""Scrapy's `RobotParser` interface over the core, so that Scrapy's own middleware can use it too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.robotstxt import RobotParser
+
+from .core.agents import product_tokens
+from .core.robotstxt import RobotsTxt
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+
+class RfcRobotParser(RobotParser):
+    """RFC 9309 for Scrapy: ``ROBOTSTXT_PARSER = "scrapy_robots_rfc.RfcRobotParser"``.
+
+    :param robotstxt_body: the file's octets, whatever they are.
+    :param max_size: how many of them count, at least 512,000 (RFC 9309, 2.5).
+    """
+
+    def __init__(self, robotstxt_body: bytes, *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
+        #: The file itself, for rules, sitemaps, and decisions with their reasons.
+        self.robots = RobotsTxt.parse(robotstxt_body, max_size=max_size)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler | None, robotstxt_body: bytes) -> Self:
+        """Parse a file for a crawler, whose ``ROBOTSTXT_MAX_SIZE`` says how much of it counts; ``None`` works too."""
+        max_size = crawler.settings.getint("ROBOTSTXT_MAX_SIZE") if crawler is not None else 0
+        return cls(robotstxt_body, max_size=max(max_size, RobotsTxt.MAX_SIZE))
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Whether a URL may be fetched (RFC 9309, 2.2).
+
+        :param url: absolute, any spelling.
+        :param user_agent: a product token, or a User-Agent header.
+        """
+        if isinstance(user_agent, bytes):
+            user_agent = user_agent.decode("utf-8", "replace")
+        return self.robots.decide(url, user_agent).allowed
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """The Crawl-delay for a user agent, in seconds; ``None`` where the file has none.
+
+        :param user_agent: a product token, or a User-Agent header.
+        """
+        return self.robots.crawl_delay(product_tokens(user_agent))
