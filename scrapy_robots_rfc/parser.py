@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.robotstxt import RobotParser
 
-from .core.agents import product_tokens
-from .core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.agents import product_tokens
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 if TYPE_CHECKING:
     from typing import Self

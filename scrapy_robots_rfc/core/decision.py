@@ -37,7 +37,7 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One allow or disallow line.
+    r"""One allow or disallow line.
 
     :param kind: allow or disallow.
     :param pattern: the path pattern as the file writes it, decoded from UTF-8; octets that are no UTF-8 stand as ``\\xNN``.

@@ -5,13 +5,16 @@ A crawl does not come here for a verdict; `scan.py` reads the same lines faster,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from .agents import token_of
-from .decision import Rule, RuleKind
-from .lines import RULES, Line, LineKind
-from .percent import octets
+from scrapy_robots_rfc.core.agents import token_of
+from scrapy_robots_rfc.core.decision import Rule, RuleKind
+from scrapy_robots_rfc.core.lines import RULES, Line, LineKind
+from scrapy_robots_rfc.core.percent import octets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import codecs
 import enum
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: A longer line is cut there: 8 times the 2,083 octets of the longest URL that browsers took (Google's reference parser).
 MAX_LINE = 16_664
@@ -132,7 +134,7 @@ def read_line(line: str) -> Reading:
 
 
 def as_text(octets: str) -> str:
-    """Octets as text: UTF-8, and what is no UTF-8 as ``\\xNN``."""
+    r"""Octets as text: UTF-8, and what is no UTF-8 as ``\\xNN``."""
     return octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "backslashreplace")
 
 

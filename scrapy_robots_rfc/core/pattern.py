@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .percent import AMBIGUOUS_ESCAPE, normal_form
+from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, normal_form
 
 WILDCARD = "*"
 END = "$"

@@ -5,17 +5,20 @@ Nothing is read before it is asked for, and of a large file only the groups that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from .agents import ANY, product_tokens, token_of
-from .decision import Decision, Reason
-from .extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
-from .groups import Group, Record, merged, read_groups
-from .lines import Line, records, source_of
-from .percent import NORMAL_URL, octets, request_target
-from .ruleset import Ruleset
-from .scan import AgentLine, agent_lines, rules_of
+from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
+from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
+from scrapy_robots_rfc.core.lines import Line, records, source_of
+from scrapy_robots_rfc.core.percent import NORMAL_URL, octets, request_target
+from scrapy_robots_rfc.core.ruleset import Ruleset
+from scrapy_robots_rfc.core.scan import AgentLine, agent_lines, rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: The parsing limit, in octets: the least that RFC 9309, 2.5 permits (500 KiB).
 MAX_SIZE = 512_000

@@ -8,13 +8,15 @@ require. In here: which rule wins. What one pattern matches is `pattern.py`; whi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from .decision import Decision, Reason, Rule, RuleKind
-from .lines import as_text
-from .pattern import Pattern, parse_pattern, specificity
-from .percent import is_normal
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.lines import as_text
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
+from scrapy_robots_rfc.core.percent import is_normal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 ROBOTS_TXT = "/robots.txt"
 

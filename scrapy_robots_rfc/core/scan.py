@@ -7,11 +7,15 @@ word that every user-agent line contains, instead of reading lines, and leaves w
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from .agents import token_of
-from .lines import BLANKS, MAX_LINE, RULES, LineKind, read_line
-from .ruleset import RawRule
+from scrapy_robots_rfc.core.agents import token_of
+from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, RULES, LineKind, read_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy_robots_rfc.core.ruleset import RawRule
 
 # The usual user-agent line, in lower case: its token is a run of token characters, or `*` alone.
 _AGENT_LINE = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f#]|\Z))")
