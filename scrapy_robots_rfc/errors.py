@@ -1,0 +1,55 @@
+"""Every error that leaves this package, by whose fault it is: a wrong setting, a wrong request, a page that may not be fetched.
+
+Hostile input raises none of them: what a site sends becomes a value.
+"""
+
+from __future__ import annotations
+
+from scrapy.exceptions import IgnoreRequest
+
+from scrapy_robots_rfc.core.decision import Decision
+
+
+class RobotsError(Exception):
+    """The root of the tree."""
+
+
+class SettingError(RobotsError, ValueError):
+    """A setting or a spider attribute has a value that is not accepted; stops the crawl at start.
+
+    :param key: the name of the setting or attribute.
+    :param value: the value that it has.
+    :param accepted: what would be accepted, for the user.
+    """
+
+    def __init__(self, key: str, value: object, accepted: str) -> None:
+        super().__init__(f"{key} = {value!r} is not accepted; it must be {accepted}")
+        self.key, self.value, self.accepted = key, value, accepted
+
+
+class AgentError(RobotsError, ValueError):
+    """Request meta ``robotstxt_user_agent`` is neither a string nor a list of strings: the request fails, and Scrapy logs it as an error.
+
+    No IgnoreRequest, because Scrapy is silent about those.
+    """
+
+
+class RobotsDisallowed(RobotsError, IgnoreRequest):
+    """The page may not be fetched (RFC 9309, 2.2.2 and 2.3.1.4). Reaches the errback of the request.
+
+    :param decision: the verdict and what it rests on.
+    :param why: the same for people, for example ``robots.txt line 3: Disallow: /x``.
+    """
+
+    def __init__(self, decision: Decision, why: str) -> None:
+        super().__init__(f"Forbidden by robots.txt ({why})")
+        self.decision = decision
+        self.why = why
+
+
+class RobotsUndecided(RobotsError, IgnoreRequest):
+    """The spider was closed before robots.txt was there: the page was not decided, and is not fetched."""
+
+
+class DecodingError(RobotsError):
+    """A robots.txt came in a content coding that is unknown, or broken from its first octet on."""

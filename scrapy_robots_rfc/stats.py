@@ -1,0 +1,48 @@
+"""Every stat key of this package, once. The reference page `docs/stats.md` is checked against this table.
+
+In here: names. Who counts what, and when, is the service's and the middleware's business.
+"""
+
+from __future__ import annotations
+
+# Scrapy's own, with their names and meaning.
+REQUEST_COUNT = "robotstxt/request_count"
+RESPONSE_COUNT = "robotstxt/response_count"
+RESPONSE_STATUS_COUNT = "robotstxt/response_status_count/{status}"
+EXCEPTION_COUNT = "robotstxt/exception_count/{exception}"
+FORBIDDEN = "robotstxt/forbidden"
+
+# Ours.
+ALLOWED = "robotstxt/allowed"
+FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
+RESULT = "robotstxt/result/{outcome}"
+REDIRECT_COUNT = "robotstxt/redirect_count"
+TRUNCATED = "robotstxt/truncated"
+CACHE_HITS = "robotstxt/cache/hits"
+CACHE_MISSES = "robotstxt/cache/misses"
+CACHE_EVICTIONS = "robotstxt/cache/evictions"
+WAITS = "robotstxt/waits"
+EXEMPTED = "robotstxt/exempted"
+UNDECIDED = "robotstxt/undecided"
+PARSER_ERRORS = "robotstxt/parser_errors"
+
+#: Key -> what it counts.
+TABLE = {
+    REQUEST_COUNT: "fetches of a robots.txt; redirects and Scrapy's retries belong to the fetch that they are part of",
+    RESPONSE_COUNT: "fetches that ended with an HTTP answer, whatever its status",
+    RESPONSE_STATUS_COUNT: "the same, by the status of the last answer",
+    EXCEPTION_COUNT: "fetches that ended with an exception, by its class; IgnoreRequest is not counted, as in Scrapy",
+    FORBIDDEN: "requests that were dropped",
+    ALLOWED: "requests that were let through by a decision",
+    FORBIDDEN_BY: "requests that were dropped, by `Reason`: `rule`, `unreachable`, `parser`",
+    RESULT: "fetches by access result: `successful`, `unavailable`, `unreachable`",
+    REDIRECT_COUNT: "redirects of a robots.txt that were followed",
+    TRUNCATED: "files longer than ROBOTSTXT_MAX_SIZE, of which only the beginning counts",
+    CACHE_HITS: "look-ups that found a fresh file in memory",
+    CACHE_MISSES: "look-ups that started a fetch",
+    CACHE_EVICTIONS: "origins that were dropped from memory because of ROBOTSTXT_CACHE_SIZE",
+    WAITS: "look-ups that waited for a fetch that was already under way",
+    EXEMPTED: "requests that were not decided: meta `dont_obey_robotstxt`, or a scheme other than http and https",
+    UNDECIDED: "requests that were dropped because the spider closed before their robots.txt was there",
+    PARSER_ERRORS: "exceptions of the parser that the user set in ROBOTSTXT_PARSER; each closes the gate",
+}
