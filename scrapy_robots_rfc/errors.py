@@ -5,9 +5,12 @@ Hostile input raises none of them: what a site sends becomes a value.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_robots_rfc.core.decision import Decision
+if TYPE_CHECKING:
+    from scrapy_robots_rfc.core.decision import Decision
 
 
 class RobotsError(Exception):

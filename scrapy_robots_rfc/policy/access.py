@@ -7,12 +7,14 @@ used is `freshness.py`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urljoin, urlsplit
 
 from scrapy_robots_rfc.policy.origin import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 #: Redirects that are followed (2.3.1.2: "at least five consecutive redirects").
 MAX_REDIRECTS = 5

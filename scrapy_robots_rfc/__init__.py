@@ -1,0 +1,21 @@
+"""A Scrapy plugin that makes a crawl obey robots.txt as RFC 9309 says, and says why. Public names and nothing else."""
+
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.errors import RobotsDisallowed
+from scrapy_robots_rfc.middleware import RfcRobotsTxtMiddleware, robots_service
+from scrapy_robots_rfc.parser import RfcRobotParser
+from scrapy_robots_rfc.service import RobotsService
+
+__all__ = [
+    "Decision",
+    "Reason",
+    "RfcRobotParser",
+    "RfcRobotsTxtMiddleware",
+    "RobotsDisallowed",
+    "RobotsService",
+    "RobotsTxt",
+    "Rule",
+    "RuleKind",
+    "robots_service",
+]

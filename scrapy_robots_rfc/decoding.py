@@ -1,0 +1,121 @@
+"""Content codings of a robots.txt (RFC 9110, 8.4), undone within a bound: a decompression bomb never grows past it.
+
+We ask for `identity`; some servers compress all the same. In here: octets to octets.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from scrapy_robots_rfc.errors import DecodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+#: Codings that an answer may name at most; each doubles the work of a hostile one.
+MAX_CODINGS = 4
+
+
+def decode(body: bytes, codings: Iterable[bytes], limit: int) -> bytes:
+    """Undo the codings of a body.
+
+    :param body: the octets as they came, possibly cut off.
+    :param codings: the values of the Content-Encoding headers, in order.
+    :param limit: octets of the result at most; what lies beyond is not produced.
+    :raises DecodingError: an unknown coding, or data that are broken from their first octet on. Data that break off, or break later on,
+        give what could be decoded.
+    """
+    names = [name.strip().lower() for value in codings for name in value.split(b",") if name.strip()]
+    if len(names) > MAX_CODINGS:
+        raise DecodingError(f"{len(names)} content codings")
+    for name in reversed(names):
+        if name not in _DECODERS:
+            raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
+        if body:
+            body = _DECODERS[name](body, limit)
+    return body[:limit]
+
+
+def _inflate(body: bytes, limit: int, wbits: int) -> bytes:
+    output = bytearray()
+    rest = body
+    try:
+        # A gzip file may have several members, one after the other (RFC 1952, 2.2).
+        while rest and len(output) < limit:
+            member = zlib.decompressobj(wbits)
+            output += member.decompress(rest, limit - len(output))
+            rest = member.unused_data if wbits == _GZIP else b""
+    except zlib.error as error:
+        if not output:
+            raise DecodingError(str(error)) from None
+    return bytes(output)
+
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    return _inflate(body, limit, _GZIP)
+
+
+def _deflate(body: bytes, limit: int) -> bytes:
+    try:
+        return _inflate(body, limit, zlib.MAX_WBITS)
+    except DecodingError:
+        return _inflate(body, limit, -zlib.MAX_WBITS)  # servers that leave the zlib wrapper out
+
+
+def _import(*names: str) -> Any:
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
+def _unbrotli(body: bytes, limit: int) -> bytes:
+    brotli = _import("brotli", "brotlicffi")
+    # Older versions cannot stop at a limit.
+    if not hasattr(getattr(brotli, "Decompressor", None), "can_accept_more_data"):
+        raise DecodingError("content coding 'br', and no brotli 1.2 or newer is installed")
+    output = bytearray()
+    try:
+        decompressor = brotli.Decompressor()
+        chunk = decompressor.process(body, output_buffer_limit=limit)
+        while chunk and len(output) < limit:
+            output += chunk
+            chunk = b"" if decompressor.is_finished() else decompressor.process(b"", output_buffer_limit=limit)
+    except brotli.error as error:
+        if not output:
+            raise DecodingError(str(error)) from None
+    return bytes(output)
+
+
+def _unzstd(body: bytes, limit: int) -> bytes:
+    zstd = _import("compression.zstd", "backports.zstd")
+    if zstd is None:
+        raise DecodingError("content coding 'zstd', and no library for it is installed")
+    output = bytearray()
+    try:
+        rest = body
+        while rest and len(output) < limit:
+            frame = zstd.ZstdDecompressor()
+            output += frame.decompress(rest, limit - len(output))
+            rest = frame.unused_data if frame.eof else b""
+    except zstd.ZstdError as error:
+        if not output:
+            raise DecodingError(str(error)) from None
+    return bytes(output)
+
+
+_DECODERS: dict[bytes, Callable[[bytes, int], bytes]] = {
+    b"identity": lambda body, limit: body[:limit],
+    b"gzip": _gunzip,
+    b"x-gzip": _gunzip,
+    b"deflate": _deflate,
+    b"br": _unbrotli,
+    b"zstd": _unzstd,
+}

@@ -1,0 +1,138 @@
+"""The request for a robots.txt, as Scrapy downloads it: proxies, retries, TLS and stats are Scrapy's own.
+
+In here: what that request carries, where its body is cut off, how its content coding is undone. Redirects and meanings are `policy/access.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, signals
+from scrapy.exceptions import StopDownload
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_robots_rfc._compat import queued_metas
+from scrapy_robots_rfc.decoding import decode
+from scrapy_robots_rfc.service import Answer
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+#: The meta key that marks our own requests; its value is the `_Transfer`.
+MARK = "_robots_rfc"
+
+#: Before every page, as Scrapy's own middleware asks.
+PRIORITY = 1000
+
+#: Meta of every robots.txt request, and why.
+META: dict[str, Any] = {
+    "dont_obey_robotstxt": True,  # the file does not judge itself
+    "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
+    "dont_redirect": True,  # policy/access.py follows redirects, and keeps RedirectMiddleware and MetaRefreshMiddleware out
+    "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours
+    "dont_merge_cookies": True,  # the file is the same for everybody
+    "download_maxsize": 0,  # longer files are cut off, not refused
+    "download_warnsize": 0,
+    "download_fail_on_dataloss": True,  # half a file opens nothing, also where the user takes half a page
+}
+
+
+@dataclass(eq=False, slots=True)
+class _Transfer:
+    """One hop of a fetch, shared by the copies of its request that retries make.
+
+    :param mark: the fetch that it belongs to.
+    """
+
+    mark: object
+    request: Request | None = None
+    received: int = 0
+    codings: list[bytes] = field(default_factory=list)
+
+    def __deepcopy__(self, _memo: object) -> _Transfer:
+        return self  # identity is what it is for
+
+
+class Downloader:
+    """Asks for robots.txt files through the engine of a crawl.
+
+    :param max_size: octets after which a transfer is cut off.
+    """
+
+    def __init__(self, crawler: Crawler, max_size: int) -> None:
+        self._crawler = crawler
+        self._max_size = max_size
+        self._transfers = 0
+
+    async def __call__(self, url: str, *, timeout: float, asker: Request | None, mark: object) -> Answer:
+        """Ask for one URL; see `service.Download`."""
+        transfer = _Transfer(mark)
+        request = _robots_request(url, timeout, asker, transfer)
+        engine = self._crawler.engine
+        assert engine is not None
+        self._listen()
+        try:
+            response = await engine.download_async(request)
+        finally:
+            self._stop_listening()
+        # One octet more than counts, so that the parser sees that there is more.
+        body = decode(response.body, transfer.codings, self._max_size + 1)
+        return Answer(response.status, response.headers.get(b"Location"), body)
+
+    def queued(self) -> set[object]:
+        """The marks of the fetches whose request stands in a queue of the downloader."""
+        return {meta[MARK].mark for meta in queued_metas(self._crawler) if MARK in meta}
+
+    def _listen(self) -> None:
+        # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
+        if not self._transfers:
+            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
+            self._crawler.signals.connect(self._response_downloaded, signals.response_downloaded)
+        self._transfers += 1
+
+    def _stop_listening(self) -> None:
+        self._transfers -= 1
+        if not self._transfers:
+            self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
+            self._crawler.signals.disconnect(self._response_downloaded, signals.response_downloaded)
+
+    def _bytes_received(self, data: bytes, request: Request) -> None:
+        transfer = request.meta.get(MARK)
+        if transfer is None:
+            return
+        if transfer.request is not request:  # the first octets of a retry
+            transfer.request, transfer.received = request, 0
+        transfer.received += len(data)
+        if transfer.received > self._max_size:
+            raise StopDownload(fail=False)
+
+    def _response_downloaded(self, request: Request, response: Response) -> None:
+        transfer = request.meta.get(MARK)
+        if transfer is not None:
+            # HttpCompressionMiddleware, which comes next, drops a body over DOWNLOAD_MAXSIZE, or does not bound it.
+            transfer.codings = response.headers.getlist(b"Content-Encoding")
+            response.headers.pop(b"Content-Encoding", None)
+
+
+def _robots_request(url: str, timeout: float, asker: Request | None, transfer: _Transfer) -> Request:
+    meta = {**META, "download_timeout": timeout, MARK: transfer}
+    headers = {b"Accept-Encoding": b"identity"}
+    if asker is not None:
+        _inherit_route(asker, meta, headers)
+    return Request(url, priority=PRIORITY, callback=NO_CALLBACK, meta=meta, headers=headers)
+
+
+def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
+    """Send the request on the way that its page will take: same proxy, same local address. Nothing else is inherited."""
+    if "bindaddress" in asker.meta:
+        meta["bindaddress"] = asker.meta["bindaddress"]
+    # A proxy from the environment is chosen by scheme; HttpProxyMiddleware chooses again for each hop.
+    if "proxy" not in asker.meta or "_scheme_proxy" in asker.meta:
+        return
+    meta["proxy"] = asker.meta["proxy"]
+    # HttpProxyMiddleware moves the credentials of `proxy` into this header when it first sees a request.
+    credentials = asker.headers.get(b"Proxy-Authorization")
+    if credentials is not None and meta["proxy"]:
+        headers[b"Proxy-Authorization"] = credentials

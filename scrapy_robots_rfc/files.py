@@ -1,0 +1,89 @@
+"""A parsed robots.txt, whoever parsed it: ours gives rules and reasons, another `RobotParser` gives yes or no.
+
+In here: the two behind one interface. Where the octets come from is the service's business.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scrapy_robots_rfc.core.decision import Decision, Reason
+
+if TYPE_CHECKING:
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+    from scrapy_robots_rfc.identity import Agent
+
+logger = logging.getLogger(__name__)
+
+
+class RobotsFile(Protocol):
+    """What the rest of the package asks of a parsed file."""
+
+    @property
+    def parser(self) -> object:
+        """The instance of `ROBOTSTXT_PARSER`."""
+
+    @property
+    def robots(self) -> RobotsTxt | None:
+        """The file as our core reads it; ``None`` with another parser."""
+
+    def decide(self, url: str, agent: Agent) -> Decision:
+        """Whether a URL may be fetched; never raises."""
+
+    def crawl_delay(self, agent: Agent) -> float | None:
+        """The Crawl-delay for an agent, in seconds."""
+
+
+class RfcFile:
+    """A file in the hands of `RfcRobotParser`."""
+
+    __slots__ = ("parser", "robots")
+
+    def __init__(self, parser: object, robots: RobotsTxt) -> None:
+        self.parser = parser
+        self.robots: RobotsTxt = robots
+
+    def decide(self, url: str, agent: Agent) -> Decision:
+        """Return the core's decision (RFC 9309, 2.2)."""
+        return self.robots.decide(url, agent.tokens)
+
+    def crawl_delay(self, agent: Agent) -> float | None:
+        """Return the core's value."""
+        return self.robots.crawl_delay(agent.tokens)
+
+
+class ForeignFile:
+    """A file in the hands of a parser that the user chose. Its exceptions close the gate.
+
+    :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
+    :param failed: called for each exception.
+    """
+
+    __slots__ = ("_failed", "_told", "parser")
+
+    robots: RobotsTxt | None = None
+
+    def __init__(self, parser: Any, failed: Any) -> None:
+        self.parser = parser
+        self._failed = failed
+        self._told = False
+
+    def decide(self, url: str, agent: Agent) -> Decision:
+        """Ask the parser, by the first product token, or the whole identification where there is none."""
+        name = agent.tokens[0] if agent.tokens else agent.identification
+        try:
+            return Decision(bool(self.parser.allowed(url, name)), Reason.PARSER)
+        except Exception:
+            self._failed()
+            if not self._told:
+                logger.exception("%s.allowed() failed: the page is treated as disallowed", type(self.parser).__name__)
+                self._told = True
+            return Decision(False, Reason.PARSER)
+
+    def crawl_delay(self, agent: Agent) -> float | None:
+        """Ask the parser, if it can tell (Scrapy 2.18 and newer)."""
+        if not hasattr(self.parser, "crawl_delay"):
+            return None
+        delay: float | None = self.parser.crawl_delay(agent.tokens[0] if agent.tokens else agent.identification)
+        return delay

@@ -1,0 +1,145 @@
+"""Single flight: one piece of work a key, however many wait for it; every waiter on a future of its own.
+
+In here: who waits for what, until when. A flight always ends, in a value: by its work, by its time limit, or by the crawl's end. What the work
+is, and what is kept of it, is `service.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from scrapy_robots_rfc._compat import Cancellable, Runtime, Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine, Hashable
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+#: Seconds between two looks at the flights under way; Scrapy tells nobody when it starts to close, so that has to be polled.
+TICK = 0.25
+
+
+@dataclass(eq=False, slots=True)
+class Flight(Generic[_T]):
+    """One piece of work under way.
+
+    :param result: what the waiters get should the work not end in time; the work may set it before it is done.
+    :param done: whether the waiters have their value; what the work does from then on is for nobody.
+    """
+
+    result: _T | None = None
+    done: bool = False
+    spent: float = 0.0
+    task: Cancellable | None = None
+    waiters: list[Waiter[_T | None]] = field(default_factory=list)
+
+    def settle(self, value: _T | None) -> None:
+        """Give every waiter the value; the first one counts."""
+        if self.done:
+            return
+        self.result, self.done = value, True
+        for waiter in self.waiters:
+            waiter.resolve(value)
+
+
+class Flights(Generic[_T]):
+    """The flights under way.
+
+    :param runtime: tasks, timers, the clock.
+    :param limit: seconds that a flight may take, less those that it only stands in a queue.
+    :param closing: whether the crawl is ending.
+    :param queued: the flights that stand in a queue just now.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        limit: float,
+        *,
+        closing: Callable[[], bool],
+        queued: Callable[[], Collection[Flight[_T]]],
+    ) -> None:
+        self._runtime = runtime
+        self._limit = limit
+        self._closing = closing
+        self._queued = queued
+        self._interval = min(TICK, limit / 4)
+        self._ticked = 0.0
+        self._flights: dict[Hashable, tuple[Flight[_T], Callable[[], _T]]] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._flights
+
+    async def join(
+        self, key: Hashable, work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]], expire: Callable[[], _T]
+    ) -> _T | None:
+        """Wait for the value of a key; start the work for it if nobody did.
+
+        :param work: makes the value.
+        :param expire: makes the value when the work takes too long, or ends without one.
+        :returns: ``None`` when the crawl ended first.
+        """
+        flight = self._flights[key][0] if key in self._flights else self._start(key, work, expire)
+        if flight.done:  # without asyncio, work that need not wait ends while it is started
+            return flight.result
+        waiter: Waiter[_T | None] = Waiter()
+        flight.waiters.append(waiter)
+        return await waiter
+
+    def _start(
+        self, key: Hashable, work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]], expire: Callable[[], _T]
+    ) -> Flight[_T]:
+        flight: Flight[_T] = Flight()
+        if not self._flights:
+            self._ticked = self._runtime.clock()
+            self._runtime.call_later(self._interval, self._tick)
+        self._flights[key] = flight, expire
+        flight.task = self._runtime.spawn(self._run(key, flight, work, expire))
+        return flight
+
+    async def _run(
+        self,
+        key: Hashable,
+        flight: Flight[_T],
+        work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]],
+        expire: Callable[[], _T],
+    ) -> None:
+        try:
+            value = await work(flight)
+            self._land(key, flight, value)
+        except Exception:
+            if not flight.done:
+                logger.exception("The work for %s failed", key)
+        finally:
+            if not flight.done:  # failed, or cancelled from outside
+                self._land(key, flight, flight.result if flight.result is not None else expire())
+
+    def _land(self, key: Hashable, flight: Flight[_T], value: _T | None) -> None:
+        if self._flights.get(key, (None,))[0] is flight:
+            del self._flights[key]
+        flight.settle(value)
+
+    def _tick(self) -> None:
+        now = self._runtime.clock()
+        elapsed, self._ticked = now - self._ticked, now
+        try:
+            closing, queued = self._closing(), self._queued()
+            for key, (flight, expire) in list(self._flights.items()):
+                if closing:
+                    self._end(key, flight, None)
+                elif flight not in queued:
+                    flight.spent += elapsed
+                    if flight.spent >= self._limit:
+                        self._end(key, flight, flight.result if flight.result is not None else expire())
+        finally:
+            if self._flights:
+                self._runtime.call_later(self._interval, self._tick)
+
+    def _end(self, key: Hashable, flight: Flight[_T], value: _T | None) -> None:
+        self._land(key, flight, value)
+        if flight.task is not None:
+            flight.task.cancel()

@@ -1,0 +1,228 @@
+"""RfcRobotsTxtMiddleware: a request, to the service, to pass or `RobotsDisallowed`.
+
+In here: how Scrapy's requests, spiders and signals meet the service. What a file says and what an answer means is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from scrapy import signals as scrapy_signals
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_robots_rfc import _compat, signals, stats
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.download import Downloader
+from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, RobotsUndecided, SettingError
+from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
+from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of
+from scrapy_robots_rfc.parser import RfcRobotParser
+from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
+from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
+from scrapy_robots_rfc.service import Ports, Robots, RobotsService
+from scrapy_robots_rfc.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Self
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+# Authorities whose origin is kept, so that a request costs a look-up; a crawl of many hosts must not fill the memory.
+_KEPT_ORIGINS = 10_000
+
+
+class RfcRobotsTxtMiddleware:
+    """Downloader middleware that obeys robots.txt as RFC 9309 says.
+
+    :param crawler: the crawl; its settings are read here and nowhere else.
+    :raises NotConfigured: ROBOTSTXT_OBEY is false.
+    :raises SettingError: a setting, or the spider's `robotstxt_user_agent`, is not accepted.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = read_settings(crawler.settings)
+        if not settings.obey:
+            raise NotConfigured
+        self._crawler = crawler
+        stats_collector = crawler.stats
+        assert stats_collector is not None
+        self._count = stats_collector.inc_value
+        self._origins: dict[tuple[str, str], Origin | None] = {}
+        self._agents = Agents(settings.user_agent, self._default_header)
+        self._check_spider(crawler.spider)
+        self._parser_class = _load_parser(settings, crawler)
+        #: What spiders may ask, see docs/service.md.
+        self.service = RobotsService(settings, self._ports(settings))
+        self._configured = settings.user_agent
+        crawler.signals.connect(self._spider_opened, scrapy_signals.spider_opened)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware of a crawl."""
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        """Let a request through, or raise.
+
+        A plain function: what is at hand is decided at once, and only a request that has to wait costs a coroutine.
+
+        :raises RobotsDisallowed: it may not be fetched.
+        :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
+        """
+        parts = urlparse_cached(request)
+        if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
+            self._count(stats.EXEMPTED)
+            return None
+        origin = self._origin(parts.scheme, parts.netloc)
+        if origin is None:
+            self._refuse(request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority")
+        agent = self._agent(request)
+        robots = self.service.at_hand(origin)
+        if robots is None:
+            return self._wait(request, origin, agent)
+        self._judge(request, robots, agent)
+        return None
+
+    async def _wait(self, request: Request, origin: Origin, agent: Agent) -> None:
+        try:
+            robots = await self.service.get(origin, request)
+        except RobotsUndecided:
+            self._count(stats.UNDECIDED)
+            logger.debug("Not decided before the spider closed: %s", _shown(request), extra=self._extra)
+            raise
+        self._judge(request, robots, agent)
+
+    def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
+        decision = robots.judge(request.url, agent)
+        if decision.allowed:
+            self._count(stats.ALLOWED)
+            return
+        self._refuse(request, replace(decision, origin=str(robots.origin)), robots.why(decision))
+
+    def _refuse(self, request: Request, decision: Decision, why: str) -> NoReturn:
+        logger.debug("Forbidden by robots.txt: %s (%s)", _shown(request), why, extra=self._extra)
+        self._count(stats.FORBIDDEN)
+        self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
+        self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
+        raise RobotsDisallowed(decision, why)
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return {"spider": self._crawler.spider}
+
+    def _origin(self, scheme: str, netloc: str) -> Origin | None:
+        key = (scheme, netloc)
+        try:
+            return self._origins[key]
+        except KeyError:
+            if len(self._origins) >= _KEPT_ORIGINS:
+                self._origins.clear()
+            origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/")
+            return origin
+
+    def _agent(self, request: Request) -> Agent:
+        meta = request.meta.get(KEY)
+        try:
+            spider = getattr(self._crawler.spider, KEY, None)
+            return self._agents.of(meta, spider, request.headers.get(b"User-Agent"))
+        except TypeError:
+            raise AgentError(f"{KEY} is {meta if meta is not None else spider!r}; it must be {ACCEPTED}") from None
+
+    def _default_agent(self) -> Agent:
+        return self._agents.of(None, getattr(self._crawler.spider, KEY, None), None)
+
+    def _default_header(self) -> str | bytes | None:
+        """The User-Agent header that Scrapy's middlewares give a request without one."""
+        for name, value in self._crawler.settings.getwithbase("DEFAULT_REQUEST_HEADERS").items():
+            if name.lower() == "user-agent" and value:
+                header: str | bytes = value
+                return header
+        user_agent: str | bytes | None = self._crawler.settings.get("USER_AGENT")
+        return getattr(self._crawler.spider, "user_agent", user_agent)
+
+    def _check_spider(self, spider: Spider | None) -> None:
+        value = getattr(spider, KEY, None)
+        try:
+            agent_of(value)
+        except TypeError:
+            raise SettingError(f"the spider's {KEY}", value, f"{ACCEPTED}, or None") from None
+
+    def _spider_opened(self, spider: Spider) -> None:
+        """Warn once about tokens that site owners cannot know."""
+        header = self._default_header() or ""
+        text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
+        configured = self._configured is not None or getattr(spider, KEY, None) is not None
+        warning = advice(self._default_agent(), text, configured=configured)
+        if warning is not None:
+            logger.warning(warning, extra={"spider": spider})
+
+    # What the service needs of Scrapy.
+
+    def _ports(self, settings: Settings) -> Ports:
+        download = Downloader(self._crawler, settings.max_size)
+        return Ports(
+            download=download,
+            parse=self._parse,
+            agent=self._default_agent,
+            runtime=_compat.Runtime(),
+            closing=lambda: _compat.is_closing(self._crawler),
+            queued=download.queued,
+            count=self._count,
+            ignored=(IgnoreRequest,),
+            fetched=self._fetched,
+        )
+
+    def _parse(self, body: bytes) -> RobotsFile:
+        parser = build_from_crawler(self._parser_class, self._crawler, body)
+        # A subclass with its own allowed() is asked through it.
+        if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
+            return RfcFile(parser, parser.robots)
+        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS))
+
+    async def _fetched(self, robots: Robots, access: Access, asker: Request | None) -> None:
+        send = self._crawler.signals.send_catch_log_async
+        if isinstance(access, Successful) and robots.file is not None and _compat.ROBOTS_PARSED is not None:
+            await send(_compat.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
+        successful = access.outcome is Outcome.SUCCESSFUL
+        await send(
+            signals.robots_fetched,
+            origin=robots.origin,
+            result=access.outcome,
+            status=access.status,
+            body=access.body if isinstance(access, Successful) else None,
+            error=None if successful else access.cause,
+            request=asker,
+        )
+
+
+def robots_service(crawler: Crawler) -> RobotsService:
+    """Return the service of a running crawl, for spiders and extensions: ``robots_service(self.crawler)``.
+
+    :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, or does not obey robots.txt, or has not started.
+    """
+    middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+    if middleware is None:
+        raise RuntimeError("RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True")
+    return middleware.service
+
+
+def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+    try:
+        parser: type[Any] = load_object(settings.parser)
+        build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
+    except Exception as error:
+        accepted = "a class with Scrapy's RobotParser interface, or the path of one"
+        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
+    return parser
+
+
+def _shown(request: Request) -> str:
+    return f"<{request.method} {without_userinfo(request.url)}>"

@@ -1,0 +1,311 @@
+"""RobotsService: from an origin to what its robots.txt says. Single flight, memory, fetch.
+
+In here: the flow of DESIGN.md, over callables that the middleware hands in. No Scrapy class, no decision of the RFC: those are `policy/` and
+`core/`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.flights import Flight, Flights
+from scrapy_robots_rfc.identity import Agent, agent_of
+from scrapy_robots_rfc.policy import freshness
+from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.freshness import Limits, Term
+from scrapy_robots_rfc.policy.origin import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from scrapy_robots_rfc._compat import Runtime
+    from scrapy_robots_rfc.files import RobotsFile
+    from scrapy_robots_rfc.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+# Decides what needs no file: /robots.txt itself is always allowed (RFC 9309, 2.2.2).
+_NO_FILE = RobotsTxt.parse(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer: its status, its Location header, its body without content coding."""
+
+    status: int
+    location: bytes | None
+    body: bytes
+
+
+class Download(Protocol):
+    """Asks for one URL, follows nothing, raises whatever goes wrong."""
+
+    def __call__(self, url: str, *, timeout: float, asker: Any, mark: object) -> Awaitable[Answer]:
+        """Return the answer.
+
+        :param timeout: seconds.
+        :param asker: the request on whose behalf, or ``None``.
+        :param mark: names the fetch in `Ports.queued`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What the service needs of the world.
+
+    :param download: asks for one URL.
+    :param parse: parses a file; may raise when the user chose the parser.
+    :param agent: the agent of a request that brings none of its own.
+    :param runtime: tasks, timers, the clock.
+    :param closing: whether the crawl is ending.
+    :param queued: the marks of the downloads that only stand in a queue.
+    :param count: adds one to a stat.
+    :param ignored: the exceptions that the stock middleware does not count (IgnoreRequest).
+    :param fetched: tells the world how a fetch ended; called with (robots, access, asker).
+    """
+
+    download: Download
+    parse: Callable[[bytes], RobotsFile]
+    agent: Callable[[], Agent]
+    runtime: Runtime
+    closing: Callable[[], bool]
+    queued: Callable[[], Collection[Any]]
+    count: Callable[[str], None]
+    ignored: tuple[type[Exception], ...]
+    fetched: Callable[[Robots, Access, Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Robots:
+    """What is known of an origin's robots.txt, and what follows from it.
+
+    :param origin: whose file it is.
+    :param term: what governs, and until when.
+    :param status: the HTTP status of the last fetch; ``None`` without an answer.
+    :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``DownloadTimeoutError``.
+    :param file: the parsed file that is obeyed; ``None`` where there is none.
+    """
+
+    origin: Origin
+    term: Term
+    status: int | None
+    cause: str
+    file: RobotsFile | None = field(repr=False)
+    _agent: Callable[[], Agent] = field(repr=False)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What governs the decisions: the file, that there is none, or that nobody knows (RFC 9309, 2.3.1)."""
+        return self.term.outcome
+
+    @property
+    def stale(self) -> bool:
+        """Whether the file is an earlier one, obeyed because its refresh was unreachable."""
+        return self.term.stale
+
+    @property
+    def robots(self) -> RobotsTxt | None:
+        """The file itself: groups, rules, records. ``None`` where there is none, or another parser has it."""
+        return None if self.file is None else self.file.robots
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """The URLs of all Sitemap records."""
+        return () if self.robots is None else self.robots.sitemaps
+
+    def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
+        """The Crawl-delay, in seconds; ``None`` where there is none.
+
+        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        """
+        return None if self.file is None else self.file.crawl_delay(self._named(agent))
+
+    def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
+        """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal is sent.
+
+        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        """
+        return replace(self.judge(url, self._named(agent)), origin=str(self.origin))
+
+    def judge(self, url: str, agent: Agent) -> Decision:
+        """As `decide`, for an agent that is known; the decision has no origin yet."""
+        if self.file is not None:
+            return self.file.decide(url, agent)
+        if self.term.outcome is Outcome.UNAVAILABLE:
+            return _UNAVAILABLE
+        without_file = _NO_FILE.decide(url, ())
+        return without_file if without_file.reason is Reason.ROBOTS_TXT else _UNREACHABLE
+
+    def why(self, decision: Decision) -> str:
+        """What a decision rests on, for log lines and errors."""
+        if decision.rule is not None:
+            return f"robots.txt line {decision.rule.line}: {decision.rule}"
+        if decision.reason in (Reason.UNAVAILABLE, Reason.UNREACHABLE):
+            return f"robots.txt {decision.reason.value}: {self.cause}"
+        return f"robots.txt: {decision.reason.value}"
+
+    def _named(self, agent: str | list[str] | None) -> Agent:
+        return agent_of(agent) or self._agent()
+
+
+_UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
+_UNREACHABLE = Decision(False, Reason.UNREACHABLE)
+
+
+class RobotsService:
+    """The robots.txt files of a crawl.
+
+    :param settings: of the crawl.
+    :param ports: what the service needs of the world.
+    """
+
+    def __init__(self, settings: Settings, ports: Ports) -> None:
+        self._settings = settings
+        self._ports = ports
+        self._limits = Limits(
+            settings.cache_max_age, settings.unreachable_ttl, settings.stale_max_age, settings.unreachable_max_age
+        )
+        self._memory: OrderedDict[Origin, Robots] = OrderedDict()
+        self._flights: Flights[Robots] = Flights(
+            ports.runtime, settings.timeout, closing=ports.closing, queued=ports.queued
+        )
+
+    async def robots(self, url: str) -> Robots:
+        """Return what is known of the robots.txt that a URL falls under; fetch it if it is not at hand.
+
+        Shares memory and fetches with the crawl. Await it in a spider's callback, under any reactor or none.
+
+        :param url: absolute, http or https.
+        :raises ValueError: another scheme, or no valid authority.
+        :raises RobotsUndecided: the spider was closed first.
+        """
+        origin = Origin.of(url)
+        if origin is None:
+            raise ValueError("not an absolute http or https URL with a valid authority")
+        return await self.get(origin)
+
+    def at_hand(self, origin: Origin) -> Robots | None:
+        """Return what is known and still fresh, without waiting for anything."""
+        robots = self._memory.get(origin)
+        if robots is None or self._ports.runtime.clock() >= robots.term.fresh_until:
+            return None
+        self._memory.move_to_end(origin)
+        self._ports.count(stats.CACHE_HITS)
+        return robots
+
+    async def get(self, origin: Origin, asker: Any = None) -> Robots:
+        """Return what is known of an origin's robots.txt; fetch it if it is not at hand. One fetch, whoever waits.
+
+        :param asker: the request on whose behalf; its proxy is inherited.
+        :raises RobotsUndecided: the spider was closed first.
+        """
+        robots = self.at_hand(origin)
+        if robots is not None:
+            return robots
+        if self._ports.closing():
+            return self._undecided(origin)
+        self._ports.count(stats.WAITS if origin in self._flights else stats.CACHE_MISSES)
+        robots = await self._flights.join(
+            origin, partial(self._fetch, origin, asker), partial(self._too_late, origin, asker)
+        )
+        return self._undecided(origin) if robots is None else robots
+
+    def _undecided(self, origin: Origin) -> Robots:
+        raise RobotsUndecided(f"the spider closed before {origin.robots_url} was there")
+
+    async def _fetch(self, origin: Origin, asker: Any, flight: Flight[Robots]) -> Robots:
+        """Fetch a file and keep what follows. Ends in a value, whatever the network does."""
+        self._ports.count(stats.REQUEST_COUNT)
+        state: Asking | Access = Asking.first(origin)
+        while isinstance(state, Asking):
+            state = await self._step(state, asker, flight)
+        if flight.done and flight.result is not None:
+            return flight.result  # came too late; what it brings was never waited for
+        robots = self._conclude(origin, state)
+        flight.result = robots  # what the waiters get should a signal handler hang
+        await self._ports.fetched(robots, state, asker)
+        return robots
+
+    async def _step(self, state: Asking, asker: Any, flight: Flight[Robots]) -> Asking | Access:
+        left = max(self._settings.timeout - flight.spent, 0.1)
+        try:
+            answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight)
+        except Exception as error:
+            return self._failed(error)
+        following = state.answered(
+            answer.status, answer.location, answer.body, unreachable_statuses=self._settings.unreachable_statuses
+        )
+        if isinstance(following, Asking):
+            self._ports.count(stats.REDIRECT_COUNT)
+        else:
+            self._ports.count(stats.RESPONSE_COUNT)
+            self._ports.count(stats.RESPONSE_STATUS_COUNT.format(status=answer.status))
+        return following
+
+    def _failed(self, error: Exception) -> Unreachable:
+        if not isinstance(error, self._ports.ignored):
+            self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
+        return Unreachable(None, type(error).__name__)
+
+    def _too_late(self, origin: Origin, asker: Any) -> Robots:
+        access = Unreachable(None, f"no answer in {self._settings.timeout:g} s")
+        robots = self._conclude(origin, access)
+        self._ports.runtime.spawn(self._tell(robots, access, asker))
+        return robots
+
+    async def _tell(self, robots: Robots, access: Access, asker: Any) -> None:
+        await self._ports.fetched(robots, access, asker)
+
+    def _conclude(self, origin: Origin, access: Access) -> Robots:
+        """Turn the result of a fetch into what is known from now on, and remember it."""
+        file, access = self._parsed(origin, access)
+        old = self._memory.get(origin)
+        term = freshness.renew(old.term if old else None, access.outcome, self._ports.runtime.clock(), self._limits)
+        if term.stale and old is not None:
+            file = old.file
+        robots = Robots(origin, term, access.status, access.cause, file, self._ports.agent)
+        self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
+        if access.outcome is Outcome.UNREACHABLE:
+            self._warn(robots, old)
+        self._remember(robots)
+        return robots
+
+    def _parsed(self, origin: Origin, access: Access) -> tuple[RobotsFile | None, Access]:
+        if not isinstance(access, Successful):
+            return None, access
+        if len(access.body) > self._settings.max_size:
+            self._ports.count(stats.TRUNCATED)
+        try:
+            return self._ports.parse(access.body), access
+        except Exception as error:
+            self._ports.count(stats.PARSER_ERRORS)
+            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
+            return None, Unreachable(access.status, f"ROBOTSTXT_PARSER raised {type(error).__name__}")
+
+    def _warn(self, robots: Robots, old: Robots | None) -> None:
+        """Say once that a file cannot be reached: at the first of a run of failures."""
+        if old is not None and old.term.unreachable_since is not None:
+            return
+        follows = "an earlier copy is obeyed" if robots.stale else "none of its pages is fetched"
+        logger.warning(
+            "%s is unreachable (%s): %s; it is asked for again in %g s",
+            robots.origin.robots_url,
+            robots.cause,
+            follows,
+            self._settings.unreachable_ttl,
+        )
+
+    def _remember(self, robots: Robots) -> None:
+        self._memory[robots.origin] = robots
+        self._memory.move_to_end(robots.origin)
+        while len(self._memory) > self._settings.cache_size:
+            self._memory.popitem(last=False)
+            self._ports.count(stats.CACHE_EVICTIONS)

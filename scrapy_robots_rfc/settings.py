@@ -1,0 +1,180 @@
+"""Every setting, once: key, type, default, check, one line of text. The reference page `docs/settings.md` is checked against this table.
+
+In here: the only reader of `crawler.settings` for keys of ours. A wrong value stops the crawl at start.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+DAY = 86_400
+
+OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a crawl, read and checked. Times are seconds, sizes octets."""
+
+    obey: bool
+    parser: Any
+    user_agent: Agent | None
+    timeout: float
+    max_size: int
+    cache_max_age: float
+    cache_size: int
+    unreachable_ttl: float
+    unreachable_statuses: frozenset[int]
+    stale_max_age: float
+    unreachable_max_age: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table.
+
+    :param key: the name in Scrapy's settings.
+    :param field: the name in `Settings`.
+    :param type: the type of its values, for people.
+    :param default: the value where the user sets none.
+    :param accepted: what is accepted, for people; goes into the error.
+    :param read: makes the checked value; raises ValueError or TypeError.
+    :param text: one line on what it does.
+    """
+
+    key: str
+    field: str
+    type: str
+    default: object
+    accepted: str
+    read: Callable[[Any], object]
+    text: str
+
+
+def _number(low: float, high: float = math.inf, *, above: bool = False) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        number = float(_no_bool(value))
+        if not low <= number <= high or (above and number == low) or math.isinf(number):
+            raise ValueError(value)
+        return number
+
+    return read
+
+
+def _integer(low: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        number = int(_no_bool(value))
+        if number < low or (isinstance(value, float) and value != number):
+            raise ValueError(value)
+        return number
+
+    return read
+
+
+def _no_bool(value: object) -> Any:
+    if isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _boolean(value: object) -> bool:
+    known = {True: True, False: False, "1": True, "0": False, "true": True, "false": False}
+    try:
+        return known[value.lower() if isinstance(value, str) else value]
+    except (KeyError, TypeError):  # TypeError: a list, for example
+        raise ValueError(value) from None
+
+
+def _statuses(value: object) -> frozenset[int]:
+    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple, set, frozenset)):
+        raise TypeError(value)
+    statuses = frozenset(map(_integer(400), items))
+    if any(status > 499 for status in statuses):
+        raise ValueError(value)
+    return statuses
+
+
+def _number_or_none(value: object) -> float | None:
+    return None if value is None or value in ("", "None", "none") else _number(0, above=True)(value)
+
+
+TABLE = (
+    Setting(
+        "ROBOTSTXT_OBEY", "obey", "bool", False, "True or False", _boolean,
+        "Whether the crawl obeys robots.txt at all. The add-on turns it on where you say nothing.",
+    ),
+    Setting(
+        "ROBOTSTXT_PARSER", "parser", "class or path", OUR_PARSER, "a class with Scrapy's RobotParser interface, or the path of one",
+        lambda value: value,
+        "The parser. Another one than ours is used with the fetch policy of this package; its verdicts give no rule.",
+    ),
+    Setting(
+        "ROBOTSTXT_USER_AGENT", "user_agent", "str, list or None", None, f"{ACCEPTED}, or None", agent_of,
+        "Product tokens in order of preference. None: those of the User-Agent header that a request sends.",
+    ),
+    Setting(
+        "ROBOTSTXT_TIMEOUT", "timeout", "seconds", 30.0, "a number above 0", _number(0, above=True),
+        "How long one fetch may take, with all its redirects and retries; time in a queue of the downloader does not count.",
+    ),
+    Setting(
+        "ROBOTSTXT_MAX_SIZE", "max_size", "octets", RobotsTxt.MAX_SIZE, f"a whole number, at least {RobotsTxt.MAX_SIZE} (RFC 9309, 2.5)",
+        _integer(RobotsTxt.MAX_SIZE),
+        "How much of a file is downloaded and counts, after decompression.",
+    ),
+    Setting(
+        "ROBOTSTXT_CACHE_MAX_AGE", "cache_max_age", "seconds", float(DAY), f"a number above 0, at most {DAY} (RFC 9309, 2.4)",
+        _number(0, DAY, above=True),
+        "How long a file, or the knowledge that there is none, is used before it is asked for again.",
+    ),
+    Setting(
+        "ROBOTSTXT_CACHE_SIZE", "cache_size", "origins", 10_000, "a whole number, at least 1", _integer(1),
+        "How many origins are kept in memory; the least recently used one goes first.",
+    ),
+    Setting(
+        "ROBOTSTXT_UNREACHABLE_TTL", "unreachable_ttl", "seconds", 300.0, "a number above 0", _number(0, above=True),
+        "How long an unreachable file keeps its origin closed before it is asked for again.",
+    ),
+    Setting(
+        "ROBOTSTXT_UNREACHABLE_STATUSES", "unreachable_statuses", "list of int", (429,), "a list of statuses from 400 to 499", _statuses,
+        "Which 4xx statuses count as unreachable (complete disallow) and not as unavailable (all allowed).",
+    ),
+    Setting(
+        "ROBOTSTXT_STALE_MAX_AGE", "stale_max_age", "seconds", float(30 * DAY), "a number, at least 0", _number(0),
+        "A file whose refresh is unreachable is obeyed until it was last confirmed this long ago.",
+    ),
+    Setting(
+        "ROBOTSTXT_UNREACHABLE_MAX_AGE", "unreachable_max_age", "seconds or None", float(30 * DAY), "a number above 0, or None",
+        _number_or_none,
+        "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
+    ),
+)  # fmt: skip
+
+
+def read_settings(settings: BaseSettings) -> Settings:
+    """Read and check the settings of a crawl.
+
+    :raises SettingError: a value is not accepted; names key, value and what is.
+    """
+    return Settings(**{row.field: _read(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
+
+
+def _read(row: Setting, settings: BaseSettings) -> object:
+    value = settings.get(row.key, row.default)
+    if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
+        value = row.default  # nobody chose Scrapy's default
+    try:
+        return row.read(value)
+    except (ValueError, TypeError, OverflowError):
+        raise SettingError(row.key, value, row.accepted) from None
