@@ -133,6 +133,23 @@ def read_line(line: str) -> Reading:
     return Reading(kind, key, value, frozenset(flags))
 
 
+# The usual spellings of the two rules' keys.
+_USUAL = {"Allow": True, "allow": True, "ALLOW": True, "Disallow": False, "disallow": False, "DISALLOW": False}
+
+
+def read_rule(line: str) -> tuple[bool, str] | None:
+    """Read one line as a rule: whether it allows, and its pattern; ``None`` for any other line. As `read_line`, but faster.
+
+    :param line: its octets, one character each, without the line end.
+    """
+    key, _, pattern = line.partition(":")
+    allow = _USUAL.get(key)
+    if allow is not None and len(line) <= MAX_LINE:
+        return allow, (pattern.partition("#")[0] if "#" in pattern else pattern).strip(BLANKS)
+    reading = read_line(line)
+    return (reading.kind is LineKind.ALLOW, reading.value) if reading.kind in RULES else None
+
+
 def as_text(octets: str) -> str:
     r"""Octets as text: UTF-8, and what is no UTF-8 as ``\\xNN``."""
     return octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "backslashreplace")

@@ -6,8 +6,9 @@ In here: a single pattern against a single request target. Which of many rules w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, normal_form
+from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, normal_form, only_bare
 
 WILDCARD = "*"
 END = "$"
@@ -59,8 +60,7 @@ class Literal:
         return place(self.in_query) > query
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """A pattern, taken apart at its wildcards, in normal form.
 
     :param head: what a target must begin with.
@@ -120,10 +120,17 @@ def parse_pattern(pattern: str) -> Pattern:
     """
     anchored = pattern.endswith(END)
     head, *runs = (pattern[:-1] if anchored else pattern).split(WILDCARD)
-    # An empty run says nothing, but for a last one before `$`: that lets anything stand before the end.
-    last_is_open = bool(runs) and not runs[-1]
-    runs = [run for run in runs if run]
-    anchored = anchored and not last_is_open
+    if runs:
+        # An empty run says nothing, but for a last one before `$`: that lets anything stand before the end.
+        anchored = anchored and bool(runs[-1])
+        runs = [run for run in runs if run]
+    if only_bare(pattern):  # nothing in it to encode or to decode, which is the rule
+        return Pattern(head, tuple(runs), anchored)
+    return _normalized(head, runs, anchored)
+
+
+def _normalized(head: str, runs: list[str], anchored: bool) -> Pattern:
+    """A pattern with its runs in normal form; whether one lies in the query depends on where the first `?` stands."""
     queries, after_query = [], "?" in head
     for run in runs:
         queries.append(after_query)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 import string
 
-_UNRESERVED = string.ascii_letters + string.digits + "-._~"  # RFC 3986, 2.3
+#: Octets that stand bare everywhere (RFC 3986, 2.3).
+UNRESERVED = string.ascii_letters + string.digits + "-._~"
 #: Reserved octets that compare equal in both spellings and stand bare in the normal form, in the path as in the query.
 #: Not `*` and `$`: a pattern gives those a meaning, so the octets themselves are always `%2A` and `%24`.
 _BARE_EITHER_WAY = "!'(),:@[]"
 #: Octets whose raw and encoded forms differ: in the path a delimiter is not data, in the query `a=b` is not `a%3Db`.
 _DELIMITERS_OF_PATH = "/?"
 _DELIMITERS_OF_QUERY = "&=+;"
-_BARE = _UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
+_BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
 
 #: Escapes that mean one thing in the path and another in the query; every other escape means the same in both.
 AMBIGUOUS_ESCAPE = re.compile("%(?:2[fF6bB]|3[fFdDbB])")
@@ -49,8 +50,8 @@ _NORMAL_RUN = f"[{re.escape(_BARE)}]*(?:{_NORMAL_ESCAPE}[{re.escape(_BARE)}]*)*"
 
 #: Matches a URL (or a path) whose request target, group 1, is in normal form already and that has no fragment.
 NORMAL_URL = re.compile(rf"(?!//)(?:[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)?(/{_NORMAL_RUN})\Z")
-#: Matches a text that is its own normal form and has no wildcard.
-is_normal = re.compile(rf"{_NORMAL_RUN}\Z").match
+#: Matches a pattern in which nothing is to be encoded or decoded, in the path or in the query: bare octets, ``*``, a last ``$``.
+only_bare = re.compile(rf"[*{re.escape(_BARE)}]*\$?\Z").match
 
 
 def normal_form(text: str, *, in_query: bool = False) -> str:

@@ -15,7 +15,7 @@ from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
 from scrapy_robots_rfc.core.lines import Line, records, source_of
 from scrapy_robots_rfc.core.percent import NORMAL_URL, octets, request_target
 from scrapy_robots_rfc.core.ruleset import Ruleset
-from scrapy_robots_rfc.core.scan import AgentLine, agent_lines, rules_of
+from scrapy_robots_rfc.core.scan import AgentLine, agent_lines, sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -87,7 +87,7 @@ class RobotsTxt:
             return _Unrestricted()
         written, compared = token
         if token not in self._rulesets:
-            self._rulesets[token] = Ruleset(rules_of(self._source.octets, self._agents, compared), written)
+            self._rulesets[token] = Ruleset(sections(self._source.octets, self._agents, compared), written)
         return self._rulesets[token]
 
     @property

@@ -8,39 +8,38 @@ require. In here: which rule wins. What one pattern matches is `pattern.py`; whi
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.lines import as_text
+from scrapy_robots_rfc.core.lines import as_text, read_rule
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
-from scrapy_robots_rfc.core.percent import is_normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from scrapy_robots_rfc.core.scan import Section
+
 ROBOTS_TXT = "/robots.txt"
 
-# A rank orders rules of one group: the more specific first, of equals the allow, of these the one that stands first.
-# It is one integer, so that a comparison is one step: specificity, kind, and the place in the group from its end.
-_PLACE_BITS = 32
-_PLACE = (1 << _PLACE_BITS) - 1
+# A rank orders the rules of one group: the more specific first, of equals the allow, of these the one that stands first.
+# It is one integer, so that a comparison is one step: specificity, kind, and the line number from the end.
+_LINE_BITS = 32
+_LAST_LINE = (1 << _LINE_BITS) - 1
 
 # Below so many wildcard rules, asking each in turn is faster than looking up the target's own pieces.
-_FEW = 24
+_FEW = 48
 _GRAM = 3
 
-
-# An allow or disallow line as it was read: whether it allows, its pattern as octets, its line number in the file.
-# A plain tuple: a large file makes thousands of them.
-RawRule = tuple[bool, str, int]
+# Octets of rules up to which the index is made at once; of a larger group, only when it is asked for the second time.
+_SMALL = 512
 
 
-class Wild(NamedTuple):
-    """A rule with a wildcard: its rank, a literal that every match contains, and its pattern."""
+def _rank(allow: bool, pattern: str, line: int) -> int:
+    return (specificity(pattern) * 2 + allow) << _LINE_BITS | (_LAST_LINE - line)
 
-    rank: int
-    needle: str
-    pattern: Pattern
+
+# A rule with a wildcard: its rank, a literal that every match contains, and its pattern.
+Wild = tuple[int, str, Pattern]
 
 
 class GramIndex:
@@ -51,10 +50,12 @@ class GramIndex:
     def __init__(self, wilds: Iterable[Wild]) -> None:
         self._by_size: dict[int, dict[str, list[Wild]]] = {}
         for wild in wilds:
-            size = min(_GRAM, len(wild.needle))
+            needle = wild[1]
+            size = min(_GRAM, len(needle))
             table = self._by_size.setdefault(size, {})
-            pieces = [wild.needle[at : at + size] for at in range(len(wild.needle) - size + 1)]
-            # The rarest piece keeps the lists short, also when a thousand rules share a word.
+            # The rarest of a few pieces keeps the lists short, also when a thousand rules share a word.
+            middle = (len(needle) - size) // 2
+            pieces = (needle[:size], needle[middle : middle + size], needle[len(needle) - size :])
             table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(wild)
 
     def candidates(self, target: str) -> list[Wild]:
@@ -74,11 +75,12 @@ class GramIndex:
 class Ruleset:
     """The rules of one group for one token, ready to decide.
 
-    :param rules: in the order in which they stand in the file.
-    :param token: the product token whose group they are, as the crawler writes it.
+    :param sections: the lines of the group.
+    :param token: the product token whose group it is, as the crawler writes it.
     """
 
     __slots__ = (
+        "_asked",
         "_best",
         "_decisions",
         "_exact",
@@ -86,46 +88,29 @@ class Ruleset:
         "_heads",
         "_no_rule",
         "_parents",
-        "_rules",
+        "_sections",
         "_token",
         "_wilds",
+        "_written",
     )
 
-    def __init__(self, rules: Sequence[RawRule], token: str) -> None:
-        self._rules = rules
+    def __init__(self, sections: Sequence[Section], token: str) -> None:
+        self._sections: Sequence[Section] | None = sections
         self._token = token
+        self._asked = False
         self._no_rule = Decision(True, Reason.NO_RULE, None, token)
         self._decisions: dict[int, Decision] = {}
-        self._exact: dict[str, int] = {}
-        self._wilds: list[Wild] = []
-        plain: dict[str, int] = {}
-        for place, (allow, pattern, _) in enumerate(rules):
-            if not pattern:
-                continue  # the empty pattern matches nothing
-            rank = (specificity(pattern) * 2 + allow) << _PLACE_BITS | (_PLACE - place)
-            if is_normal(pattern):
-                if plain.get(pattern, 0) < rank:
-                    plain[pattern] = rank
-            else:
-                self._add_special(pattern, rank, plain)
-        self._heads, self._parents, self._best = _nest(plain)
-        self._wilds.sort(reverse=True)
-        self._grams = GramIndex(self._wilds) if len(self._wilds) > _FEW else None
-
-    def _add_special(self, text: str, rank: int, plain: dict[str, int]) -> None:
-        """Add a pattern with a wildcard, or one that is not in normal form as it is written."""
-        if text[0] not in "/*":
-            return  # no path begins with anything else
-        pattern = parse_pattern(text)
-        if pattern.parts:
-            needle = max((*pattern.parts, pattern.head), key=len) if not pattern.literals else ""
-            self._wilds.append(Wild(rank, needle, pattern))
-            return
-        table = self._exact if pattern.anchored else plain
-        table[pattern.head] = max(rank, table.get(pattern.head, 0))
+        self._written: dict[int, str] = {}
+        if sum(len(section.text) for section in sections) <= _SMALL:
+            self._build()
 
     def decide(self, target: str) -> Decision:
         """The verdict on a request target in normal form."""
+        if self._sections is not None:
+            if not self._asked:
+                self._asked = True
+                return self._decide_once(target)
+            self._build()
         heads = self._heads
         at = bisect_right(heads, target) - 1
         while at >= 0 and not target.startswith(heads[at]):
@@ -137,24 +122,79 @@ class Ruleset:
             rank = self._best_wild(target, rank)
         if not rank:
             return self._no_rule
-        decision = self._decisions.get(rank) or self._decision(rank)
+        return self._verdict(self._decisions.get(rank) or self._decision(rank, target), target)
+
+    def _verdict(self, decision: Decision, target: str) -> Decision:
         if decision.allowed or target != ROBOTS_TXT:
             return decision
         return Decision(True, Reason.ROBOTS_TXT, None, self._token)
 
+    def _decide_once(self, target: str) -> Decision:
+        """The first verdict of a larger group: from the few lines that may matter to it, without an index."""
+        best = 0
+        for section in self._sections or ():
+            for number, line in section.lines_that_may_match(target):
+                rule = read_rule(line)
+                if rule is not None and rule[1]:
+                    rank = _rank(*rule, number)
+                    if rank > best and parse_pattern(rule[1]).matches(target):
+                        best, self._written[rank] = rank, rule[1]
+        return self._verdict(self._decision(best, target), target) if best else self._no_rule
+
+    def _build(self) -> None:
+        """Index all rules."""
+        self._exact: dict[str, int] = {}
+        self._wilds: list[Wild] = []
+        plain: dict[str, int] = {}
+        for section in self._sections or ():
+            for number, (disallow, allow, other) in enumerate(section.rows(), section.first_line):
+                if disallow:
+                    rank = len(disallow) << _LINE_BITS + 1 | (_LAST_LINE - number)
+                    if plain.get(disallow, 0) < rank:
+                        plain[disallow] = rank
+                elif allow:
+                    rank = (len(allow) << 1 | 1) << _LINE_BITS | (_LAST_LINE - number)
+                    if plain.get(allow, 0) < rank:
+                        plain[allow] = rank
+                elif other and other[0] != "#":
+                    self._add_unusual(other, number, plain)
+        self._heads, self._parents, self._best = _nest(plain)
+        self._wilds.sort(reverse=True)
+        self._grams = GramIndex(self._wilds) if len(self._wilds) > _FEW else None
+        self._sections = None
+
+    def _add_unusual(self, line: str, number: int, plain: dict[str, int]) -> None:
+        """Add a line that may be a rule with a wildcard, with escapes, in another spelling, or none at all."""
+        rule = read_rule(line)
+        if rule is None or not rule[1] or rule[1][0] not in "/*":
+            return  # the empty pattern matches nothing, and no path begins with anything else
+        text = rule[1]
+        rank = _rank(*rule, number)
+        self._written[rank] = text
+        pattern = parse_pattern(text)
+        if pattern.parts:
+            needle = max((*pattern.parts, pattern.head), key=len) if not pattern.literals else ""
+            self._wilds.append((rank, needle, pattern))
+            return
+        table = self._exact if pattern.anchored else plain
+        table[pattern.head] = max(rank, table.get(pattern.head, 0))
+
     def _best_wild(self, target: str, rank: int) -> int:
         """The highest rank above `rank` of a wildcard rule that matches; `rank` itself where there is none."""
-        for wild in self._wilds if self._grams is None else self._grams.candidates(target):
-            if wild[0] <= rank:
+        for wild_rank, needle, pattern in self._wilds if self._grams is None else self._grams.candidates(target):
+            if wild_rank <= rank:
                 return rank
-            if wild[1] in target and wild[2].matches(target):
-                return wild[0]
+            if needle in target and pattern.matches(target):
+                return wild_rank
         return rank
 
-    def _decision(self, rank: int) -> Decision:
-        allow, pattern, line = self._rules[_PLACE - (rank & _PLACE)]
+    def _decision(self, rank: int, target: str) -> Decision:
+        """The verdict by the rule of a rank; a plain one is as long as it is specific, and the target begins with it."""
+        allow = bool(rank >> _LINE_BITS & 1)
+        pattern = self._written.get(rank) or target[: rank >> _LINE_BITS + 1]
         kind = RuleKind.ALLOW if allow else RuleKind.DISALLOW
-        decision = Decision(allow, Reason.RULE, Rule(kind, as_text(pattern), line), self._token)
+        rule = Rule(kind, as_text(pattern), _LAST_LINE - (rank & _LAST_LINE))
+        decision = Decision(allow, Reason.RULE, rule, self._token)
         self._decisions[rank] = decision
         return decision
 

@@ -7,22 +7,27 @@ word that every user-agent line contains, instead of reading lines, and leaves w
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
-from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, RULES, LineKind, read_line
+from scrapy_robots_rfc.core.lines import MAX_LINE, LineKind, read_line, read_rule
+from scrapy_robots_rfc.core.percent import UNRESERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scrapy_robots_rfc.core.ruleset import RawRule
+    from collections.abc import Iterator, Sequence
 
 # The usual user-agent line, in lower case: its token is a run of token characters, or `*` alone.
 _AGENT_LINE = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f#]|\Z))")
 
-# The usual spellings of the two keys; a line with any other key goes through `read_line`.
-_USUAL_KEYS = {key: key.lower() == "allow" for key in ("Allow", "allow", "ALLOW", "Disallow", "disallow", "DISALLOW")}
+# The usual spellings of a rule, in octets and in text.
+_USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
+_KEY = "(?:[Dd]isa|[Aa])llow: ?"
+_PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]*'  # bare octets of the normal form: nothing to expand, nothing to escape
 
+# Every line after a line end: a disallow or an allow in a usual spelling whose pattern is plain, or anything else.
+_ROWS = re.compile(rf"\n(?:[Dd]isallow: ?({_PLAIN})(?=\n)|[Aa]llow: ?({_PLAIN})(?=\n)|([^\n]*))").findall
+Row = tuple[str, str, str]
 
 # A user-agent line: start and end offset, and its token in the form in which tokens compare.
 AgentLine = tuple[int, int, str]
@@ -55,49 +60,58 @@ def _token_of_line(line: bytes) -> str | None:
     return token_of(reading.value) if reading.kind is LineKind.USER_AGENT else None
 
 
-def rules_of(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[RawRule]:
-    """The rules of all groups of one token, in the order of the file (RFC 9309, 2.2.1: combined into one group).
+class Section(NamedTuple):
+    """Lines of a group that follow one of its user-agent lines.
+
+    :param text: octets, one character each; begins and ends with a line end.
+    :param first_line: the number of the user-agent line.
+    """
+
+    text: str
+    first_line: int
+
+    def rows(self) -> list[Row]:
+        """A row a line, the first of the user-agent line: the pattern of a disallow, of an allow, or the line as it is."""
+        rows: list[Row] = _ROWS(self.text)
+        return rows
+
+    def lines_that_may_match(self, target: str) -> Iterator[tuple[int, str]]:
+        """Numbers and lines without those rules whose pattern cannot match as its second octet is another one."""
+        number, counted = self.first_line, 0
+        for match in _other_than(target[1:2]).finditer(self.text):
+            start = match.start(1)
+            number, counted = number + self.text.count("\n", counted, start), start
+            yield number, match[1]
+
+
+@lru_cache(maxsize=256)
+def _other_than(octet: str) -> re.Pattern[str]:
+    """Finds all lines but blank ones, comments, and usual rules whose second octet is unreserved and not `octet`."""
+    others = re.escape(UNRESERVED.replace(octet, "") if octet else UNRESERVED)
+    return re.compile(rf"\n(?!{_KEY}/[{others}]|[#\n]|\Z)([^\n]+)")
+
+
+def sections(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Section]:
+    """The lines of all groups of one token, in the order of the file (RFC 9309, 2.2.1: combined into one group).
 
     :param octets: the file, every line end as LF.
     :param agents: its user-agent lines.
     :param token: in the form in which tokens compare.
     """
-    rules: list[RawRule] = []
+    found = []
     line, counted, at = 1, 0, 0
     while at < len(agents):
         if agents[at][2] != token:
             at += 1
             continue
         # Further user-agent lines before the first rule share the group; from the first rule on, the next one ends it.
-        found: list[RawRule] = []
-        while at < len(agents) and not found:
+        has_rules = False
+        while at < len(agents) and not has_rules:
             start = agents[at][1]
             at += 1
             end = agents[at][0] if at < len(agents) else len(octets)
             line, counted = line + octets.count(b"\n", counted, start), start
-            found = read_rules(octets[start:end].decode("latin-1"), line)
-        rules += found
-    return rules
-
-
-def read_rules(text: str, first_line: int) -> list[RawRule]:
-    """The allow and disallow lines of a text: whether they allow, the pattern, the line number.
-
-    :param text: whole lines; octets, one character each.
-    :param first_line: the number of its first line.
-    """
-    rules = []
-    for number, line in enumerate(text.split("\n"), first_line):
-        key, _, pattern = line.partition(":")
-        allow = _USUAL_KEYS.get(key)
-        if allow is None or len(line) > MAX_LINE:
-            if not line or line[0] == "#":
-                continue
-            reading = read_line(line)
-            if reading.kind not in RULES:
-                continue
-            allow, pattern = reading.kind is LineKind.ALLOW, reading.value
-        elif "#" in pattern:
-            pattern = pattern.partition("#")[0]
-        rules.append((allow, pattern.strip(BLANKS), number))
-    return rules
+            text = octets[start:end].decode("latin-1")
+            has_rules = _USUAL_RULE.search(octets, start, end) is not None or any(map(read_rule, text.split("\n")))
+            found.append(Section(text if text.endswith("\n") else text + "\n", line))
+    return found
