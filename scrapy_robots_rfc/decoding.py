@@ -24,8 +24,8 @@ def decode(body: bytes, codings: Iterable[bytes], limit: int) -> bytes:
     :param body: the octets as they came, possibly cut off.
     :param codings: the values of the Content-Encoding headers, in order.
     :param limit: octets of the result at most; what lies beyond is not produced.
-    :raises DecodingError: an unknown coding, or data that are broken from their first octet on. Data that break off, or break later on,
-        give what could be decoded.
+    :raises DecodingError: an unknown coding, or data that are broken from their first octet on. Data that break off, or
+        break later on, give what could be decoded.
     """
     names = [name.strip().lower() for value in codings for name in value.split(b",") if name.strip()]
     if len(names) > MAX_CODINGS:
@@ -67,7 +67,7 @@ def _deflate(body: bytes, limit: int) -> bytes:
         return _inflate(body, limit, -zlib.MAX_WBITS)  # servers that leave the zlib wrapper out
 
 
-def _import(*names: str) -> Any:
+def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types, or None
     for name in names:
         try:
             return importlib.import_module(name)

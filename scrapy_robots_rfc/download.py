@@ -1,6 +1,7 @@
 """The request for a robots.txt, as Scrapy downloads it: proxies, retries, TLS and stats are Scrapy's own.
 
-In here: what that request carries, where its body is cut off, how its content coding is undone. Redirects and meanings are `policy/access.py`.
+In here: what that request carries, where its body is cut off, how its content coding is undone. Redirects and
+meanings are `policy/access.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PRIORITY = 1000
 META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # the file does not judge itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
-    "dont_redirect": True,  # policy/access.py follows redirects, and keeps RedirectMiddleware and MetaRefreshMiddleware out
+    "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
     "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours
     "dont_merge_cookies": True,  # the file is the same for everybody
     "download_maxsize": 0,  # longer files are cut off, not refused
@@ -66,7 +67,7 @@ class Downloader:
         self._max_size = max_size
         self._transfers = 0
 
-    async def __call__(self, url: str, *, timeout: float, asker: Request | None, mark: object) -> Answer:
+    async def __call__(self, url: str, *, timeout: float, asker: Request | None, mark: object) -> Answer:  # noqa: ASYNC109 - Scrapy's own timeout
         """Ask for one URL; see `service.Download`."""
         transfer = _Transfer(mark)
         request = _robots_request(url, timeout, asker, transfer)
@@ -125,7 +126,7 @@ def _robots_request(url: str, timeout: float, asker: Request | None, transfer: _
 
 
 def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
-    """Send the request on the way that its page will take: same proxy, same local address. Nothing else is inherited."""
+    """Take the way that the page will take: same proxy, same local address. Nothing else is inherited."""
     if "bindaddress" in asker.meta:
         meta["bindaddress"] = asker.meta["bindaddress"]
     # A proxy from the environment is chosen by scheme; HttpProxyMiddleware chooses again for each hop.

@@ -1,4 +1,4 @@
-"""Every error that leaves this package, by whose fault it is: a wrong setting, a wrong request, a page that may not be fetched.
+"""Every error that leaves this package, by whose fault it is: a setting's, a request's, or the site does not want it.
 
 Hostile input raises none of them: what a site sends becomes a value.
 """
@@ -31,13 +31,13 @@ class SettingError(RobotsError, ValueError):
 
 
 class AgentError(RobotsError, ValueError):
-    """Request meta ``robotstxt_user_agent`` is neither a string nor a list of strings: the request fails, and Scrapy logs it as an error.
+    """Request meta ``robotstxt_user_agent`` is neither a string nor a list of strings.
 
-    No IgnoreRequest, because Scrapy is silent about those.
+    The request fails, and Scrapy logs it as an error. No IgnoreRequest, because Scrapy is silent about those.
     """
 
 
-class RobotsDisallowed(RobotsError, IgnoreRequest):
+class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - as IgnoreRequest: no error, a verdict
     """The page may not be fetched (RFC 9309, 2.2.2 and 2.3.1.4). Reaches the errback of the request.
 
     :param decision: the verdict and what it rests on.
@@ -50,7 +50,7 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):
         self.why = why
 
 
-class RobotsUndecided(RobotsError, IgnoreRequest):
+class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
     """The spider was closed before robots.txt was there: the page was not decided, and is not fetched."""
 
 

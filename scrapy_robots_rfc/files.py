@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from scrapy_robots_rfc.core.decision import Decision, Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.identity import Agent
 
@@ -64,7 +66,7 @@ class ForeignFile:
 
     robots: RobotsTxt | None = None
 
-    def __init__(self, parser: Any, failed: Any) -> None:
+    def __init__(self, parser: Any, failed: Callable[[], object]) -> None:  # noqa: ANN401 - the user's class
         self.parser = parser
         self._failed = failed
         self._told = False

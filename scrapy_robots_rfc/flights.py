@@ -1,7 +1,7 @@
 """Single flight: one piece of work a key, however many wait for it; every waiter on a future of its own.
 
-In here: who waits for what, until when. A flight always ends, in a value: by its work, by its time limit, or by the crawl's end. What the work
-is, and what is kept of it, is `service.py`.
+In here: who waits for what, until when. A flight always ends, in a value: by its work, by its time limit, or by the
+crawl's end. What the work is, and what is kept of it, is `service.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Seconds between two looks at the flights under way; Scrapy tells nobody when it starts to close, so that has to be polled.
+#: Seconds between two looks at the flights. Scrapy tells nobody when it starts to close: that has to be polled.
 TICK = 0.25
 
 
@@ -116,7 +116,14 @@ class Flights(Generic[_T]):
                 logger.exception("The work for %s failed", key)
         finally:
             if not flight.done:  # failed, or cancelled from outside
-                self._land(key, flight, flight.result if flight.result is not None else expire())
+                self._land(key, flight, self._without_work(flight, expire))
+
+    def _without_work(self, flight: Flight[_T], expire: Callable[[], _T]) -> _T | None:
+        try:
+            return flight.result if flight.result is not None else expire()
+        except Exception:
+            logger.exception("A flight ends without a value")
+            return None
 
     def _land(self, key: Hashable, flight: Flight[_T], value: _T | None) -> None:
         if self._flights.get(key, (None,))[0] is flight:
@@ -134,7 +141,7 @@ class Flights(Generic[_T]):
                 elif flight not in queued:
                     flight.spent += elapsed
                     if flight.spent >= self._limit:
-                        self._end(key, flight, flight.result if flight.result is not None else expire())
+                        self._end(key, flight, self._without_work(flight, expire))
         finally:
             if self._flights:
                 self._runtime.call_later(self._interval, self._tick)

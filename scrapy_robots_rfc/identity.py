@@ -57,20 +57,20 @@ class Agents:
     """The agents of a crawl, by what they were made from.
 
     :param setting: the agent that ROBOTSTXT_USER_AGENT names.
-    :param header: the User-Agent header of a request that brings none.
     """
 
-    def __init__(self, setting: Agent | None, header: Callable[[], str | bytes | None]) -> None:
+    def __init__(self, setting: Agent | None) -> None:
         self._setting = setting
-        self._header = header
+        #: The User-Agent header of a request that brings none; known when the spider opens.
+        self.default_header: str | bytes | None = None
         self._kept: dict[object, Agent | None] = {}
 
-    def of(self, meta: object, spider: object, header: bytes | None) -> Agent:
+    def of(self, meta: object, spider: object, header: Callable[[bytes], bytes | None]) -> Agent:
         """Return the agent of a request.
 
         :param meta: its meta ``robotstxt_user_agent``.
         :param spider: the spider's attribute of that name.
-        :param header: its own User-Agent header.
+        :param header: looks a header of its own up; not called where one of the others names the agent.
         :raises TypeError: `meta` or `spider` is neither a string nor a list of strings.
         """
         for value in (meta, spider):
@@ -80,7 +80,7 @@ class Agents:
                     return agent
         if self._setting is not None:
             return self._setting
-        return self._named(header or self._header()) or NOBODY
+        return self._named(header(b"User-Agent") or self.default_header) or NOBODY
 
     def _named(self, value: object) -> Agent | None:
         key = tuple(value) if isinstance(value, list) else value
@@ -120,6 +120,6 @@ def advice(agent: Agent, header: str, *, configured: bool) -> str | None:
     if not found:
         return None
     return (
-        f"{'; '.join(found)}. Site owners cannot tell which rules are meant for this crawler: set ROBOTSTXT_USER_AGENT to its "
-        "name, and USER_AGENT to a string that contains that name."
+        f"{'; '.join(found)}. Site owners cannot tell which rules are meant for this crawler: "
+        "set ROBOTSTXT_USER_AGENT to its name, and USER_AGENT to a string that contains that name."
     )

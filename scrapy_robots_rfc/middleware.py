@@ -1,6 +1,7 @@
 """RfcRobotsTxtMiddleware: a request, to the service, to pass or `RobotsDisallowed`.
 
-In here: how Scrapy's requests, spiders and signals meet the service. What a file says and what an answer means is decided elsewhere.
+In here: how Scrapy's requests, spiders and signals meet the service. What a file says and what an answer means is
+decided elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
 from scrapy_robots_rfc.service import Ports, Robots, RobotsService
-from scrapy_robots_rfc.settings import Settings, read_settings
+from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -56,8 +57,9 @@ class RfcRobotsTxtMiddleware:
         assert stats_collector is not None
         self._count = stats_collector.inc_value
         self._origins: dict[tuple[str, str], Origin | None] = {}
-        self._agents = Agents(settings.user_agent, self._default_header)
+        self._agents = Agents(settings.user_agent)
         self._check_spider(crawler.spider)
+        self._agents.default_header = self._default_header(crawler.spider)
         self._parser_class = _load_parser(settings, crawler)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, self._ports(settings))
@@ -132,21 +134,22 @@ class RfcRobotsTxtMiddleware:
         meta = request.meta.get(KEY)
         try:
             spider = getattr(self._crawler.spider, KEY, None)
-            return self._agents.of(meta, spider, request.headers.get(b"User-Agent"))
+            return self._agents.of(meta, spider, request.headers.get)
         except TypeError:
             raise AgentError(f"{KEY} is {meta if meta is not None else spider!r}; it must be {ACCEPTED}") from None
 
     def _default_agent(self) -> Agent:
-        return self._agents.of(None, getattr(self._crawler.spider, KEY, None), None)
+        return self._agents.of(None, getattr(self._crawler.spider, KEY, None), lambda _: None)
 
-    def _default_header(self) -> str | bytes | None:
+    def _default_header(self, spider: Spider | None) -> str | bytes | None:
         """The User-Agent header that Scrapy's middlewares give a request without one."""
-        for name, value in self._crawler.settings.getwithbase("DEFAULT_REQUEST_HEADERS").items():
+        settings = self._crawler.settings
+        for name, value in settings.getdict("DEFAULT_REQUEST_HEADERS").items():
             if name.lower() == "user-agent" and value:
                 header: str | bytes = value
                 return header
-        user_agent: str | bytes | None = self._crawler.settings.get("USER_AGENT")
-        return getattr(self._crawler.spider, "user_agent", user_agent)
+        user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
+        return user_agent
 
     def _check_spider(self, spider: Spider | None) -> None:
         value = getattr(spider, KEY, None)
@@ -157,7 +160,7 @@ class RfcRobotsTxtMiddleware:
 
     def _spider_opened(self, spider: Spider) -> None:
         """Warn once about tokens that site owners cannot know."""
-        header = self._default_header() or ""
+        header = self._agents.default_header = self._default_header(spider) or ""
         text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
         configured = self._configured is not None or getattr(spider, KEY, None) is not None
         warning = advice(self._default_agent(), text, configured=configured)
@@ -206,7 +209,7 @@ class RfcRobotsTxtMiddleware:
 def robots_service(crawler: Crawler) -> RobotsService:
     """Return the service of a running crawl, for spiders and extensions: ``robots_service(self.crawler)``.
 
-    :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, or does not obey robots.txt, or has not started.
+    :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, does not obey robots.txt, or has not started.
     """
     middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
     if middleware is None:
@@ -219,8 +222,7 @@ def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
         parser: type[Any] = load_object(settings.parser)
         build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
     except Exception as error:
-        accepted = "a class with Scrapy's RobotParser interface, or the path of one"
-        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
+        raise SettingError("ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED) from error
     return parser
 
 

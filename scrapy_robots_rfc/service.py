@@ -1,7 +1,7 @@
 """RobotsService: from an origin to what its robots.txt says. Single flight, memory, fetch.
 
-In here: the flow of DESIGN.md, over callables that the middleware hands in. No Scrapy class, no decision of the RFC: those are `policy/` and
-`core/`.
+In here: the flow from question to answer, over callables that the middleware hands in. No Scrapy class; what the RFC
+decides is in `policy/` and `core/`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: The request on whose behalf a file is fetched; opaque in here.
+Asker: TypeAlias = Any
+
 # Decides what needs no file: /robots.txt itself is always allowed (RFC 9309, 2.2.2).
 _NO_FILE = RobotsTxt.parse(b"")
 
@@ -48,7 +51,7 @@ class Answer:
 class Download(Protocol):
     """Asks for one URL, follows nothing, raises whatever goes wrong."""
 
-    def __call__(self, url: str, *, timeout: float, asker: Any, mark: object) -> Awaitable[Answer]:
+    def __call__(self, url: str, *, timeout: float, asker: Asker, mark: object) -> Awaitable[Answer]:
         """Return the answer.
 
         :param timeout: seconds.
@@ -80,7 +83,7 @@ class Ports:
     queued: Callable[[], Collection[Any]]
     count: Callable[[str], None]
     ignored: tuple[type[Exception], ...]
-    fetched: Callable[[Robots, Access, Any], Awaitable[None]]
+    fetched: Callable[[Robots, Access, Asker], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +204,7 @@ class RobotsService:
         self._ports.count(stats.CACHE_HITS)
         return robots
 
-    async def get(self, origin: Origin, asker: Any = None) -> Robots:
+    async def get(self, origin: Origin, asker: Asker = None) -> Robots:
         """Return what is known of an origin's robots.txt; fetch it if it is not at hand. One fetch, whoever waits.
 
         :param asker: the request on whose behalf; its proxy is inherited.
@@ -221,7 +224,7 @@ class RobotsService:
     def _undecided(self, origin: Origin) -> Robots:
         raise RobotsUndecided(f"the spider closed before {origin.robots_url} was there")
 
-    async def _fetch(self, origin: Origin, asker: Any, flight: Flight[Robots]) -> Robots:
+    async def _fetch(self, origin: Origin, asker: Asker, flight: Flight[Robots]) -> Robots:
         """Fetch a file and keep what follows. Ends in a value, whatever the network does."""
         self._ports.count(stats.REQUEST_COUNT)
         state: Asking | Access = Asking.first(origin)
@@ -234,11 +237,11 @@ class RobotsService:
         await self._ports.fetched(robots, state, asker)
         return robots
 
-    async def _step(self, state: Asking, asker: Any, flight: Flight[Robots]) -> Asking | Access:
+    async def _step(self, state: Asking, asker: Asker, flight: Flight[Robots]) -> Asking | Access:
         left = max(self._settings.timeout - flight.spent, 0.1)
         try:
             answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the file is unreachable (RFC 9309, 2.3.1.4)
             return self._failed(error)
         following = state.answered(
             answer.status, answer.location, answer.body, unreachable_statuses=self._settings.unreachable_statuses
@@ -255,13 +258,13 @@ class RobotsService:
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
         return Unreachable(None, type(error).__name__)
 
-    def _too_late(self, origin: Origin, asker: Any) -> Robots:
+    def _too_late(self, origin: Origin, asker: Asker) -> Robots:
         access = Unreachable(None, f"no answer in {self._settings.timeout:g} s")
         robots = self._conclude(origin, access)
         self._ports.runtime.spawn(self._tell(robots, access, asker))
         return robots
 
-    async def _tell(self, robots: Robots, access: Access, asker: Any) -> None:
+    async def _tell(self, robots: Robots, access: Access, asker: Asker) -> None:
         await self._ports.fetched(robots, access, asker)
 
     def _conclude(self, origin: Origin, access: Access) -> Robots:

@@ -1,4 +1,4 @@
-"""Every setting, once: key, type, default, check, one line of text. The reference page `docs/settings.md` is checked against this table.
+"""Every setting, once: key, type, default, check, one line of text. `docs/settings.md` is checked against this table.
 
 In here: the only reader of `crawler.settings` for keys of ours. A wrong value stops the crawl at start.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 DAY = 86_400
 
+#: Whatever the user wrote.
+Value: TypeAlias = Any
+
 OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
+PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Setting:
 
 
 def _number(low: float, high: float = math.inf, *, above: bool = False) -> Callable[[Any], float]:
-    def read(value: Any) -> float:
+    def read(value: Value) -> float:
         number = float(_no_bool(value))
         if not low <= number <= high or (above and number == low) or math.isinf(number):
             raise ValueError(value)
@@ -73,7 +77,7 @@ def _number(low: float, high: float = math.inf, *, above: bool = False) -> Calla
 
 
 def _integer(low: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
+    def read(value: Value) -> int:
         number = int(_no_bool(value))
         if number < low or (isinstance(value, float) and value != number):
             raise ValueError(value)
@@ -82,7 +86,7 @@ def _integer(low: int) -> Callable[[Any], int]:
     return read
 
 
-def _no_bool(value: object) -> Any:
+def _no_bool(value: object) -> Value:
     if isinstance(value, bool):
         raise TypeError(value)
     return value
@@ -116,8 +120,7 @@ TABLE = (
         "Whether the crawl obeys robots.txt at all. The add-on turns it on where you say nothing.",
     ),
     Setting(
-        "ROBOTSTXT_PARSER", "parser", "class or path", OUR_PARSER, "a class with Scrapy's RobotParser interface, or the path of one",
-        lambda value: value,
+        "ROBOTSTXT_PARSER", "parser", "class or path", OUR_PARSER, PARSER_ACCEPTED, lambda value: value,
         "The parser. Another one than ours is used with the fetch policy of this package; its verdicts give no rule.",
     ),
     Setting(
@@ -126,16 +129,16 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_TIMEOUT", "timeout", "seconds", 30.0, "a number above 0", _number(0, above=True),
-        "How long one fetch may take, with all its redirects and retries; time in a queue of the downloader does not count.",
+        "How long one fetch may take, redirects and retries included; waiting in the downloader's queue does not count.",
     ),
     Setting(
-        "ROBOTSTXT_MAX_SIZE", "max_size", "octets", RobotsTxt.MAX_SIZE, f"a whole number, at least {RobotsTxt.MAX_SIZE} (RFC 9309, 2.5)",
-        _integer(RobotsTxt.MAX_SIZE),
+        "ROBOTSTXT_MAX_SIZE", "max_size", "octets", RobotsTxt.MAX_SIZE,
+        f"a whole number, at least {RobotsTxt.MAX_SIZE} (RFC 9309, 2.5)", _integer(RobotsTxt.MAX_SIZE),
         "How much of a file is downloaded and counts, after decompression.",
     ),
     Setting(
-        "ROBOTSTXT_CACHE_MAX_AGE", "cache_max_age", "seconds", float(DAY), f"a number above 0, at most {DAY} (RFC 9309, 2.4)",
-        _number(0, DAY, above=True),
+        "ROBOTSTXT_CACHE_MAX_AGE", "cache_max_age", "seconds", float(DAY),
+        f"a number above 0, at most {DAY} (RFC 9309, 2.4)", _number(0, DAY, above=True),
         "How long a file, or the knowledge that there is none, is used before it is asked for again.",
     ),
     Setting(
@@ -147,7 +150,8 @@ TABLE = (
         "How long an unreachable file keeps its origin closed before it is asked for again.",
     ),
     Setting(
-        "ROBOTSTXT_UNREACHABLE_STATUSES", "unreachable_statuses", "list of int", (429,), "a list of statuses from 400 to 499", _statuses,
+        "ROBOTSTXT_UNREACHABLE_STATUSES", "unreachable_statuses", "list of int", [429],
+        "a list of statuses from 400 to 499", _statuses,
         "Which 4xx statuses count as unreachable (complete disallow) and not as unavailable (all allowed).",
     ),
     Setting(
@@ -155,8 +159,8 @@ TABLE = (
         "A file whose refresh is unreachable is obeyed until it was last confirmed this long ago.",
     ),
     Setting(
-        "ROBOTSTXT_UNREACHABLE_MAX_AGE", "unreachable_max_age", "seconds or None", float(30 * DAY), "a number above 0, or None",
-        _number_or_none,
+        "ROBOTSTXT_UNREACHABLE_MAX_AGE", "unreachable_max_age", "seconds or None", float(30 * DAY),
+        "a number above 0, or None", _number_or_none,
         "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
     ),
 )  # fmt: skip

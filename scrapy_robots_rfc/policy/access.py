@@ -1,7 +1,7 @@
 """What to request next, and what an answer means: RFC 9309, 2.3.1, as a state machine over one fetch.
 
-In here: states and the tables that lead from one to the next. Who asks, and how, is the service's business; for how long a result may be
-used is `freshness.py`.
+In here: states and the tables that lead from one to the next. Who asks, and how, is the service's business; for how
+long a result may be used is `freshness.py`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Meaning(enum.Enum):
     UNREACHABLE = enum.auto()
 
 
-#: Status class -> meaning (2.3.1.1 to 2.3.1.4). What is neither here nor below is unreachable: nothing opens by accident.
+#: Status class -> meaning (2.3.1.1 to 2.3.1.4). All else is unreachable: nothing opens by accident.
 _BY_CLASS = {
     2: _Meaning.SUCCESSFUL,
     3: _Meaning.UNAVAILABLE,  # a redirect that leads nowhere, as one without a usable Location
@@ -144,7 +144,7 @@ class Asking:
 
 
 def _target(url: str, location: bytes | None) -> str | None:
-    """Return where a Location leads, without userinfo and fragment; ``None`` where that is nothing that may be followed."""
+    """Return where a Location leads, without userinfo and fragment; ``None`` where it may not be followed."""
     if not location:
         return None
     try:

@@ -1,6 +1,7 @@
 """For how long what is known of a file may be used: RFC 9309, 2.4 and 2.3.1.4.
 
-In here: the term of one result, given the one before it. Times are seconds on a clock that never goes back; `now` is an argument.
+In here: the term of one result, given the one before it. Times are seconds on a clock that never goes back;
+`now` is an argument.
 """
 
 from __future__ import annotations

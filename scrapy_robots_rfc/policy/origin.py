@@ -22,7 +22,7 @@ class Origin:
     """One service on the web. http and https, and two ports, are different services.
 
     :param scheme: ``http`` or ``https``.
-    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address without brackets, in its shortest form.
+    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address without brackets, shortest form.
     :param port: the port that is connected to, also where the URL leaves it out.
     """
 
