@@ -1,4 +1,4 @@
-"""Product tokens (RFC 9309, 2.2.1): out of whatever string a crawler identifies itself with, and out of user-agent lines.
+"""Product tokens (RFC 9309, 2.2.1): out of whatever a crawler calls itself, and out of user-agent lines.
 
 In here: strings to tokens. Which group a token selects is `groups.py` and `scan.py`.
 """
@@ -24,11 +24,11 @@ _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
 #: What browsers and libraries that pose as browsers send; never a crawler's own name. Lower case.
 BROWSER_WORDS = frozenset(
     """
-    mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile edg edge edga edgios opr
-    opera presto trident msie firefox fxios seamonkey compatible windows win wow macintosh macos mac intel ppc x linux
-    android iphone ipad ipod cros ubuntu fedora debian freebsd openbsd u n i wv rv nt touch tablet build samsungbrowser
-    ucbrowser vivaldi yabrowser brave duckduckgo en de fr es us webos tizen nexus pixel sm
-    """.split()
+    mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile
+    edg edge edga edgios opr opera presto trident msie firefox fxios seamonkey compatible
+    windows win wow macintosh macos mac intel ppc x linux android iphone ipad ipod cros ubuntu fedora debian freebsd openbsd u n i wv rv nt touch tablet build
+    samsungbrowser ucbrowser vivaldi yabrowser brave duckduckgo en de fr es us webos tizen nexus pixel sm
+    """.split()  # noqa: SIM905 -- eighty words read better as text than as a list
 )
 
 
@@ -51,7 +51,7 @@ def invalid_reason(value: str) -> str | None:
 def token_of(value: str) -> str:
     """The form in which tokens are compared, of a user-agent line's value and of a crawler's own token alike.
 
-    The leading run of token characters in lower case; where there is none (``360Spider``), the whole value in lower case.
+    The leading run of token characters in lower case; where there is none (``360Spider``), the whole value.
     """
     if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
         return ANY
@@ -74,7 +74,8 @@ def _names_in_comment(comment: str) -> tuple[list[str], bool]:
 
 def _names_in_header(header: str) -> list[str]:
     """Names of a User-Agent header, the most telling first."""
-    beside, in_comments = [], []
+    beside: list[str] = []
+    in_comments: list[str] = []
     for comment in _COMMENT.findall(header):
         names, compatible = _names_in_comment(comment)
         (beside if compatible else in_comments).extend(names)

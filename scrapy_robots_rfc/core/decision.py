@@ -1,6 +1,7 @@
-"""The answer to "may this URL be fetched?", and why: the one value that the log line, the stats, the signals and the spiders see.
+"""The answer to "may this URL be fetched?", and why: the one value that log, stats, signals and spiders see.
 
-In here: values only. How an answer is found in a file is `ruleset.py`; how a missing file becomes an answer is `policy/access.py`.
+In here: values only. How an answer is found in a file is `ruleset.py`; how a missing file becomes one is
+`policy/access.py`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Rule:
     r"""One allow or disallow line.
 
     :param kind: allow or disallow.
-    :param pattern: the path pattern as the file writes it, decoded from UTF-8; octets that are no UTF-8 stand as ``\\xNN``.
+    :param pattern: the path pattern as the file writes it, in UTF-8; octets that are none stand as ``\\xNN``.
     :param line: its line number in the file, from 1.
     """
 
@@ -56,7 +57,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a URL may be fetched, and why. Does not hold the URL, so that one value serves every URL that a rule decides.
+    """Whether a URL may be fetched, and why. It does not hold the URL: one value serves all that a rule decides.
 
     :param allowed: the verdict.
     :param reason: what the verdict rests on.

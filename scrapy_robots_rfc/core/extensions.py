@@ -1,6 +1,6 @@
-"""Records that RFC 9309 leaves to us (2.2.4): Crawl-delay, Request-rate, Visit-time, Host, Sitemap. Values of real files, read leniently.
+"""Values of records that RFC 9309 leaves to us (2.2.4): Crawl-delay, Request-rate, Visit-time; as real files have them.
 
-In here: one value to one meaning, or to none. What a crawl does with it is `policy/pacing.py`; none of it touches rules.
+In here: one value to one meaning, or to none. What a crawl does with it stands elsewhere; none of it touches rules.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _seconds(number: str, unit: str | None) -> float:
 
 
 def parse_delay(value: str) -> float | None:
-    """Seconds of a Crawl-delay: ``10``, ``0.5``, ``5s``, ``inf``; ``None`` for a negative one and for what is no number."""
+    """Seconds of a Crawl-delay: ``10``, ``0.5``, ``5s``, ``inf``; ``None`` for a negative one and for no number."""
     match = _DELAY.match(value)
     return _seconds(match[1], match[2]) if match else None
 

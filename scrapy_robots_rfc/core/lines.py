@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: A longer line is cut there: 8 times the 2,083 octets of the longest URL that browsers took (Google's reference parser).
+#: A longer line is cut there: 8 times 2,083 octets, the longest URL that browsers took (Google's reference parser).
 MAX_LINE = 16_664
 
 BLANKS = " \t"  # RFC 9309, 2.2: WS = %x20 / %x09
@@ -41,7 +41,7 @@ class Flag(enum.Enum):
     NO_COLON = "no_colon"
     UNKNOWN_KEY = "unknown_key"
     OUTSIDE_GROUP = "outside_group"
-    INVALID_TOKEN = "invalid_token"
+    INVALID_TOKEN = "invalid_token"  # noqa: S105 -- a product token, no secret
     NEVER_MATCHES = "never_matches"
     SPACE_IN_PATTERN = "space_in_pattern"
     CONTROL_OCTET = "control_octet"
@@ -138,12 +138,12 @@ _USUAL = {"Allow": True, "allow": True, "ALLOW": True, "Disallow": False, "disal
 
 
 def read_rule(line: str) -> tuple[bool, str] | None:
-    """Read one line as a rule: whether it allows, and its pattern; ``None`` for any other line. As `read_line`, but faster.
+    """Read one line as a rule: whether it allows, and its pattern; ``None`` for any other. As `read_line`, but faster.
 
     :param line: its octets, one character each, without the line end.
     """
-    key, _, pattern = line.partition(":")
-    allow = _USUAL.get(key)
+    key, colon, pattern = line.partition(":")
+    allow = _USUAL.get(key) if colon else None
     if allow is not None and len(line) <= MAX_LINE:
         return allow, (pattern.partition("#")[0] if "#" in pattern else pattern).strip(BLANKS)
     reading = read_line(line)
@@ -157,16 +157,20 @@ def as_text(octets: str) -> str:
 
 _BOMS = (  # the marks of UTF-32 first: that of UTF-16-LE is the beginning of that of UTF-32-LE
     (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF8[:2], "utf-8"),  # a mark that lost its end: Google's reference parser skips what is left
+    (codecs.BOM_UTF8[:1], "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
+_FIRST_OF_BOM = frozenset(mark[:1] for mark, _ in _BOMS)
+
 
 def _decoded(body: bytes) -> bytes:
     """The file as UTF-8 without its byte order mark; one without a mark as it is."""
-    for mark, encoding in _BOMS:
+    for mark, encoding in _BOMS if body[:1] in _FIRST_OF_BOM else ():
         if body.startswith(mark):
             body = body[len(mark) :]
             return body if encoding == "utf-8" else body.decode(encoding, "replace").encode("utf-8")
@@ -196,7 +200,8 @@ def source_of(body: bytes, max_size: int) -> Source:
     whole_line = truncated and body[max_size : max_size + 1] in (b"\n", b"\r") and body[:1] not in b"\x00\xfe\xff"
     octets = _decoded(body[:max_size] if truncated else body)
     if b"\r" in octets:
-        octets = octets.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        octets = octets.replace(b"\r\n", b"\n")
+        octets = octets.replace(b"\r", b"\n")
     if not truncated or whole_line or octets.endswith(b"\n"):
         return Source(octets, b"", truncated)
     end = octets.rfind(b"\n") + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, normal_form, only_bare
+from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, BARE_RUN, normal_form, only_bare
 
 WILDCARD = "*"
 END = "$"
@@ -36,7 +36,10 @@ class Literal:
     in_query: str
 
     def find(self, target: str, start: int, query: int) -> int | None:
-        """Where its leftmost place in a target at or after `start` ends; `query` is the index of the ``?``, or the length."""
+        """Where its leftmost place in a target at or after `start` ends.
+
+        :param query: the index of the target's first ``?``, or its length.
+        """
         if self.in_path is not None and (at := target.find(self.in_path, start, query)) >= 0:
             return at + len(self.in_path)
         if self.at_query is not None:
@@ -101,6 +104,11 @@ class Pattern(NamedTuple):
                 return False
             end = found
         return not self.anchored or self.literals[-1].ends(target, end, query)
+
+
+def bare_head(pattern: str) -> str:
+    """The octets that a pattern begins with and that stand for themselves."""
+    return BARE_RUN.match(pattern)[0]  # type: ignore[index]  # an empty run is a match too
 
 
 def _literal(text: str, after_query: bool) -> Literal:

@@ -1,4 +1,4 @@
-"""One normal form for both sides of the comparison (RFC 9309, 2.2.2): what a URL asks for, and what a path pattern says.
+"""One normal form for both sides of the comparison (RFC 9309, 2.2.2): what a URL asks for, what a pattern says.
 
 Octets stand as the characters U+0000 to U+00FF everywhere in here. Which part of a URL counts is `request_target`;
 how an octet compares is `normal_form`. How patterns use `*` and `$` is `pattern.py`.
@@ -48,9 +48,13 @@ _TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(_BARE)}]", re.DOTALL)
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
 _NORMAL_RUN = f"[{re.escape(_BARE)}]*(?:{_NORMAL_ESCAPE}[{re.escape(_BARE)}]*)*"
 
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")  # RFC 3986, 3.1
+
 #: Matches a URL (or a path) whose request target, group 1, is in normal form already and that has no fragment.
-NORMAL_URL = re.compile(rf"(?!//)(?:[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)?(/{_NORMAL_RUN})\Z")
-#: Matches a pattern in which nothing is to be encoded or decoded, in the path or in the query: bare octets, ``*``, a last ``$``.
+is_normal_url = re.compile(rf"(?:https?://[^/?#]*|(?!//))(/{_NORMAL_RUN})\Z").match
+#: The bare octets that a text begins with, which may be none.
+BARE_RUN = re.compile(f"[{re.escape(_BARE)}]*")
+#: Matches a pattern in which nothing is to be encoded or decoded: bare octets, ``*``, a last ``$``.
 only_bare = re.compile(rf"[*{re.escape(_BARE)}]*\$?\Z").match
 
 
@@ -84,8 +88,8 @@ def request_target(url: str | bytes) -> str:
     """
     text = octets(url).partition("#")[0]
     if not text.startswith("/") or text.startswith("//"):
-        scheme_end = text.find("://")
-        authority = scheme_end + 3 if scheme_end >= 0 and text[:scheme_end].isalnum() else 2 * text.startswith("//")
+        scheme = _SCHEME.match(text)
+        authority = scheme.end() if scheme else 2 * text.startswith("//")
         ends = [end for end in (text.find("/", authority), text.find("?", authority)) if end >= 0]
         text = text[min(ends) :] if ends else ""
     return normal_form(text if text.startswith("/") else "/" + text)

@@ -13,7 +13,7 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
 from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
 from scrapy_robots_rfc.core.lines import Line, records, source_of
-from scrapy_robots_rfc.core.percent import NORMAL_URL, octets, request_target
+from scrapy_robots_rfc.core.percent import is_normal_url, octets, request_target
 from scrapy_robots_rfc.core.ruleset import Ruleset
 from scrapy_robots_rfc.core.scan import AgentLine, agent_lines, sections
 
@@ -60,14 +60,14 @@ class RobotsTxt:
         """Whether a URL may be fetched, and why (RFC 9309, 2.2.2).
 
         :param url: absolute, or from its path on; any spelling.
-        :param tokens: product tokens in order of preference, of which the first that has a group decides, else the ``*``
-            group. A single string may be a token or a User-Agent header.
+        :param tokens: product tokens in order of preference, of which the first that has a group decides, else the
+            ``*`` group. A single string may be a token or a User-Agent header.
         """
         try:
             rules = self._asked[tokens]
         except (KeyError, TypeError):  # asked for the first time, or a list
             rules = self._rules_for(tokens)
-        normal = NORMAL_URL.match(url) if type(url) is str else None
+        normal = is_normal_url(url) if type(url) is str else None
         return rules.decide(normal[1] if normal else request_target(url))
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset | _Unrestricted:
@@ -136,7 +136,7 @@ class RobotsTxt:
         return next((value for value in self._values("host") if value), None)
 
     def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:
-        """The largest Crawl-delay of the group that applies, in seconds; may be infinite. ``None`` where there is none."""
+        """The largest Crawl-delay of the group that applies, in seconds, may be infinite; ``None`` without one."""
         delays = (parse_delay(value) for value in self._group_values(tokens, "crawl-delay"))
         return max((delay for delay in delays if delay is not None), default=None)
 

@@ -1,8 +1,8 @@
-"""The rules of one group, indexed: the most specific match in time that hardly grows with their number (RFC 9309, 2.2.2).
+"""The rules of one group, indexed: the most specific match in time that hardly grows with their number (2.2.2).
 
-Most rules are plain prefixes. Sorted, the longest that a target begins with lies right before the target or among that
-one's own prefixes, so a binary search and a short walk find it. Rules with a wildcard stand behind the literals that they
-require. In here: which rule wins. What one pattern matches is `pattern.py`; which lines are the rules is `scan.py`.
+Most rules are plain prefixes. Sorted, the longest that a target begins with lies right before the target or among
+that one's own prefixes, so a binary search and a short walk find it. Rules with a wildcard stand behind the literals
+that they require. In here: which rule wins. What one pattern matches is `pattern.py`; which lines are rules, `scan.py`.
 """
 
 from __future__ import annotations
@@ -12,26 +12,23 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import as_text, read_rule
-from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
+from scrapy_robots_rfc.core.pattern import Pattern, bare_head, parse_pattern, specificity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scrapy_robots_rfc.core.scan import Section
 
 ROBOTS_TXT = "/robots.txt"
 
-# A rank orders the rules of one group: the more specific first, of equals the allow, of these the one that stands first.
-# It is one integer, so that a comparison is one step: specificity, kind, and the line number from the end.
+# A rank orders the rules of one group: the more specific first, of equals the allow, of these the one that stands
+# first. It is one integer, so that a comparison is one step: specificity, kind, and the line number from the end.
 _LINE_BITS = 32
 _LAST_LINE = (1 << _LINE_BITS) - 1
 
 # Below so many wildcard rules, asking each in turn is faster than looking up the target's own pieces.
 _FEW = 48
 _GRAM = 3
-
-# Octets of rules up to which the index is made at once; of a larger group, only when it is asked for the second time.
-_SMALL = 512
 
 
 def _rank(allow: bool, pattern: str, line: int) -> int:
@@ -42,34 +39,48 @@ def _rank(allow: bool, pattern: str, line: int) -> int:
 Wild = tuple[int, str, Pattern]
 
 
-class GramIndex:
-    """Wildcard rules by a piece of their literal, so that a target's own pieces lead to the few that may match."""
+class Wilds:
+    """Rules with a wildcard behind the literals that they require: a target meets only the few that may match."""
 
-    __slots__ = ("_by_size",)
+    __slots__ = ("_grams", "_needles")
 
     def __init__(self, wilds: Iterable[Wild]) -> None:
-        self._by_size: dict[int, dict[str, list[Wild]]] = {}
+        self._needles: dict[str, list[Wild]] = {}
         for wild in wilds:
-            needle = wild[1]
-            size = min(_GRAM, len(needle))
-            table = self._by_size.setdefault(size, {})
-            # The rarest of a few pieces keeps the lists short, also when a thousand rules share a word.
-            middle = (len(needle) - size) // 2
-            pieces = (needle[:size], needle[middle : middle + size], needle[len(needle) - size :])
-            table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(wild)
+            self._needles.setdefault(wild[1], []).append(wild)
+        self._grams = _grams_of(self._needles) if len(self._needles) > _FEW else {}
 
-    def candidates(self, target: str) -> list[Wild]:
-        """Rules that may match a target, the highest rank first."""
-        found: list[Wild] = []
-        for size, table in self._by_size.items():
+    def best(self, target: str, rank: int) -> int:
+        """The highest rank above `rank` of a rule that matches a target; `rank` itself where there is none."""
+        for needle in self._candidates(target) if self._grams else self._needles:
+            if needle in target:
+                for wild_rank, _, pattern in self._needles[needle]:
+                    if wild_rank > rank and pattern.matches(target):
+                        rank = wild_rank
+        return rank
+
+    def _candidates(self, target: str) -> Iterator[str]:
+        """Needles of which a piece is in a target."""
+        for size, table in self._grams.items():
             if len(table) <= _FEW:
                 pieces = {piece for piece in table if piece in target}
             else:
                 pieces = table.keys() & {target[at : at + size] for at in range(len(target) - size + 1)}
             for piece in pieces:
-                found += table[piece]
-        found.sort(reverse=True)
-        return found
+                yield from table[piece]
+
+
+def _grams_of(needles: Iterable[str]) -> dict[int, dict[str, list[str]]]:
+    """Needles by one of their pieces, for each length of pieces."""
+    by_size: dict[int, dict[str, list[str]]] = {}
+    for needle in needles:
+        size = min(_GRAM, len(needle))
+        table = by_size.setdefault(size, {})
+        # The rarest of a few pieces keeps the lists short, also when a thousand needles share a word.
+        middle = (len(needle) - size) // 2
+        pieces = (needle[:size], needle[middle : middle + size], needle[len(needle) - size :])
+        table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(needle)
+    return by_size
 
 
 class Ruleset:
@@ -84,10 +95,10 @@ class Ruleset:
         "_best",
         "_decisions",
         "_exact",
-        "_grams",
         "_heads",
         "_no_rule",
         "_parents",
+        "_robots_txt",
         "_sections",
         "_token",
         "_wilds",
@@ -99,10 +110,9 @@ class Ruleset:
         self._token = token
         self._asked = False
         self._no_rule = Decision(True, Reason.NO_RULE, None, token)
+        self._robots_txt = Decision(True, Reason.ROBOTS_TXT, None, token)
         self._decisions: dict[int, Decision] = {}
         self._written: dict[int, str] = {}
-        if sum(len(section.text) for section in sections) <= _SMALL:
-            self._build()
 
     def decide(self, target: str) -> Decision:
         """The verdict on a request target in normal form."""
@@ -118,16 +128,15 @@ class Ruleset:
         rank = self._best[at] if at >= 0 else 0
         if self._exact:
             rank = max(rank, self._exact.get(target, 0))
-        if self._wilds:
-            rank = self._best_wild(target, rank)
+        if self._wilds is not None:
+            rank = self._wilds.best(target, rank)
+        return self._verdict(rank, target)
+
+    def _verdict(self, rank: int, target: str) -> Decision:
         if not rank:
             return self._no_rule
-        return self._verdict(self._decisions.get(rank) or self._decision(rank, target), target)
-
-    def _verdict(self, decision: Decision, target: str) -> Decision:
-        if decision.allowed or target != ROBOTS_TXT:
-            return decision
-        return Decision(True, Reason.ROBOTS_TXT, None, self._token)
+        decision = self._decisions.get(rank) or self._decision(rank, target)
+        return decision if decision.allowed or target != ROBOTS_TXT else self._robots_txt
 
     def _decide_once(self, target: str) -> Decision:
         """The first verdict of a larger group: from the few lines that may matter to it, without an index."""
@@ -135,19 +144,21 @@ class Ruleset:
         for section in self._sections or ():
             for number, line in section.lines_that_may_match(target):
                 rule = read_rule(line)
-                if rule is not None and rule[1]:
-                    rank = _rank(*rule, number)
-                    if rank > best and parse_pattern(rule[1]).matches(target):
-                        best, self._written[rank] = rank, rule[1]
-        return self._verdict(self._decision(best, target), target) if best else self._no_rule
+                # Bare octets are their own normal form, so most patterns are out before they are taken apart.
+                if rule is None or not rule[1] or not target.startswith(bare_head(rule[1])):
+                    continue
+                rank = _rank(*rule, number)
+                if rank > best and parse_pattern(rule[1]).matches(target):
+                    best, self._written[rank] = rank, rule[1]
+        return self._verdict(best, target)
 
     def _build(self) -> None:
         """Index all rules."""
         self._exact: dict[str, int] = {}
-        self._wilds: list[Wild] = []
+        wilds: list[Wild] = []
         plain: dict[str, int] = {}
         for section in self._sections or ():
-            for number, (disallow, allow, other) in enumerate(section.rows(), section.first_line):
+            for number, (disallow, allow, other) in enumerate(section.rows(), section.agent_line + 1):
                 if disallow:
                     rank = len(disallow) << _LINE_BITS + 1 | (_LAST_LINE - number)
                     if plain.get(disallow, 0) < rank:
@@ -157,13 +168,12 @@ class Ruleset:
                     if plain.get(allow, 0) < rank:
                         plain[allow] = rank
                 elif other and other[0] != "#":
-                    self._add_unusual(other, number, plain)
+                    self._add_unusual(other, number, plain, wilds)
         self._heads, self._parents, self._best = _nest(plain)
-        self._wilds.sort(reverse=True)
-        self._grams = GramIndex(self._wilds) if len(self._wilds) > _FEW else None
+        self._wilds = Wilds(wilds) if wilds else None
         self._sections = None
 
-    def _add_unusual(self, line: str, number: int, plain: dict[str, int]) -> None:
+    def _add_unusual(self, line: str, number: int, plain: dict[str, int], wilds: list[Wild]) -> None:
         """Add a line that may be a rule with a wildcard, with escapes, in another spelling, or none at all."""
         rule = read_rule(line)
         if rule is None or not rule[1] or rule[1][0] not in "/*":
@@ -174,22 +184,13 @@ class Ruleset:
         pattern = parse_pattern(text)
         if pattern.parts:
             needle = max((*pattern.parts, pattern.head), key=len) if not pattern.literals else ""
-            self._wilds.append((rank, needle, pattern))
+            wilds.append((rank, needle, pattern))
             return
         table = self._exact if pattern.anchored else plain
         table[pattern.head] = max(rank, table.get(pattern.head, 0))
 
-    def _best_wild(self, target: str, rank: int) -> int:
-        """The highest rank above `rank` of a wildcard rule that matches; `rank` itself where there is none."""
-        for wild_rank, needle, pattern in self._wilds if self._grams is None else self._grams.candidates(target):
-            if wild_rank <= rank:
-                return rank
-            if needle in target and pattern.matches(target):
-                return wild_rank
-        return rank
-
     def _decision(self, rank: int, target: str) -> Decision:
-        """The verdict by the rule of a rank; a plain one is as long as it is specific, and the target begins with it."""
+        """The verdict by the rule of a rank; a plain one is as long as it is specific, and begins the target."""
         allow = bool(rank >> _LINE_BITS & 1)
         pattern = self._written.get(rank) or target[: rank >> _LINE_BITS + 1]
         kind = RuleKind.ALLOW if allow else RuleKind.DISALLOW
@@ -200,7 +201,7 @@ class Ruleset:
 
 
 def _nest(plain: Mapping[str, int]) -> tuple[list[str], list[int], list[int]]:
-    """Prefixes in order; for each the longest other one that it begins with (-1: none); the best rank among it and those.
+    """Prefixes in order; of each the longest other one that it begins with (-1: none), and the best rank so far.
 
     :param plain: prefix to rank.
     """

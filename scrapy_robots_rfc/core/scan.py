@@ -1,7 +1,7 @@
 """The fast reading: finds the groups of one token in a file and reads those, and nothing else of it.
 
-What it returns is what `groups.py` makes of all the records; a law in the tests holds the two together. It looks for the
-word that every user-agent line contains, instead of reading lines, and leaves whatever is unusual to `lines.read_line`.
+What it returns is what `groups.py` makes of all the records; a law in the tests holds the two together. It looks for
+the word that every user-agent line contains, instead of reading lines, and leaves whatever is unusual to `lines.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # The usual user-agent line, in lower case: its token is a run of token characters, or `*` alone.
 _AGENT_LINE = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f#]|\Z))")
+
+_TOO_LONG = re.compile(rf"([^\n]{{{MAX_LINE}}})[^\n]+")
 
 # The usual spellings of a rule, in octets and in text.
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
@@ -64,20 +66,20 @@ class Section(NamedTuple):
     """Lines of a group that follow one of its user-agent lines.
 
     :param text: octets, one character each; begins and ends with a line end.
-    :param first_line: the number of the user-agent line.
+    :param agent_line: the number of the user-agent line.
     """
 
     text: str
-    first_line: int
+    agent_line: int
 
     def rows(self) -> list[Row]:
-        """A row a line, the first of the user-agent line: the pattern of a disallow, of an allow, or the line as it is."""
+        """A row for each line after it: the pattern of a disallow, the pattern of an allow, or the line as it is."""
         rows: list[Row] = _ROWS(self.text)
         return rows
 
     def lines_that_may_match(self, target: str) -> Iterator[tuple[int, str]]:
         """Numbers and lines without those rules whose pattern cannot match as its second octet is another one."""
-        number, counted = self.first_line, 0
+        number, counted = self.agent_line, 0
         for match in _other_than(target[1:2]).finditer(self.text):
             start = match.start(1)
             number, counted = number + self.text.count("\n", counted, start), start
@@ -112,6 +114,8 @@ def sections(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Sec
             end = agents[at][0] if at < len(agents) else len(octets)
             line, counted = line + octets.count(b"\n", counted, start), start
             text = octets[start:end].decode("latin-1")
+            if len(text) > MAX_LINE:
+                text = _TOO_LONG.sub(r"\1", text)
             has_rules = _USUAL_RULE.search(octets, start, end) is not None or any(map(read_rule, text.split("\n")))
             found.append(Section(text if text.endswith("\n") else text + "\n", line))
     return found
