@@ -129,7 +129,7 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_TIMEOUT", "timeout", "seconds", 30.0, "a number above 0", _number(0, above=True),
-        "How long one fetch may take, redirects and retries included; waiting in the downloader's queue does not count.",
+        "How long a fetch may take, redirects and retries included; waiting in the downloader's queue does not count.",
     ),
     Setting(
         "ROBOTSTXT_MAX_SIZE", "max_size", "octets", RobotsTxt.MAX_SIZE,

@@ -1,0 +1,113 @@
+"""Real crawls in the test's own process, under whichever reactor pytest runs.
+
+In here: the spider, the settings by hand, what a test looks at afterwards. Sites are `site.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.utils.reactor import is_asyncio_reactor_installed
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+ASYNCIO_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+
+#: Our middleware in the place of Scrapy's own, and nothing that takes time for no reason.
+SETTINGS: dict[str, Any] = {
+    "ROBOTSTXT_OBEY": True,
+    "DOWNLOADER_MIDDLEWARES": {
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+        "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
+    },
+    "RETRY_ENABLED": False,
+    "TELNETCONSOLE_ENABLED": False,
+    "DOWNLOAD_DELAY": 0,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
+    "DNS_TIMEOUT": 5,
+}
+
+
+class Pages(Spider):
+    """Asks for pages, and keeps what becomes of each: the status, or the exception."""
+
+    name = "pages"
+
+    def __init__(self, requests: Iterable[str | Request] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.requests = list(requests)
+        self.outcomes: dict[str, int | BaseException] = {}
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for all of them."""
+        for item in self.requests:
+            request = Request(item) if isinstance(item, str) else item
+            yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        """Keep the status."""
+        assert response.request is not None
+        self.outcomes[response.request.url] = response.status
+
+    def failed(self, failure: Failure) -> None:
+        """Keep the exception."""
+        self.outcomes[failure.request.url] = failure.value  # type: ignore[attr-defined]  # Scrapy puts it there
+        if hasattr(failure.value, "response"):
+            self.outcomes[failure.request.url] = failure.value.response.status  # type: ignore[attr-defined]  # as above
+
+
+@dataclass
+class Crawl:
+    """A crawl that is over."""
+
+    crawler: Crawler
+    spider: Any
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def outcomes(self) -> dict[str, int | BaseException]:
+        """URL -> status or exception."""
+        outcomes: dict[str, int | BaseException] = self.spider.outcomes
+        return outcomes
+
+    def stat(self, key: str) -> Any:
+        """A stat, 0 where nobody counted."""
+        return self.stats.get(f"robotstxt/{key}", 0)
+
+
+def make_crawler(spider: type[Spider] = Pages, settings: dict[str, Any] | None = None) -> Crawler:
+    """A crawler with our middleware, for the reactor that is installed."""
+    merged = {**SETTINGS, **(settings or {})}
+    merged.setdefault("TWISTED_REACTOR", ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None)
+    return Crawler(spider, merged)
+
+
+async def crawl(
+    requests: Iterable[str | Request] = (),
+    settings: dict[str, Any] | None = None,
+    *,
+    spider: type[Pages] = Pages,
+    prepare: Callable[[Crawler], None] = lambda _: None,
+    **arguments: Any,
+) -> Crawl:
+    """Crawl, and wait for the end.
+
+    :param prepare: called with the crawler before it starts, to connect signals.
+    :param arguments: for the spider.
+    """
+    crawler = make_crawler(spider, settings)
+    prepare(crawler)
+    await crawler.crawl(requests, **arguments)
+    return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
+
+
+def records(caplog: Any, level: int = logging.WARNING) -> list[str]:
+    """What our own loggers said, at a level and above."""
+    return [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_robots_rfc") and r.levelno >= level]

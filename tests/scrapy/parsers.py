@@ -1,0 +1,49 @@
+"""Parsers that a user might set, for better or worse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy.robotstxt import RobotParser
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Fixed(RobotParser):
+    """Allows what ends in `yes`; keeps the user agents that it was asked about."""
+
+    asked: list[Any] = []
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> Self:
+        """Ignore the body."""
+        return cls()
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Decide by the URL."""
+        self.asked.append(user_agent)
+        return str(url).endswith("yes")
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Give a number that no file has."""
+        return 7.0
+
+
+class FailsToParse(Fixed):
+    """Raises on every file but the empty one that is tried at start."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> Self:
+        """Raise."""
+        if robotstxt_body:
+            raise RuntimeError("cannot parse")
+        return cls()
+
+
+class FailsToDecide(Fixed):
+    """Raises on every URL."""
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Raise."""
+        raise RuntimeError("cannot decide")

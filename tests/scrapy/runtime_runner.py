@@ -1,0 +1,80 @@
+"""Run every scenario in this process, under one runtime, and print what came of them as JSON: `runtime_runner.py MODE`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import traceback
+from typing import Any
+
+from scrapy.crawler import AsyncCrawlerRunner, Crawler, CrawlerRunner
+from scrapy.utils.reactor import install_reactor
+
+from tests.scrapy.crawling import ASYNCIO_REACTOR, SETTINGS, Crawl, Pages
+
+SELECT_REACTOR = "twisted.internet.selectreactor.SelectReactor"
+
+
+def merged(spider: type[Pages], settings: dict[str, Any], mode: str) -> Crawler:
+    """Make a crawler for a runtime."""
+    reactor = {
+        "asyncio": {"TWISTED_REACTOR": ASYNCIO_REACTOR},
+        "select": {"TWISTED_REACTOR": SELECT_REACTOR},
+        "none": {"TWISTED_REACTOR_ENABLED": False},
+    }[mode]
+    return Crawler(spider, {**SETTINGS, **settings, **reactor})
+
+
+async def run_all(mode: str) -> dict[str, Any]:
+    """Run the scenarios one after the other."""
+    from tests.scrapy.scenarios import ALL  # noqa: PLC0415 - after the reactor
+
+    async def run(spider: type[Pages], settings: dict[str, Any], requests: list[Any]) -> Crawl:
+        crawler = merged(spider, settings, mode)
+        if mode == "select":
+            await CrawlerRunner(crawler.settings).crawl(crawler, requests)
+        else:
+            await AsyncCrawlerRunner(crawler.settings).crawl(crawler, requests)
+        return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
+
+    results: dict[str, Any] = {}
+    for name, scenario in ALL.items():
+        try:
+            results[name] = await scenario(run)
+        except Exception:  # noqa: BLE001 - goes into the report
+            results[name] = {"error": traceback.format_exc()}
+    return results
+
+
+def main(mode: str) -> None:
+    """Run under asyncio's reactor, the select reactor, or none."""
+    if mode == "none":
+        from scrapy.utils.reactorless import install_reactor_import_hook  # noqa: PLC0415 - only without a reactor
+
+        install_reactor_import_hook()
+        results = asyncio.run(run_all(mode))
+    else:
+        results = _with_reactor(mode)
+    sys.stdout.write(json.dumps(results))
+
+
+def _with_reactor(mode: str) -> dict[str, Any]:
+    install_reactor(ASYNCIO_REACTOR if mode == "asyncio" else SELECT_REACTOR)
+    from scrapy.utils.defer import deferred_from_coro  # noqa: PLC0415 - after the reactor
+    from twisted.internet import reactor  # noqa: PLC0415 - as above
+
+    results: dict[str, Any] = {}
+
+    def go() -> None:
+        deferred = deferred_from_coro(run_all(mode))
+        deferred.addCallback(results.update)
+        deferred.addBoth(lambda _: reactor.stop())  # type: ignore[attr-defined]  # the module stands for the reactor
+
+    reactor.callWhenRunning(go)  # type: ignore[attr-defined]  # as above
+    reactor.run()  # type: ignore[attr-defined]  # as above
+    return results
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,108 @@
+"""The same crawls under asyncio, under another reactor and without one: see scenarios.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODES = ("asyncio", "select", "none")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def all_results() -> dict[str, dict[str, Any]]:
+    """What came of every scenario, by runtime; the three processes run side by side."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    processes = {
+        mode: subprocess.Popen(
+            [sys.executable, str(HERE / "runtime_runner.py"), mode],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        for mode in MODES
+    }
+    results = {}
+    for mode, process in processes.items():
+        stdout, stderr = process.communicate(timeout=100)
+        assert process.returncode == 0, stderr.decode()
+        results[mode] = json.loads(stdout)
+    return results
+
+
+@pytest.fixture(params=MODES)
+def results(request: pytest.FixtureRequest, all_results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What came of every scenario under one runtime."""
+    return all_results[request.param]
+
+
+def test_stock_middleware_leaks(results: dict[str, Any]) -> None:
+    """With Scrapy's own middleware most of 20 waiting pages are fetched although all are disallowed."""
+    found = results["stock_leak"]
+    assert found["fetches"] == 1
+    assert found["leaked"] > 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 20, 500])
+def test_every_waiting_request_gets_the_verdict(results: dict[str, Any], count: int) -> None:
+    """However many pages wait for one robots.txt: one fetch, and none of the disallowed is fetched."""
+    expected = {"leaked": 0, "fetches": 1, "disallowed": count, "waits": count - 1}
+    assert results["waiting"][str(count)] == expected
+
+
+def test_access_results(results: dict[str, Any]) -> None:
+    """A redirected file is obeyed, a failing server closes the gate, a missing file opens it."""
+    assert results["access"] == {"outcomes": ["rule", 200, "unreachable", 200]}
+
+
+def test_size_limit(results: dict[str, Any]) -> None:
+    """Endless, chunked and compressed files are cut off: their beginning counts, and DOWNLOAD_MAXSIZE plays no part."""
+    assert results["sizes"] == {"outcomes": [["rule", 200, 1]] * 3}
+
+
+def test_timeout(results: dict[str, Any]) -> None:
+    """A robots.txt that never comes ends by ROBOTSTXT_TIMEOUT, retries included, and closes the gate."""
+    found = results["timeout"]
+    assert found["outcomes"] == ["unreachable", "unreachable"]
+    assert found["pages"] == []
+    assert found["seconds"] < 2
+
+
+def test_closing_while_robots_txt_hangs(results: dict[str, Any]) -> None:
+    """A spider that is closed meanwhile ends within two seconds, and no page is fetched undecided."""
+    found = dict(results["closing"])
+    assert found.pop("seconds") < 2
+    assert found == {"pages": [], "undecided": 10, "others": 0, "counted": 10, "reason": "test"}
+
+
+def test_hanging_signal_handler(results: dict[str, Any]) -> None:
+    """A signal handler that never ends holds nobody beyond ROBOTSTXT_TIMEOUT, and the file is obeyed."""
+    found = results["hanging_handler"]
+    assert found["outcomes"] == ["rule", 200]
+    assert 0.5 <= found["seconds"] < 2
+
+
+def test_spider_asks_the_service(results: dict[str, Any]) -> None:
+    """A spider awaits rules, sitemaps, delay and decisions without a second fetch."""
+    assert results["asking"] == {
+        "same": True,
+        "fetches": 1,
+        "sitemaps": ["http://a.example/map.xml"],
+        "delay": 3.0,
+        "decision": [False, True],
+        "rules": ["Disallow: /x"],
+    }
+
+
+def test_broken_parser(results: dict[str, Any]) -> None:
+    """A parser of the user's that raises closes the gate, is counted, and leaves nobody waiting."""
+    assert results["broken_parser"] == {
+        "FailsToParse": ["unreachable", "unreachable", 0, 1],
+        "FailsToDecide": ["parser", "parser", 0, 2],
+    }
