@@ -25,9 +25,10 @@ _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
 BROWSER_WORDS = frozenset(
     """
     mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile
-    edg edge edga edgios opr opera presto trident msie firefox fxios seamonkey compatible
-    windows win wow macintosh macos mac intel ppc x linux android iphone ipad ipod cros ubuntu fedora debian freebsd openbsd u n i wv rv nt touch tablet build
-    samsungbrowser ucbrowser vivaldi yabrowser brave duckduckgo en de fr es us webos tizen nexus pixel sm
+    edg edge edga edgios opr opera presto trident msie firefox fxios seamonkey compatible samsungbrowser
+    windows win wow macintosh macos mac intel ppc x linux android iphone ipad ipod cros ubuntu fedora
+    debian freebsd openbsd u n i wv rv nt touch tablet build ucbrowser vivaldi yabrowser brave duckduckgo
+    en de fr es us webos tizen nexus pixel sm
     """.split()  # noqa: SIM905 -- eighty words read better as text than as a list
 )
 

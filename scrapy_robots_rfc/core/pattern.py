@@ -69,12 +69,14 @@ class Pattern(NamedTuple):
     :param head: what a target must begin with.
     :param parts: what must follow, each anywhere after the one before.
     :param anchored: the last part (the head, where there is none) must end the target.
+    :param needle: a run that every target contains that matches.
     :param literals: in place of `parts`, where an escape in one of them means different things in path and query.
     """
 
     head: str
     parts: tuple[str, ...]
     anchored: bool
+    needle: str
     literals: tuple[Literal, ...] = ()
 
     def matches(self, target: str) -> bool:
@@ -133,7 +135,7 @@ def parse_pattern(pattern: str) -> Pattern:
         anchored = anchored and bool(runs[-1])
         runs = [run for run in runs if run]
     if only_bare(pattern):  # nothing in it to encode or to decode, which is the rule
-        return Pattern(head, tuple(runs), anchored)
+        return Pattern(head, tuple(runs), anchored, max((*runs, head), key=len))
     return _normalized(head, runs, anchored)
 
 
@@ -145,5 +147,9 @@ def _normalized(head: str, runs: list[str], anchored: bool) -> Pattern:
         after_query = after_query or "?" in run
     parts = tuple(normal_form(run, in_query=after) for run, after in zip(runs, queries, strict=True))
     ambiguous = any(not after and AMBIGUOUS_ESCAPE.search(run) for run, after in zip(runs, queries, strict=True))
-    literals = tuple(map(_literal, runs, queries)) if ambiguous else ()
-    return Pattern(normal_form(head), parts, anchored, literals)
+    head = normal_form(head)
+    if not ambiguous:
+        return Pattern(head, parts, anchored, max((*parts, head), key=len))
+    # What stands between ambiguous escapes reads the same wherever it lies.
+    pieces = [normal_form(piece, in_query=True) for run in runs for piece in AMBIGUOUS_ESCAPE.split(run)]
+    return Pattern(head, parts, anchored, max(pieces, key=len), tuple(map(_literal, runs, queries)))

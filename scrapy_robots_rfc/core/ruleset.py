@@ -183,8 +183,7 @@ class Ruleset:
         self._written[rank] = text
         pattern = parse_pattern(text)
         if pattern.parts:
-            needle = max((*pattern.parts, pattern.head), key=len) if not pattern.literals else ""
-            wilds.append((rank, needle, pattern))
+            wilds.append((rank, pattern.needle, pattern))
             return
         table = self._exact if pattern.anchored else plain
         table[pattern.head] = max(rank, table.get(pattern.head, 0))
