@@ -43,7 +43,7 @@ class Origin:
             return None
         if parts.scheme not in DEFAULT_PORTS or not host:
             return None
-        normal = _normal_host(host)
+        normal = _normal_ipv6(host) if "[" in parts.netloc else _normal_host(host)
         if normal is None or port == 0:
             return None
         return cls(parts.scheme, normal, DEFAULT_PORTS[parts.scheme] if port is None else port)
@@ -59,12 +59,15 @@ class Origin:
         return f"{self.scheme}://{host}{port}"
 
 
+def _normal_ipv6(host: str) -> str | None:
+    try:
+        address = IPv6Address(host)
+    except AddressValueError:
+        return None
+    return None if address.scope_id else address.compressed  # a zone means something to one machine only
+
+
 def _normal_host(host: str) -> str | None:
-    if ":" in host:
-        try:
-            return IPv6Address(host).compressed
-        except AddressValueError:
-            return None
     if not host.isascii():
         try:
             # The same IDNA (2003) as w3lib uses for the URL of a request, so that both name one host.

@@ -6,7 +6,6 @@ In here: the spider, the settings by hand, what a test looks at afterwards. Site
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,8 @@ from scrapy.crawler import Crawler
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
@@ -57,10 +58,10 @@ class Pages(Spider):
         self.outcomes[response.request.url] = response.status
 
     def failed(self, failure: Failure) -> None:
-        """Keep the exception."""
-        self.outcomes[failure.request.url] = failure.value  # type: ignore[attr-defined]  # Scrapy puts it there
-        if hasattr(failure.value, "response"):
-            self.outcomes[failure.request.url] = failure.value.response.status  # type: ignore[attr-defined]  # as above
+        """Keep the exception; of an error page its status."""
+        error: Any = failure.value
+        request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
+        self.outcomes[request.url] = error.response.status if hasattr(error, "response") else error
 
 
 @dataclass

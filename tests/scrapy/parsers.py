@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.robotstxt import RobotParser
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Fixed(RobotParser):
     """Allows what ends in `yes`; keeps the user agents that it was asked about."""
 
-    asked: list[Any] = []
+    asked: ClassVar[list[Any]] = []
 
     @classmethod
     def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> Self:

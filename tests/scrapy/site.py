@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
     site: Site
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+    def do_GET(self) -> None:
         """Answer as the site is told."""
         reply = self.site.reply(Asked(self.command, self.path, dict(self.headers.items())))
         while reply.gate is not None and not reply.gate.wait(0.01):

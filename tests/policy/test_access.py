@@ -1,0 +1,125 @@
+"""The state machine over one fetch (RFC 9309, 2.3.1), without a network."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.policy.access import (
+    MAX_REDIRECTS,
+    Asking,
+    Outcome,
+    Successful,
+    Unavailable,
+    Unreachable,
+)
+from scrapy_robots_rfc.policy.origin import Origin
+
+ORIGIN = Origin("http", "a.example", 80)
+FIRST = Asking.first(ORIGIN)
+CLOSED = (429,)
+
+
+def test_first_request() -> None:
+    """2.3: the file is asked for at scheme://authority/robots.txt."""
+    assert FIRST.url == "http://a.example/robots.txt"
+
+
+@pytest.mark.parametrize("status", range(200, 300))
+def test_successful(status: int) -> None:
+    """2.3.1.1: every 2xx is a file, with its body as it is."""
+    assert FIRST.answered(status, None, b"body", unreachable_statuses=CLOSED) == Successful(status, b"body")
+
+
+@pytest.mark.parametrize("status", [s for s in range(400, 500) if s != 429])
+def test_unavailable(status: int) -> None:
+    """2.3.1.3: every 4xx but those in ROBOTSTXT_UNREACHABLE_STATUSES means that there is no file."""
+    assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(status, str(status))
+
+
+@pytest.mark.parametrize("status", [-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999])
+def test_unreachable(status: int) -> None:
+    """2.3.1.4: 5xx, 429, and whatever is no status at all, mean that nobody knows."""
+    assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(status, str(status))
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        (b"/other.txt", "http://a.example/other.txt"),
+        (b"other.txt?x=1#frag", "http://a.example/other.txt?x=1"),
+        (b"https://b.example/robots.txt", "https://b.example/robots.txt"),
+        (b" //b.example:8080/robots.txt ", "http://b.example:8080/robots.txt"),
+        (b"http://user:pass@B.example./r", "http://b.example/r"),
+        (b"https://b.example", "https://b.example/"),
+        ("/ü".encode(), "http://a.example/ü"),
+        ("/ü".encode("latin-1"), "http://a.example/ü"),
+        (b"?x", "http://a.example/robots.txt?x"),
+    ],
+)
+def test_redirect(status: int, location: bytes, target: str) -> None:
+    """2.3.1.2: a redirect is followed, relative to the URL that was asked, without its userinfo."""
+    following = FIRST.answered(status, location, b"", unreachable_statuses=())
+    assert following == Asking(target, (FIRST.url,))
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        None,
+        b"",
+        b"robots.txt",
+        b"#frag",
+        b"ftp://b.example/robots.txt",
+        b"file:///etc/passwd",
+        b"data:text/plain,Allow",
+        b"javascript:alert(1)",
+        b"http://",
+        b"http://[",
+        b"http://b.example:99999/",
+        b"http://b example/",
+        b"mailto:a@b.example",
+    ],
+)
+def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
+    """2.3.1.2: a loop, another scheme, no usable Location: unavailable, and nothing is requested."""
+    following = FIRST.answered(302, location, b"", unreachable_statuses=())
+    assert isinstance(following, Unavailable)
+    assert following.status == 302
+
+
+@pytest.mark.parametrize("status", [305, 306, 309, 399])
+def test_other_3xx(status: int) -> None:
+    """2.3.1.2: a 3xx that is no redirect is not followed, whatever its Location says."""
+    assert FIRST.answered(status, b"/x", b"", unreachable_statuses=()) == Unavailable(status, str(status))
+
+
+def test_five_redirects() -> None:
+    """2.3.1.2: five redirects are followed, the sixth is not."""
+    state = FIRST
+    for hop in range(MAX_REDIRECTS):
+        following = state.answered(301, f"/{hop}".encode(), b"", unreachable_statuses=())
+        assert isinstance(following, Asking)
+        state = following
+    assert isinstance(state.answered(301, b"/5", b"", unreachable_statuses=()), Unavailable)
+    assert isinstance(state.answered(200, None, b"x", unreachable_statuses=()), Successful)
+
+
+def test_long_loop() -> None:
+    """2.3.1.2: a loop over several URLs ends at its first return."""
+    second = FIRST.answered(302, b"/b", b"", unreachable_statuses=())
+    assert isinstance(second, Asking)
+    assert isinstance(second.answered(302, b"/robots.txt", b"", unreachable_statuses=()), Unavailable)
+
+
+@given(status=st.integers(), location=st.none() | st.binary(max_size=40))
+def test_any_answer_has_a_meaning(status: int, location: bytes | None) -> None:
+    """2.3.1: whatever a server sends, the fetch goes on to an http(s) URL or ends; nothing raises, nothing opens."""
+    following = FIRST.answered(status, location, b"", unreachable_statuses=CLOSED)
+    if isinstance(following, Asking):
+        assert Origin.of(following.url) is not None
+        assert "@" not in following.url.split("/")[2]
+    elif following.outcome is not Outcome.UNREACHABLE:
+        assert 200 <= status <= 499

@@ -1,0 +1,78 @@
+"""For how long a result holds (RFC 9309, 2.4 and 2.3.1.4), on a clock that the test sets."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.freshness import Limits, Term, renew
+
+LIMITS = Limits(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500)
+FOREVER = Limits(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=None)
+
+
+def test_successful_file_holds_for_max_age() -> None:
+    """2.4: a file is used for the maximum age and no longer, whatever came before it."""
+    expected = Term(Outcome.SUCCESSFUL, 101, confirmed=1)
+    assert renew(None, Outcome.SUCCESSFUL, 1, LIMITS) == expected
+    assert renew(Term(Outcome.UNREACHABLE, 1, unreachable_since=0), Outcome.SUCCESSFUL, 1, LIMITS) == expected
+    assert not expected.stale
+
+
+def test_unavailable_holds_for_max_age() -> None:
+    """2.4: that there is no file holds as long as a file, and replaces one."""
+    old = Term(Outcome.SUCCESSFUL, 100, confirmed=0)
+    assert renew(old, Outcome.UNAVAILABLE, 100, LIMITS) == Term(Outcome.UNAVAILABLE, 200)
+
+
+def test_unreachable_is_asked_again_soon() -> None:
+    """2.3.1.4: without a copy everything is disallowed, and the file is asked for again after the short time."""
+    assert renew(None, Outcome.UNREACHABLE, 5, LIMITS) == Term(Outcome.UNREACHABLE, 15, unreachable_since=5)
+
+
+def test_no_copy_is_made_of_unavailable() -> None:
+    """2.3.1.4: where there was no file before, an unreachable one closes the gate."""
+    old = Term(Outcome.UNAVAILABLE, 100)
+    assert renew(old, Outcome.UNREACHABLE, 100, LIMITS).outcome is Outcome.UNREACHABLE
+
+
+def test_copy_is_obeyed_while_unreachable() -> None:
+    """2.4: a copy is used beyond its age while the file is unreachable, and asked for again each short time."""
+    copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
+    first = renew(copy, Outcome.UNREACHABLE, 100, LIMITS)
+    assert first == Term(Outcome.SUCCESSFUL, 110, confirmed=0, unreachable_since=100)
+    assert first.stale
+    assert renew(first, Outcome.UNREACHABLE, 110, LIMITS) == Term(Outcome.SUCCESSFUL, 120, 0, 100)
+
+
+def test_copy_ends_with_its_time() -> None:
+    """2.3.1.4: a copy is obeyed for the stale time after it was last confirmed, to the second."""
+    old = Term(Outcome.SUCCESSFUL, 990, confirmed=0, unreachable_since=900)
+    last = renew(old, Outcome.UNREACHABLE, 995, LIMITS)
+    assert (last.outcome, last.fresh_until) == (Outcome.SUCCESSFUL, 1000)
+    assert renew(last, Outcome.UNREACHABLE, 1000, LIMITS).outcome is Outcome.UNREACHABLE
+
+
+def test_no_stale_copy_where_none_is_wanted() -> None:
+    """2.3.1.4: with a stale time of 0 an unreachable file closes the gate at once."""
+    copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
+    assert renew(copy, Outcome.UNREACHABLE, 100, Limits(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"), [(LIMITS, Outcome.UNAVAILABLE), (FOREVER, Outcome.UNREACHABLE)], ids=["limited", "never"]
+)
+def test_unreachable_for_long(limits: Limits, expected: Outcome) -> None:
+    """2.3.1.4: unreachable for long counts as unavailable, unless the user keeps it closed."""
+    term = renew(None, Outcome.UNREACHABLE, 0, limits)
+    assert renew(term, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
+    late = renew(term, Outcome.UNREACHABLE, 500, limits)
+    assert (late.outcome, late.fresh_until) == (expected, 510)
+    assert renew(late, Outcome.UNREACHABLE, 510, limits).outcome is expected
+
+
+def test_a_success_ends_the_run_of_failures() -> None:
+    """2.3.1.4: the time of being unreachable begins anew after an answer."""
+    term = renew(None, Outcome.UNREACHABLE, 0, LIMITS)
+    term = renew(term, Outcome.UNAVAILABLE, 400, LIMITS)
+    assert renew(term, Outcome.UNREACHABLE, 500, LIMITS) == Term(Outcome.UNREACHABLE, 510, unreachable_since=500)

@@ -1,0 +1,96 @@
+"""Which URLs share a robots.txt (RFC 9309, 2.3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://example.com", "http://example.com"),
+        ("http://example.com/a?b#c", "http://example.com"),
+        ("https://example.com/", "https://example.com"),
+        ("HTTP://EXAMPLE.com/", "http://example.com"),
+        ("http://example.com:80/", "http://example.com"),
+        ("http://example.com:/", "http://example.com"),
+        ("http://example.com:443/", "http://example.com:443"),
+        ("https://example.com:443/", "https://example.com"),
+        ("https://example.com:80/", "https://example.com:80"),
+        ("http://example.com./", "http://example.com"),
+        ("http://example.com.:8080/", "http://example.com:8080"),
+        ("http://user:pass@example.com/", "http://example.com"),
+        ("http://user:p@ss@example.com/", "http://example.com"),
+        ("http://@example.com/", "http://example.com"),
+        ("http://bücher.example/", "http://xn--bcher-kva.example"),
+        ("http://BÜCHER.example./", "http://xn--bcher-kva.example"),
+        ("http://[::1]/", "http://[::1]"),
+        ("http://[0:0:0:0:0:0:0:1]:80/", "http://[::1]"),
+        ("http://[2001:DB8::1]:8080/", "http://[2001:db8::1]:8080"),
+        ("http://127.0.0.1:8000/x", "http://127.0.0.1:8000"),
+        ("http://under_score.example/", "http://under_score.example"),
+    ],
+)
+def test_origin(url: str, expected: str) -> None:
+    """2.3: scheme, lower-case IDNA host without a trailing dot, effective port; never userinfo."""
+    origin = Origin.of(url)
+    assert str(origin) == expected
+    assert origin is not None
+    assert origin.robots_url == f"{expected}/robots.txt"
+    assert Origin.of(origin.robots_url) == origin
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "/path",
+        "example.com/x",
+        "ftp://example.com/",
+        "data:text/plain,x",
+        "file:///etc/hosts",
+        "s3://bucket/key",
+        "http://",
+        "http:///x",
+        "http://./",
+        "http://:80/",
+        "http://user@/",
+        "http://[::1",
+        "http://[::1%25eth0]/",
+        "http://[v1.x]/",
+        "http://example.com:0/",
+        "http://example.com:65536/",
+        "http://example.com:x/",
+        "http://exa mple.com/",
+        "http://exa%6dple.com/",
+        "http://a\\b/",
+        "http://\u2100.example/",
+        "http://" + "ü" * 80 + "/",
+    ],
+)
+def test_no_origin(url: str) -> None:
+    """2.3: another scheme, or no valid authority: no origin, and no exception."""
+    assert Origin.of(url) is None
+
+
+def test_two_ports_and_two_schemes_are_different_services() -> None:
+    """2.3: http and https, and two ports, are different keys."""
+    urls = ["http://a.example/", "https://a.example/", "http://a.example:8080/", "https://a.example:80/"]
+    assert len({Origin.of(url) for url in urls}) == 4
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://user:pass@a.example/x", "http://a.example/x"),
+        ("http://u:p@ss@a.example:80/x@y", "http://a.example:80/x@y"),
+        ("http://a.example/x@y?z=@", "http://a.example/x@y?z=@"),
+        ("http://user@a.example?x", "http://a.example?x"),
+        ("no url", "no url"),
+    ],
+)
+def test_without_userinfo(url: str, expected: str) -> None:
+    """Section 3: what goes into a log line has no credentials."""
+    assert without_userinfo(url) == expected
