@@ -1,0 +1,32 @@
+"""Law: a file cut off at the limit reads as what stands before it, less a line left incomplete (RFC 9309, 2.5)."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.property.strategies import token_lists, unmarked_bodies, urls
+
+
+def _whole_lines(body: bytes, size: int) -> bytes:
+    """The first octets of a file, less a last line that goes on after them."""
+    prefix, rest = body[:size], body[size:]
+    if not rest or rest.startswith((b"\r", b"\n")):
+        return prefix
+    ends = [match.end() for match in re.finditer(rb"\r\n|\r|\n", prefix)]
+    return prefix[: ends[-1]] if ends else b""
+
+
+@given(data=st.data(), body=unmarked_bodies, url=urls, tokens=token_lists)
+def test_cut_file_reads_as_its_prefix(data: st.DataObject, body: bytes, url: str, tokens: list[str]) -> None:
+    """Verdict, groups and records are those of the whole lines before the limit."""
+    size = data.draw(st.integers(0, len(body) + 1))
+    cut, prefix = RobotsTxt.parse(body, max_size=size), RobotsTxt.parse(_whole_lines(body, size))
+    assert cut.truncated is (len(body) > size)
+    assert cut.groups == prefix.groups
+    assert cut.records == prefix.records
+    for _ in range(2):
+        assert cut.decide(url, tokens) == prefix.decide(url, tokens)

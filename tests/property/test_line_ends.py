@@ -1,0 +1,30 @@
+"""Law: CR, LF and CRLF are one and the same line end (RFC 9309, 2.2), and a UTF-8 byte order mark says nothing."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.property.strategies import LINE_ENDS, token_lists, unmarked_bodies, urls
+
+_MARK = b"\xef\xbb\xbf"
+
+
+@given(body=unmarked_bodies, end=st.sampled_from(LINE_ENDS), url=urls, tokens=token_lists)
+def test_line_end(body: bytes, end: bytes, url: str, tokens: list[str]) -> None:
+    """A file with all line ends made the same reads as before, line by line."""
+    written = RobotsTxt.parse(body)
+    rewritten = RobotsTxt.parse(re.sub(rb"\r\n|\r|\n", end, body))
+    assert list(rewritten.lines()) == list(written.lines())
+    assert rewritten.decide(url, tokens) == written.decide(url, tokens)
+
+
+@given(body=unmarked_bodies, url=urls, tokens=token_lists)
+def test_byte_order_mark(body: bytes, url: str, tokens: list[str]) -> None:
+    """A file with a UTF-8 byte order mark reads as without it."""
+    plain, marked = RobotsTxt.parse(body), RobotsTxt.parse(_MARK + body)
+    assert list(marked.lines()) == list(plain.lines())
+    assert marked.decide(url, tokens) == plain.decide(url, tokens)

@@ -1,0 +1,27 @@
+"""Law: adding an Allow never forbids, adding a Disallow never permits (RFC 9309, 2.2.2)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.decision import RuleKind
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.property.strategies import GroupText, RuleText, body_of, groups, rules, token_lists, urls
+
+
+def _verdicts(file: list[GroupText], url: str, tokens: list[str]) -> list[bool]:
+    robots = RobotsTxt.parse(body_of(*file))
+    return [robots.decide(url, tokens).allowed for _ in range(2)]
+
+
+@given(data=st.data(), file=st.lists(groups, min_size=1, max_size=4), rule=rules, url=urls, tokens=token_lists)
+def test_added_rule(data: st.DataObject, file: list[GroupText], rule: RuleText, url: str, tokens: list[str]) -> None:
+    """A rule added anywhere in any group moves a verdict only towards its own kind, or not at all."""
+    which = data.draw(st.integers(0, len(file) - 1))
+    group = file[which]
+    at = data.draw(st.integers(0, len(group.rules)))
+    longer = GroupText(group.agents, (*group.rules[:at], rule, *group.rules[at:]))
+    before = _verdicts(file, url, tokens)
+    after = _verdicts([*file[:which], longer, *file[which + 1 :]], url, tokens)
+    assert after in (before, [rule.kind is RuleKind.ALLOW] * 2)

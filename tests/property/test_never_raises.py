@@ -1,0 +1,60 @@
+"""Law: no octets of a file, no URL and no identification make anything raise (RFC 9309, 2.3.1.5 and 3)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.agents import invalid_reason, is_product_token, product_tokens
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.parser import RfcRobotParser
+from tests.property.strategies import any_bodies, any_urls, token_lists, urls
+
+identifications = st.one_of(
+    st.text(max_size=40),
+    st.text(st.characters(categories=["Cs", "Cc", "Lu"]), max_size=10),
+    st.text("(;/ +:Foo.,)-_http", max_size=40),
+    st.binary(max_size=20),
+)
+
+
+@given(body=any_bodies, url=any_urls, tokens=token_lists)
+def test_any_file_and_any_url_give_a_decision(body: bytes, url: str | bytes, tokens: list[str]) -> None:
+    """Any octets, any URL: a decision that can be printed, at the first and at later asks."""
+    robots = RobotsTxt.parse(body)
+    for _ in range(3):
+        decision = robots.decide(url, tokens)
+        assert decision.allowed in (True, False)
+        assert decision.rule is None or str(decision.rule).isprintable()
+
+
+@given(body=any_bodies, tokens=token_lists)
+def test_any_file_can_be_read_as_a_whole(body: bytes, tokens: list[str]) -> None:
+    """Any octets: lines in order from 1, groups, records and everything else that can be asked for."""
+    robots = RobotsTxt.parse(body)
+    numbers = [line.number for line in robots.lines()]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert all(group.tokens for group in robots.groups)
+    assert all(record.line in numbers for record in robots.records)
+    assert (robots.crawl_delay(tokens) or 0) >= 0
+    assert robots.request_rate(tokens) is None or robots.visit_time(tokens) is None or robots.group(tokens) is not None
+    assert robots.host is None or robots.host
+    assert all(robots.sitemaps)
+
+
+@given(body=any_bodies, identification=identifications, url=urls)
+def test_any_identification(body: bytes, identification: str | bytes, url: str) -> None:
+    """Any identification gives tokens, and Scrapy's interface takes it with any file."""
+    tokens = product_tokens(identification)
+    assert all(tokens)
+    parser = RfcRobotParser.from_crawler(None, body)
+    assert parser.allowed(url, identification) in (True, False)
+    assert (parser.crawl_delay(identification) or 0) >= 0
+
+
+@given(value=st.text(max_size=10))
+def test_any_token_is_valid_or_has_a_reason(value: str) -> None:
+    """A string is a product token, or there is a printable reason why it is none."""
+    reason = invalid_reason(value)
+    assert is_product_token(value) is (reason is None)
+    assert reason is None or reason.isprintable()

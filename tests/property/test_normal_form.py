@@ -1,0 +1,46 @@
+"""Laws of the normal form (RFC 9309, 2.2.2): it is idempotent, and spellings that are equal have the same one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.percent import normal_form, octets, request_target
+from tests.property.strategies import any_urls, patterns, targets
+
+_UNRESERVED = "abcXYZ019-._~"
+_texts = st.one_of(patterns, targets, st.text(st.characters(max_codepoint=255), max_size=20))
+
+
+@given(text=_texts, in_query=st.booleans())
+def test_normal_form_is_idempotent(text: str, in_query: bool) -> None:
+    """The normal form of a normal form is itself, in the path and in the query."""
+    normal = normal_form(octets(text), in_query=in_query)
+    assert normal_form(normal, in_query=in_query) == normal
+
+
+@given(url=any_urls)
+def test_request_target_is_a_normal_path(url: str | bytes) -> None:
+    """What is compared begins with a slash, is printable ASCII without a blank, and is in normal form."""
+    target = request_target(url)
+    assert target.startswith("/")
+    assert target.isascii()
+    assert target.isprintable()
+    assert " " not in target
+    assert normal_form(target) == target
+
+
+@given(pieces=st.lists(st.tuples(st.sampled_from(_UNRESERVED), st.sampled_from(["raw", "%{:02X}", "%{:02x}"]))))
+def test_spelling_of_unreserved_characters_does_not_matter(pieces: list[tuple[str, str]]) -> None:
+    """Unreserved characters have one normal form, raw or escaped, with hex digits of either case."""
+    raw = "/" + "".join(character for character, _ in pieces)
+    spelt = "/" + "".join(c if how == "raw" else how.format(ord(c)) for c, how in pieces)
+    assert normal_form(spelt) == normal_form(raw) == raw
+
+
+@given(text=st.text(max_size=20).filter(lambda text: "#" not in text))
+def test_text_compares_as_its_utf8(text: str) -> None:
+    """A URL of text is compared as the octets of its UTF-8, escaped or not."""
+    escaped = "".join(f"%{octet:02X}" if octet > 127 else chr(octet) for octet in text.encode("utf-8"))
+    url = "https://e.example/"
+    assert request_target(url + text) == request_target(url + escaped) == request_target((url + text).encode("utf-8"))

@@ -1,0 +1,81 @@
+"""Law: the fast reading, which a crawl pays for, and the records, which explain a file, never disagree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+
+from scrapy_robots_rfc.core.agents import token_of
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.lines import Line, LineKind
+from scrapy_robots_rfc.core.percent import octets
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.property.plain_matcher import deciding_rule
+from tests.property.strategies import any_bodies, bodies, targets, token_lists
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_KINDS = {LineKind.ALLOW: RuleKind.ALLOW, LineKind.DISALLOW: RuleKind.DISALLOW}
+_Groups = list[tuple[set[str], list[Rule]]]
+
+
+def groups_of(lines: Iterable[Line]) -> _Groups:
+    """Groups from records, by the RFC's words alone: a user-agent line that follows a rule opens the next one (2.1)."""
+    groups: _Groups = []
+    for line in lines:
+        if line.kind is LineKind.USER_AGENT:
+            if not groups or groups[-1][1]:
+                groups.append((set(), []))
+            groups[-1][0].add(token_of(octets(line.value)))
+        elif line.kind in _KINDS and groups:
+            groups[-1][1].append(Rule(_KINDS[line.kind], line.value, line.number))
+    return groups
+
+
+def rules_for(groups: _Groups, tokens: Iterable[str]) -> tuple[str, list[Rule]] | None:
+    """The token that decides and the rules of all its groups; ``None`` where no group applies (2.2.1)."""
+    for token in [*tokens, "*"]:
+        if any(token_of(token) in names for names, _ in groups):
+            return token, [rule for names, rules in groups for rule in rules if token_of(token) in names]
+    return None
+
+
+@given(body=bodies, target=targets, tokens=token_lists)
+@settings(max_examples=400)
+def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> None:
+    """The verdict and the rule behind it are what the records give, at the first ask and at later ones."""
+    body = body.decode("utf-8", "ignore").encode("utf-8")  # so that a record's value is the pattern, octet by octet
+    robots = RobotsTxt.parse(body)
+    found = rules_for(groups_of(robots.lines()), tokens)
+    if found is None:
+        expected = Decision(True, Reason.NO_GROUP)
+    else:
+        rule = deciding_rule(found[1], target.encode("utf-8"))
+        allowed = rule is None or rule.kind is RuleKind.ALLOW
+        expected = Decision(allowed, Reason.RULE if rule else Reason.NO_RULE, rule, found[0])
+    for _ in range(3):
+        assert robots.decide("https://e.example" + target, tokens) == expected
+
+
+@given(body=any_bodies, tokens=token_lists)
+def test_groups_of_the_records(body: bytes, tokens: list[str]) -> None:
+    """The groups, and the merged group that applies, are those of the records, for any octets."""
+    robots = RobotsTxt.parse(body)
+    groups = groups_of(robots.lines())
+    assert [list(group.rules) for group in robots.groups] == [rules for _, rules in groups]
+    found, merged = rules_for(groups, tokens), robots.group(tokens)
+    assert (found is None) is (merged is None)
+    assert found is None or merged is None or list(merged.rules) == found[1]
+
+
+@given(body=any_bodies, tokens=token_lists)
+def test_every_rule_can_decide(body: bytes, tokens: list[str]) -> None:
+    """A rule that decides is one of the group that applies, with its kind, its pattern and its line, for any octets."""
+    robots = RobotsTxt.parse(body)
+    group = robots.group(tokens)
+    for target in ["/", "/a", "/index/b?a=b", "/%E9"] * 2:
+        decision = robots.decide("https://e.example" + target, tokens)
+        assert (decision.reason is Reason.NO_GROUP) is (group is None)
+        assert decision.rule is None or (group is not None and decision.rule in group.rules)

@@ -1,0 +1,46 @@
+"""Law: what a file was asked before never changes an answer, though reading and index are made on first use."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.property.strategies import GroupText, bodies, body_of, groups, rules, token_lists, urls
+
+_files = st.one_of(
+    bodies,
+    st.lists(groups, max_size=6).map(lambda found: body_of(*found)),
+    st.lists(rules, min_size=30, max_size=60).map(lambda found: body_of(GroupText(("*", "FooBot"), tuple(found)))),
+)
+
+
+@given(body=_files, asked=st.lists(st.tuples(urls, token_lists), min_size=1, max_size=8))
+@settings(max_examples=200)
+def test_answers_do_not_depend_on_earlier_ones(body: bytes, asked: list[tuple[str, list[str]]]) -> None:
+    """An object asked many things answers each as a fresh one does, and again the same the second time."""
+    used = RobotsTxt.parse(body)
+    fresh = [RobotsTxt.parse(body).decide(url, tokens) for url, tokens in asked]
+    assert [used.decide(url, tokens) for url, tokens in asked] == fresh
+    assert [used.decide(url, tokens) for url, tokens in asked] == fresh
+
+
+@given(body=_files, url=urls, tokens=token_lists)
+def test_reading_the_whole_file_changes_no_answer(body: bytes, url: str, tokens: list[str]) -> None:
+    """Groups, records and lines may be read before or after: the verdict stays."""
+    used = RobotsTxt.parse(body)
+    assert used.groups == RobotsTxt.parse(body).groups
+    assert list(used.lines()) == list(RobotsTxt.parse(body).lines())
+    assert used.decide(url, tokens) == RobotsTxt.parse(body).decide(url, tokens)
+    assert used.records == RobotsTxt.parse(body).records
+
+
+@given(body=_files, url=urls, names=st.lists(st.text("abc", min_size=1, max_size=3), min_size=70, max_size=80))
+@settings(max_examples=20)
+def test_many_identifications_change_no_answer(body: bytes, url: str, names: list[str]) -> None:
+    """A crawl that changes its User-Agent all the time gets the same answers."""
+    used = RobotsTxt.parse(body)
+    before = used.decide(url, ["FooBot"])
+    for name in names:
+        assert used.decide(url, f"{name}Bot/1.0") == RobotsTxt.parse(body).decide(url, f"{name}Bot/1.0")
+    assert used.decide(url, ["FooBot"]) == before

@@ -1,0 +1,55 @@
+"""Cases and files that lie beside the project, not in it: verdicts of the reference parser, and real robots.txt files.
+
+They are looked for in `../shared`, or where the environment variable ROBOTS_SHARED says; without them these tests are
+skipped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from scrapy_robots_rfc.core.lines import LineKind
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.parser import RfcRobotParser
+
+SHARED = Path(os.environ.get("ROBOTS_SHARED", Path(__file__).parents[2] / "shared"))
+REFERENCE = SHARED / "conformance" / "reference.jsonl.gz"
+CORPUS = SHARED / "corpus"
+
+_TARGETS = ["/", "/robots.txt", "/search?q=a&b=c", "/wp-admin/index.php", "/a/b/c.html", "/%E3%83%84", "/*", "/?s=%2F"]
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason=f"{REFERENCE.name} is not here")
+def test_verdicts_of_the_reference_parser() -> None:
+    """Where the RFC and the reference parser agree, the verdict is theirs, at the first ask and at later ones."""
+    wrong = []
+    with gzip.open(REFERENCE, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            case = json.loads(line)
+            parser = RfcRobotParser.from_crawler(None, case["body"].encode("latin-1"))
+            if [parser.allowed(case["url"], case["agent"]) for _ in range(2)] != [case["allowed"]] * 2:
+                wrong.append((number, case))
+    assert wrong == []
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"{CORPUS.name} is not here")
+def test_real_files() -> None:
+    """Every real file is read: each rule stands in its line, and the one that decides is of the group that applies."""
+    files = sorted(CORPUS.glob("*.txt"))
+    assert files
+    for file in files:
+        robots = RobotsTxt.parse(file.read_bytes())
+        lines = {line.number: line for line in robots.lines()}
+        for group in robots.groups:
+            assert all(lines[rule.line].value == rule.pattern for rule in group.rules), file.name
+            assert lines[group.line].kind is LineKind.USER_AGENT, file.name
+        for tokens in (["Googlebot-Image", "Googlebot"], ["Scrapy"]):
+            applies = robots.group(tokens)
+            for target in _TARGETS * 2:
+                rule = robots.decide(f"https://e.example{target}", tokens).rule
+                assert rule is None or (applies is not None and rule in applies.rules), (file.name, target)
