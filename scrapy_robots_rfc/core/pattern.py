@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, BARE_RUN, normal_form, only_bare
+from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, normal_form, only_bare
 
 WILDCARD = "*"
 END = "$"
@@ -106,11 +106,6 @@ class Pattern(NamedTuple):
                 return False
             end = found
         return not self.anchored or self.literals[-1].ends(target, end, query)
-
-
-def bare_head(pattern: str) -> str:
-    """The octets that a pattern begins with and that stand for themselves."""
-    return BARE_RUN.match(pattern)[0]  # type: ignore[index]  # an empty run is a match too
 
 
 def _literal(text: str, after_query: bool) -> Literal:

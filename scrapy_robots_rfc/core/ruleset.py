@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import as_text, read_rule
-from scrapy_robots_rfc.core.pattern import Pattern, bare_head, parse_pattern, specificity
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -142,14 +142,10 @@ class Ruleset:
         """The first verdict of a larger group: from the few lines that may matter to it, without an index."""
         best = 0
         for section in self._sections or ():
-            for number, line in section.lines_that_may_match(target):
-                rule = read_rule(line)
-                # Bare octets are their own normal form, so most patterns are out before they are taken apart.
-                if rule is None or not rule[1] or not target.startswith(bare_head(rule[1])):
-                    continue
-                rank = _rank(*rule, number)
-                if rank > best and parse_pattern(rule[1]).matches(target):
-                    best, self._written[rank] = rank, rule[1]
+            for number, allow, pattern in section.rules_that_may_match(target):
+                rank = _rank(allow, pattern, number)
+                if rank > best and pattern and parse_pattern(pattern).matches(target):
+                    best, self._written[rank] = rank, pattern
         return self._verdict(best, target)
 
     def _build(self) -> None:

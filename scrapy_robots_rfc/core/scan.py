@@ -11,16 +11,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
-from scrapy_robots_rfc.core.lines import MAX_LINE, LineKind, read_line, read_rule
-from scrapy_robots_rfc.core.percent import UNRESERVED
+from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, LineKind, read_line, read_rule
+from scrapy_robots_rfc.core.percent import BARE_RUN, UNRESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # The usual user-agent line, in lower case: its token is a run of token characters, or `*` alone.
 _AGENT_LINE = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f#]|\Z))")
-
-_TOO_LONG = re.compile(rf"([^\n]{{{MAX_LINE}}})[^\n]+")
 
 # The usual spellings of a rule, in octets and in text.
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
@@ -77,20 +75,27 @@ class Section(NamedTuple):
         rows: list[Row] = _ROWS(self.text)
         return rows
 
-    def lines_that_may_match(self, target: str) -> Iterator[tuple[int, str]]:
-        """Numbers and lines without those rules whose pattern cannot match as its second octet is another one."""
+    def rules_that_may_match(self, target: str) -> Iterator[tuple[int, bool, str]]:
+        """Line number, whether it allows, and pattern of the rules that a target does not rule out at a glance."""
         number, counted = self.agent_line, 0
-        for match in _other_than(target[1:2]).finditer(self.text):
-            start = match.start(1)
-            number, counted = number + self.text.count("\n", counted, start), start
-            yield number, match[1]
+        for match in _candidates(target[1:2]).finditer(self.text):
+            disallow, head, rest, line = match.groups()
+            # Bare octets are their own normal form, so most patterns are out before they are taken apart.
+            if head and not target.startswith(head):
+                continue
+            rule = (not disallow, (head + rest).rstrip(BLANKS)) if head else read_rule(line)
+            if rule is not None:
+                start = match.start()
+                number, counted = number + self.text.count("\n", counted, start), start
+                yield number + 1, *rule
 
 
 @lru_cache(maxsize=256)
-def _other_than(octet: str) -> re.Pattern[str]:
+def _candidates(octet: str) -> re.Pattern[str]:
     """Finds all lines but blank ones, comments, and usual rules whose second octet is unreserved and not `octet`."""
     others = re.escape(UNRESERVED.replace(octet, "") if octet else UNRESERVED)
-    return re.compile(rf"\n(?!{_KEY}/[{others}]|[#\n]|\Z)([^\n]+)")
+    usual = rf"(?:([Dd]is)a|[Aa])llow: ?(/{BARE_RUN.pattern})([^\n#]*)"
+    return re.compile(rf"\n(?!{_KEY}/[{others}]|[#\n]|\Z)(?:{usual}|([^\n]+))")
 
 
 def sections(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Section]:
@@ -115,7 +120,7 @@ def sections(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Sec
             line, counted = line + octets.count(b"\n", counted, start), start
             text = octets[start:end].decode("latin-1")
             if len(text) > MAX_LINE:
-                text = _TOO_LONG.sub(r"\1", text)
+                text = "\n".join(line[:MAX_LINE] for line in text.split("\n"))
             has_rules = _USUAL_RULE.search(octets, start, end) is not None or any(map(read_rule, text.split("\n")))
             found.append(Section(text if text.endswith("\n") else text + "\n", line))
     return found
