@@ -1,0 +1,122 @@
+"""What can be read from a file besides verdicts: groups, records, sitemaps, delays."""
+
+from __future__ import annotations
+
+from datetime import time
+
+import pytest
+
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime
+from scrapy_robots_rfc.core.groups import Group, Record
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+
+BODY = b"""\
+Sitemap: https://e.example/one.xml
+User-agent: Foo
+Crawl-delay: 2
+User-agent: Bar/1.0
+Disallow: /x
+Allow: /x/y
+Crawl-delay: 5s
+
+User-agent: *
+Request-rate: 1/5
+Request-rate: 1/20
+Visit-time: 0600-0845
+Host: e.example
+Disallow:
+Clean-param: a
+site-map: https://e.example/two.xml
+User-agent: foo
+Disallow: /z
+"""
+
+
+@pytest.fixture(name="robots")
+def fixture_robots() -> RobotsTxt:
+    """A file with some of everything."""
+    return RobotsTxt.parse(BODY)
+
+
+def test_groups_as_they_stand(robots: RobotsTxt) -> None:
+    """Groups come as the file has them, with their records, and nothing but a user-agent line after a rule ends one."""
+    first, second, third = robots.groups
+    assert first == Group(
+        tokens=("Foo", "Bar/1.0"),
+        rules=(Rule(RuleKind.DISALLOW, "/x", 5), Rule(RuleKind.ALLOW, "/x/y", 6)),
+        records=(Record("crawl-delay", "2", 3), Record("crawl-delay", "5s", 7)),
+        line=2,
+    )
+    assert (second.tokens, second.line, len(second.records)) == (("*",), 9, 6)
+    assert (third.tokens, third.rules) == (("foo",), (Rule(RuleKind.DISALLOW, "/z", 18),))
+
+
+def test_group_that_applies_is_merged(robots: RobotsTxt) -> None:
+    """All groups of one token are one group; a token without a group gets the wildcard group."""
+    group = robots.group(["FOO"])
+    assert group is not None
+    assert [rule.line for rule in group.rules] == [5, 6, 18]
+    wildcard = robots.group(["Other"])
+    assert wildcard is not None
+    assert wildcard.tokens == ("*",)
+    assert RobotsTxt.parse(b"User-agent: Foo\nDisallow: /").group("Other") is None
+
+
+def test_records_of_the_whole_file(robots: RobotsTxt) -> None:
+    """Every other record can be had with its line number, those before the first group too."""
+    assert robots.records[0] == Record("sitemap", "https://e.example/one.xml", 1)
+    assert [record.line for record in robots.records] == [1, 3, 7, 10, 11, 12, 13, 15, 16]
+    assert robots.sitemaps == ("https://e.example/one.xml", "https://e.example/two.xml")
+    assert robots.host == "e.example"
+
+
+def test_values_of_the_group_that_applies(robots: RobotsTxt) -> None:
+    """Of several delays the largest counts, of several rates the slowest; other groups' values do not."""
+    assert robots.crawl_delay(["Foo"]) == 5.0
+    assert robots.crawl_delay("Bar") == 5.0
+    assert robots.crawl_delay(["Other"]) is None
+    assert robots.request_rate(["Other"]) == RequestRate(1, 20.0)
+    assert robots.visit_time("Other") == VisitTime(time(6), time(8, 45))
+    assert robots.request_rate("Foo") is None
+    assert robots.visit_time("Foo") is None
+
+
+def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
+    """A decision says which rule decided, as written and where, and whose group it is."""
+    expected = Decision(False, Reason.RULE, Rule(RuleKind.DISALLOW, "/x", 5), "foo")
+    assert robots.decide("https://e.example/x/z", ("None", "foo")) == expected
+    assert robots.decide("https://e.example/a", "Other").reason is Reason.NO_RULE
+    assert RobotsTxt.parse(b"").decide("/x", "Foo") == Decision(True, Reason.NO_GROUP)
+
+
+def test_forty_wildcard_rules_and_more() -> None:
+    """Many wildcard rules with many literals, short ones among them, decide as each alone would."""
+    patterns = [f"/*q{number}z" for number in range(200)] + [f"/*{chr(letter)}$" for letter in range(65, 91)]
+    body = "User-agent: *\n" + "".join(f"Disallow: {pattern}\n" for pattern in patterns)
+    robots = RobotsTxt.parse(body.encode())
+    for number, pattern in enumerate(patterns, 2):
+        decision = robots.decide("/a" + pattern.replace("*", "b").rstrip("$"), "Foo")
+        assert decision.rule is not None
+        assert decision.rule.line == number
+    assert robots.decide("/q7y/zz", "Foo").allowed
+
+
+def test_many_identifications_do_not_make_it_grow() -> None:
+    """A crawl that rotates its identification gets right verdicts, and the file keeps a bounded number of them."""
+    robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /")
+    assert [robots.decide("/x", f"Bot{'x' * number}").allowed for number in range(300)] == [True] * 300
+    assert not robots.decide("/x", ["Foo"]).allowed
+    assert len(robots._asked) <= 64
+
+
+def test_control_characters_do_not_reach_a_log_line() -> None:
+    """A rule prints without control characters, so that a site cannot write into a terminal or forge a log line."""
+    rule = RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x").group("Foo")
+    assert rule is not None
+    assert str(rule.rules[0]) == "Disallow: /\\x1b[31m\\x85x"
+
+
+def test_no_rule_prints_its_kind_alone() -> None:
+    """An empty pattern prints as the key and the colon."""
+    assert str(Rule(RuleKind.DISALLOW, "", 1)) == "Disallow:"
