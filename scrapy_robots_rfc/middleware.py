@@ -17,7 +17,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _compat, signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.download import Downloader
+from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, RobotsUndecided, SettingError
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
 from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of
@@ -81,7 +81,8 @@ class RfcRobotsTxtMiddleware:
         """
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
-            self._count(stats.EXEMPTED)
+            if MARK not in request.meta:
+                self._count(stats.EXEMPTED)
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         if origin is None:
@@ -220,7 +221,8 @@ def robots_service(crawler: Crawler) -> RobotsService:
 def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
     try:
         parser: type[Any] = load_object(settings.parser)
-        build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
+        instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
+        instance.allowed  # noqa: B018 - so does a class of another kind
     except Exception as error:
         raise SettingError("ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED) from error
     return parser

@@ -175,7 +175,7 @@ def read_settings(settings: BaseSettings) -> Settings:
 
 
 def _read(row: Setting, settings: BaseSettings) -> object:
-    value = settings.get(row.key, row.default)
+    value = settings[row.key] if row.key in settings else row.default  # get() takes None for not set
     if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
         value = row.default  # nobody chose Scrapy's default
     try:

@@ -30,6 +30,7 @@ SETTINGS: dict[str, Any] = {
     },
     "RETRY_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
     "DOWNLOAD_DELAY": 0,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
     "DNS_TIMEOUT": 5,

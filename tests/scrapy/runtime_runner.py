@@ -18,12 +18,12 @@ SELECT_REACTOR = "twisted.internet.selectreactor.SelectReactor"
 
 def merged(spider: type[Pages], settings: dict[str, Any], mode: str) -> Crawler:
     """Make a crawler for a runtime."""
-    reactor: dict[str, Any] = {
+    reactors: dict[str, dict[str, Any]] = {
         "asyncio": {"TWISTED_REACTOR": ASYNCIO_REACTOR},
         "select": {"TWISTED_REACTOR": SELECT_REACTOR},
         "none": {"TWISTED_REACTOR_ENABLED": False},
-    }[mode]
-    return Crawler(spider, {**SETTINGS, **settings, **reactor})
+    }
+    return Crawler(spider, {**SETTINGS, **settings, **reactors[mode]})
 
 
 async def run_all(mode: str) -> dict[str, Any]:

@@ -1,0 +1,117 @@
+"""The table of settings: what is read, what is refused, what it says then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.settings import Settings as ScrapySettings
+
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.identity import Agent
+from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
+from tests.scrapy.crawling import crawl
+from tests.scrapy.site import Site
+
+
+def test_defaults() -> None:
+    """Without a setting of the user's, every value is the documented default."""
+    assert read_settings(ScrapySettings()) == Settings(
+        obey=False,
+        parser=OUR_PARSER,
+        user_agent=None,
+        timeout=30,
+        max_size=512_000,
+        cache_max_age=86_400,
+        cache_size=10_000,
+        unreachable_ttl=300,
+        unreachable_statuses=frozenset({429}),
+        stale_max_age=2_592_000,
+        unreachable_max_age=2_592_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field", "expected"),
+    [
+        ("ROBOTSTXT_OBEY", "1", "obey", True),
+        ("ROBOTSTXT_OBEY", "True", "obey", True),
+        ("ROBOTSTXT_OBEY", 0, "obey", False),
+        ("ROBOTSTXT_OBEY", "false", "obey", False),
+        ("ROBOTSTXT_PARSER", "scrapy.robotstxt.ProtegoRobotParser", "parser", "scrapy.robotstxt.ProtegoRobotParser"),
+        ("ROBOTSTXT_USER_AGENT", "FooBot", "user_agent", Agent(("FooBot",), "FooBot")),
+        ("ROBOTSTXT_USER_AGENT", ["A", "B", "A"], "user_agent", Agent(("A", "B"), "A")),
+        ("ROBOTSTXT_USER_AGENT", "", "user_agent", None),
+        ("ROBOTSTXT_TIMEOUT", "2.5", "timeout", 2.5),
+        ("ROBOTSTXT_MAX_SIZE", "1000000", "max_size", 1_000_000),
+        ("ROBOTSTXT_CACHE_MAX_AGE", 1, "cache_max_age", 1),
+        ("ROBOTSTXT_CACHE_SIZE", 1, "cache_size", 1),
+        ("ROBOTSTXT_UNREACHABLE_TTL", 0.1, "unreachable_ttl", 0.1),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", "401, 403", "unreachable_statuses", frozenset({401, 403})),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", [], "unreachable_statuses", frozenset()),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", "", "unreachable_statuses", frozenset()),
+        ("ROBOTSTXT_STALE_MAX_AGE", 0, "stale_max_age", 0),
+        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", None, "unreachable_max_age", None),
+        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "None", "unreachable_max_age", None),
+        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
+    ],
+)
+def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
+    """A value may also be the string that the command line makes of it."""
+    assert getattr(read_settings(ScrapySettings({key: value})), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ROBOTSTXT_OBEY", "perhaps"),
+        ("ROBOTSTXT_OBEY", []),
+        ("ROBOTSTXT_USER_AGENT", 7),
+        ("ROBOTSTXT_USER_AGENT", ["a", 7]),
+        ("ROBOTSTXT_TIMEOUT", 0),
+        ("ROBOTSTXT_TIMEOUT", -1),
+        ("ROBOTSTXT_TIMEOUT", "soon"),
+        ("ROBOTSTXT_TIMEOUT", None),
+        ("ROBOTSTXT_TIMEOUT", True),
+        ("ROBOTSTXT_TIMEOUT", float("inf")),
+        ("ROBOTSTXT_TIMEOUT", float("nan")),
+        ("ROBOTSTXT_MAX_SIZE", 511_999),
+        ("ROBOTSTXT_MAX_SIZE", 600_000.5),
+        ("ROBOTSTXT_MAX_SIZE", float("inf")),
+        ("ROBOTSTXT_CACHE_MAX_AGE", 86_401),
+        ("ROBOTSTXT_CACHE_MAX_AGE", 0),
+        ("ROBOTSTXT_CACHE_SIZE", 0),
+        ("ROBOTSTXT_UNREACHABLE_TTL", 0),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", [399]),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", [500]),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", "many"),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", 429),
+        ("ROBOTSTXT_STALE_MAX_AGE", -1),
+        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", 0),
+    ],
+)
+def test_refused(key: str, value: Any) -> None:
+    """A wrong value is an error that names the key, the value and what is accepted."""
+    with pytest.raises(SettingError) as caught:
+        read_settings(ScrapySettings({key: value}))
+    [row] = [row for row in TABLE if row.key == key]
+    assert str(caught.value) == f"{key} = {value!r} is not accepted; it must be {row.accepted}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ROBOTSTXT_TIMEOUT", "soon"),
+        ("ROBOTSTXT_PARSER", "no.such.Parser"),
+        ("ROBOTSTXT_PARSER", "tests.scrapy.site.Site"),
+        ("ROBOTSTXT_PARSER", None),
+    ],
+)
+@pytest.mark.reactor
+@ensureDeferred
+async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
+    """A wrong value stops the crawl before anything is requested."""
+    with pytest.raises(SettingError, match=key):
+        await crawl([site.url("/x")], {key: value})
+    assert site.targets == []
