@@ -1,0 +1,90 @@
+"""Law: reading a file and deciding take time linear in its size, on the files that would hurt a careless reader most.
+
+Four times the size may take four times as long; what is quadratic takes sixteen times. The bound lies between them, far
+from both, because machines are busy. Processor time of this process is measured, the least of several runs.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SMALL, _LARGE = 12_000, 48_000  # octets
+_MOST = 9.0  # between 4 and 16
+_RUNS = 3
+
+
+def _fill(unit: bytes, *, head: bytes = b"User-agent: *\n", tail: bytes = b"") -> Callable[[int], bytes]:
+    """Files of any size that repeat one unit."""
+    return lambda size: head + unit * (size // len(unit)) + tail
+
+
+#: Files in which something is repeated that a reader might look at again and again.
+HOSTILE: dict[str, Callable[[int], bytes]] = {
+    "user-agent lines without rules": _fill(b"User-agent: FooBot\n", head=b"", tail=b"Disallow: /\n"),
+    "groups of one token": _fill(b"User-agent: FooBot\nDisallow: /a\n", head=b""),
+    "nearly user-agent lines": _fill(b"x user-agent FooBot\n"),
+    "the word agent in one line": _fill(b"agent "),
+    "lone carriage returns": _fill(b"\r"),
+    "blank lines": _fill(b"\n"),
+    "line ends turned round": _fill(b"\n\r"),
+    "one endless line": _fill(b"a"),
+    "one endless line of blanks": _fill(b" \t"),
+    "one endless comment": _fill(b"#"),
+    "colons": _fill(b":"),
+    "octets outside ASCII": _fill(b"\xff"),
+    "percent signs": _fill(b"%", head=b"User-agent: *\nDisallow: /"),
+    "plain rules, one within the next": lambda size: (
+        b"User-agent: *\n" + b"".join(b"Disallow: /%s\n" % (b"a" * (n % 200)) for n in range(size // 112))
+    ),
+    "plain rules": lambda size: b"User-agent: *\n" + b"".join(b"Disallow: /%d\n" % n for n in range(size // 16)),
+    "wildcard rules": lambda size: b"User-agent: *\n" + b"".join(b"Disallow: /*%d/\n" % n for n in range(size // 18)),
+    "wildcard rules alike": _fill(b"Disallow: /*a*a*a*b\n"),
+    "other records": _fill(b"Sitemap: /s\n"),
+    "rules outside any group": _fill(b"Disallow: /a\n", head=b""),
+}
+_URLS = ["https://e.example/" + "a" * 200, "https://e.example/a?b=%2F", "https://e.example/1/2/3"]
+
+
+def _seconds(body: bytes) -> float:
+    """The least time that reading a file and deciding by it took."""
+
+    def once() -> float:
+        start = time.process_time()
+        robots = RobotsTxt.parse(body)
+        for _ in range(2):
+            for url in _URLS:
+                robots.decide(url, ["FooBot"])
+        assert all(group.tokens for group in robots.groups)
+        return time.process_time() - start
+
+    return min(once() for _ in range(_RUNS))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_grows_no_faster_than_the_file(name: str) -> None:
+    """Four times the file takes less than nine times as long."""
+    make = HOSTILE[name]
+    assert _seconds(make(_LARGE)) <= _MOST * max(_seconds(make(_SMALL)), 0.001)
+
+
+def test_time_of_a_wildcard_rule_grows_with_url_and_rule() -> None:
+    """A rule of many stars against a URL that nearly matches: four times the URL takes less than nine times as long."""
+    robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /" + b"*a" * 200 + b"*b$\n")
+
+    def seconds(length: int) -> float:
+        def once() -> float:
+            start = time.process_time()
+            robots.decide("https://e.example/" + "a" * length, [])
+            return time.process_time() - start
+
+        return min(once() for _ in range(_RUNS))
+
+    assert seconds(200_000) <= _MOST * max(seconds(50_000), 0.001)
