@@ -155,12 +155,10 @@ class Ruleset:
         plain: dict[str, int] = {}
         for section in self._sections or ():
             for number, (disallow, allow, other) in enumerate(section.rows(), section.agent_line + 1):
-                if disallow:
-                    rank = len(disallow) << _LINE_BITS + 1 | (_LAST_LINE - number)
-                    if plain.get(disallow, 0) < rank:
-                        plain[disallow] = rank
+                if disallow:  # the same pattern again changes nothing
+                    plain.setdefault(disallow, len(disallow) << _LINE_BITS + 1 | _LAST_LINE - number)
                 elif allow:
-                    rank = (len(allow) << 1 | 1) << _LINE_BITS | (_LAST_LINE - number)
+                    rank = (len(allow) << 1 | 1) << _LINE_BITS | _LAST_LINE - number
                     if plain.get(allow, 0) < rank:
                         plain[allow] = rank
                 elif other and other[0] != "#":
