@@ -1,0 +1,162 @@
+"""What Scrapy expects of any `RobotParser`, where that is also what RFC 9309 says.
+
+Left out are Scrapy's statements about parsers that let the first rule win, and about bodies that are no UTF-8 being
+taken for empty: the RFC says otherwise (2.2.2, 2.3.1.5).
+"""
+
+from __future__ import annotations
+
+import pytest
+from scrapy import Spider
+from scrapy.robotstxt import RobotParser
+from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
+from scrapy.utils.test import get_crawler
+
+from scrapy_robots_rfc.parser import RfcRobotParser
+
+SITE = "https://www.site.local"
+
+
+def parser_of(body: bytes) -> RfcRobotParser:
+    """A parser as Scrapy makes one, without a crawler."""
+    return RfcRobotParser.from_crawler(None, body)
+
+
+def test_it_is_a_robot_parser() -> None:
+    """It is a subclass of Scrapy's interface with nothing left abstract."""
+    assert issubclass(RfcRobotParser, RobotParser)
+    assert not RfcRobotParser.__abstractmethods__
+
+
+def test_setting_loads_it() -> None:
+    """The value that the documentation gives for ROBOTSTXT_PARSER is the class."""
+    settings = Settings({"ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"})
+    assert load_object(settings["ROBOTSTXT_PARSER"]) is RfcRobotParser
+
+
+def test_made_with_a_crawler() -> None:
+    """With a crawler it is made as without one."""
+    crawler = get_crawler(Spider)
+    parser = RfcRobotParser.from_crawler(crawler, b"User-agent: *\nDisallow: /x\n")
+    assert not parser.allowed(f"{SITE}/x", "*")
+    assert parser.allowed(f"{SITE}/y", "*")
+
+
+def test_crawler_s_limit() -> None:
+    """A crawler's ROBOTSTXT_MAX_SIZE above the RFC's least limit is how much of the file counts (2.5)."""
+    body = b"User-agent: *\n" + b"#\n" * 300_000 + b"Disallow: /x\n"
+    crawler = get_crawler(Spider, {"ROBOTSTXT_MAX_SIZE": 1_000_000})
+    assert parser_of(body).allowed(f"{SITE}/x", "*")
+    assert not RfcRobotParser.from_crawler(crawler, body).allowed(f"{SITE}/x", "*")
+
+
+def test_allowed_and_disallowed() -> None:
+    """A rule of everybody's group decides for everybody."""
+    parser = parser_of(b"User-agent: * \nDisallow: /disallowed \nAllow: /allowed \nCrawl-delay: 10")
+    assert parser.allowed(f"{SITE}/allowed", "*")
+    assert not parser.allowed(f"{SITE}/disallowed", "*")
+
+
+_WILDCARDS = b"""User-agent: first
+Disallow: /disallowed/*/end$
+
+User-agent: second
+Allow: /*allowed
+Disallow: /
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "agent", "allowed"),
+    [
+        ("/disallowed", "first", True),
+        ("/disallowed/xyz/end", "first", False),
+        ("/disallowed/abc/end", "first", False),
+        ("/disallowed/xyz/endinglater", "first", True),
+        ("/allowed", "second", True),
+        ("/is_still_allowed", "second", True),
+        ("/is_allowed_too", "second", True),
+        ("/other", "second", False),
+    ],
+)
+def test_wildcards(path: str, agent: str, allowed: bool) -> None:
+    """`*` and `$` mean what they mean in the RFC (2.2.3)."""
+    assert parser_of(_WILDCARDS).allowed(f"{SITE}{path}", agent) is allowed
+
+
+@pytest.mark.parametrize(
+    "body", [b"User-agent: *\nDisallow: /\nAllow: /page", b"User-agent: *\nAllow: /page\nDisallow: /"]
+)
+def test_length_decides(body: bytes) -> None:
+    """The longest pattern decides, wherever it stands (2.2.2)."""
+    assert parser_of(body).allowed(f"{SITE}/page", "*")
+    assert not parser_of(body).allowed(f"{SITE}/other", "*")
+
+
+@pytest.mark.parametrize("body", [b"", b"GIF89a\xd3\x00\xfe\x00\xa2"], ids=["empty", "image"])
+def test_body_without_a_group(body: bytes) -> None:
+    """A body without a single group allows everything, to everybody, and has no delay."""
+    parser = parser_of(body)
+    assert parser.allowed(f"{SITE}/", "*")
+    assert parser.allowed(f"{SITE}/index.html", "chrome")
+    assert parser.crawl_delay("*") is None
+
+
+_LETTERS = """User-Agent: *
+Disallow: /admin/
+Disallow: /static/
+Disallow: /wiki/K%C3%A4ytt%C3%A4j%C3%A4:
+Disallow: /wiki/Hyv\u00e4ksytyt:
+
+User-Agent: Unic\u00f6deB\u00f6t
+Disallow: /some/random/page.html
+""".encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "agent", "allowed"),
+    [
+        ("/", "*", True),
+        ("/admin/", "*", False),
+        ("/static/", "*", False),
+        ("/admin/", "Unic\u00f6deB\u00f6t", True),
+        ("/wiki/K%C3%A4ytt%C3%A4j%C3%A4:", "*", False),
+        ("/wiki/K\u00e4ytt\u00e4j\u00e4:", "*", False),
+        ("/wiki/Hyv%C3%A4ksytyt:", "*", False),
+        ("/some/random/page.html", "*", True),
+        ("/some/random/page.html", "Unic\u00f6deB\u00f6t", False),
+    ],
+)
+def test_letters_outside_ascii(path: str, agent: str, allowed: bool) -> None:
+    """URL and user agent may hold any letters, as text and as octets."""
+    parser = parser_of(_LETTERS)
+    assert parser.allowed(f"{SITE}{path}", agent) is allowed
+    assert parser.allowed(f"{SITE}{path}".encode(), agent.encode()) is allowed
+
+
+@pytest.mark.parametrize(
+    ("agent", "delay"),
+    [
+        ("*", 10.0),
+        (b"*", 10.0),
+        ("slow", 2.5),
+        ("Slow/1.0 (+https://slow.example)", 2.5),
+        ("nobody", 10.0),
+        ("none", None),
+    ],
+)
+def test_crawl_delay(agent: str | bytes, delay: float | None) -> None:
+    """The delay is that of the group that applies, a float of seconds, or None where it has none."""
+    body = b"User-agent: *\nCrawl-delay: 10\nDisallow: /x\n\nUser-agent: slow\nCrawl-delay: 2.5\nDisallow: /x\n\n"
+    found = parser_of(body + b"User-agent: none\nDisallow: /x\n").crawl_delay(agent)
+    assert found == delay
+    assert found is None or isinstance(found, float)
+
+
+@pytest.mark.parametrize("value", [b"", b"soon", b"-1"])
+def test_crawl_delay_that_is_none(value: bytes) -> None:
+    """A delay that is no number of seconds is none, and the rules stay."""
+    parser = parser_of(b"User-agent: *\nCrawl-delay: " + value + b"\nDisallow: /x\n")
+    assert parser.crawl_delay("*") is None
+    assert not parser.allowed(f"{SITE}/x", "*")
