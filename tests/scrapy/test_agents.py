@@ -119,7 +119,10 @@ async def test_wrong_spider_attribute_stops_the_crawl(site: Site, value: Any) ->
         ({"USER_AGENT": "FooBot/1.0", "ROBOTSTXT_USER_AGENT": ["BarBot"]}, "'BarBot' is not in the User-Agent header"),
         ({"USER_AGENT": "Foo.Bot7", "ROBOTSTXT_USER_AGENT": "Foo.Bot7"}, "'Foo.Bot7' is no product token: it contains"),
         ({"USER_AGENT": "360Spider"}, "'360Spider' is no product token: it contains"),
-        ({"USER_AGENT": "Mozilla/5.0 (X11) Firefox/130.0"}, "No product token can be derived from the User-Agent header"),
+        (
+            {"USER_AGENT": "Mozilla/5.0 (X11) Firefox/130.0"},
+            "No product token can be derived from the User-Agent header",
+        ),
         ({"USER_AGENT": None}, "No product token can be derived from the User-Agent header ''"),
         ({"ROBOTSTXT_USER_AGENT": "Mozilla/5.0 (X11)"}, "No product token can be derived from ROBOTSTXT_USER_AGENT"),
     ],

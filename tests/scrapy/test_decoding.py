@@ -1,0 +1,142 @@
+"""Content codings of a robots.txt: undone within a bound, and what is broken opens nothing."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.decoding import decode
+from scrapy_robots_rfc.errors import DecodingError
+from tests.scrapy.crawling import crawl
+from tests.scrapy.site import Reply, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEXT = b"User-agent: *\nDisallow: /x\n"
+LIMIT = 1000
+
+
+def raw_deflate(data: bytes) -> bytes:
+    """Deflate without the zlib wrapper."""
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(data) + compressor.flush()
+
+
+def brotli(data: bytes) -> bytes:
+    """Brotli, where Scrapy brings it."""
+    compressed: bytes = pytest.importorskip("brotli", minversion="1.2").compress(data)
+    return compressed
+
+
+def zstd(data: bytes) -> bytes:
+    """Zstandard, where Scrapy brings it."""
+    compressed: bytes = pytest.importorskip("backports.zstd").compress(data)
+    return compressed
+
+
+CODINGS: list[tuple[bytes, Callable[[bytes], bytes]]] = [
+    (b"gzip", gzip.compress),
+    (b"x-gzip", gzip.compress),
+    (b"GZip ", gzip.compress),
+    (b"deflate", zlib.compress),
+    (b"deflate", raw_deflate),
+    (b"br", brotli),
+    (b"zstd", zstd),
+]
+each_coding = pytest.mark.parametrize(("coding", "compress"), CODINGS)
+
+
+@each_coding
+def test_round_trip(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """RFC 9110, 8.4: every coding that Scrapy's downloader knows is undone."""
+    assert decode(compress(TEXT), [coding], LIMIT) == TEXT
+
+
+@each_coding
+def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """Section 3: a body that decompresses to 50 MB gives the limit's octets, and no more are produced."""
+    bomb = compress(b"#" * 50_000_000)
+    assert decode(bomb, [coding], LIMIT) == b"#" * LIMIT
+
+
+@each_coding
+def test_truncated_stream_gives_its_beginning(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """2.5: a stream that was cut off at the limit gives what could be decoded."""
+    data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
+    compressed = compress(data)
+    found = decode(compressed[: len(compressed) // 2], [coding], 10**6)
+    assert len(found) > 1000
+    assert data.startswith(found)
+
+
+@each_coding
+def test_broken_from_the_start(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """2.3.1.4: data that are no such stream at all are an error, which closes the gate."""
+    with pytest.raises(DecodingError):
+        decode(b"\xff\xffUser-agent: *", [coding], LIMIT)
+
+
+def test_several_codings() -> None:
+    """RFC 9110, 8.4: codings are undone in reverse order, from one header or several."""
+    body = zlib.compress(gzip.compress(TEXT))
+    assert decode(body, [b"gzip, deflate"], LIMIT) == TEXT
+    assert decode(body, [b"gzip", b"deflate"], LIMIT) == TEXT
+    assert decode(gzip.compress(TEXT) + gzip.compress(b"Disallow: /y\n"), [b"gzip"], LIMIT) == TEXT + b"Disallow: /y\n"
+
+
+@pytest.mark.parametrize("codings", [[b"compress"], [b"gzip, nonsense"], [b"identity"] * 5])
+def test_unknown_codings(codings: list[bytes]) -> None:
+    """2.3.1.4: a coding that nobody can undo, or too many of them, are an error."""
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT), codings, LIMIT)
+
+
+@pytest.mark.parametrize("codings", [[], [b""], [b"identity"], [b" , "]])
+def test_no_coding(codings: list[bytes]) -> None:
+    """A body without a coding is taken as it is, up to the limit."""
+    assert decode(TEXT, codings, LIMIT) == TEXT
+    assert decode(TEXT, codings, 4) == b"User"
+
+
+def test_empty_body() -> None:
+    """A header without a body is no error: an empty file allows everything."""
+    assert decode(b"", [b"gzip"], LIMIT) == b""
+
+
+@given(body=st.binary(max_size=200), coding=st.sampled_from([b"gzip", b"deflate", b"br", b"zstd"]))
+def test_any_octets(body: bytes, coding: bytes) -> None:
+    """Section 3: whatever is sent, the result is bounded, or the one error that is expected."""
+    try:
+        assert len(decode(body, [coding], LIMIT)) <= LIMIT
+    except DecodingError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "expected"),
+    [
+        ("gzip", gzip.compress(TEXT), "rule"),
+        ("br", brotli(TEXT), "rule"),
+        ("zstd", zstd(TEXT), "rule"),
+        ("gzip", TEXT, "unreachable"),
+        ("rot13", TEXT, "unreachable"),
+    ],
+)
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.reactor
+@ensureDeferred
+async def test_in_a_crawl(site: Site, coding: str, body: bytes, expected: str, enabled: bool) -> None:
+    """A server that compresses although nobody asked is understood, with HttpCompressionMiddleware and without."""
+    site.replies["/robots.txt"] = Reply(body=body, headers=(("Content-Encoding", coding),))
+    result = await crawl([site.url("/x")], {"COMPRESSION_ENABLED": enabled})
+    error = result.outcomes[site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.decision.reason.value == expected
