@@ -151,6 +151,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     site: Site
     protocol_version = "HTTP/1.1"
+    wbufsize = 64 * 1024  # one packet an answer: nobody waits for a delayed acknowledgement
 
     def do_GET(self) -> None:
         """Answer as the site is told."""
@@ -180,6 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(length))
         self.end_headers()
         self.wfile.write(reply.body[: length - reply.cut])
+        self.wfile.flush()
         while reply.endless and not self.site.closed.is_set():
             self.wfile.write(b"# more\n" * 1000)
         self.close_connection = self.close_connection or reply.cut > 0

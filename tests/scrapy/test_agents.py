@@ -72,7 +72,7 @@ META = {"robotstxt_user_agent": "metabot"}
 async def test_order(
     site: Site, expected: str, settings: dict[str, Any], request_arguments: dict[str, Any], spider: type[Pages]
 ) -> None:
-    """Meta, then spider, then setting, then the User-Agent header that the request will send; each a string or a list."""
+    """Meta, then spider, then setting, then the User-Agent header that will be sent; each a string or a list."""
     assert await applied(site, settings, spider=spider, **request_arguments) == expected
 
 
@@ -131,7 +131,7 @@ async def test_wrong_spider_attribute_stops_the_crawl(site: Site, value: Any) ->
 async def test_one_warning_at_start(
     site: Site, settings: dict[str, Any], expected: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """2.2.1: a token that is none, that the header does not show, or that cannot be derived: one warning, what to set."""
+    """2.2.1: a token that is none, is not in the header, or cannot be derived: one warning, with what to set."""
     await crawl([site.url("/1"), site.url("/2")], settings)
     warnings = records(caplog)
     if expected is None:

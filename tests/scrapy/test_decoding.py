@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import zlib
 from typing import TYPE_CHECKING
@@ -114,10 +115,8 @@ def test_empty_body() -> None:
 @given(body=st.binary(max_size=200), coding=st.sampled_from([b"gzip", b"deflate", b"br", b"zstd"]))
 def test_any_octets(body: bytes, coding: bytes) -> None:
     """Section 3: whatever is sent, the result is bounded, or the one error that is expected."""
-    try:
+    with contextlib.suppress(DecodingError):
         assert len(decode(body, [coding], LIMIT)) <= LIMIT
-    except DecodingError:
-        pass
 
 
 @pytest.mark.parametrize(

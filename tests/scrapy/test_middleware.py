@@ -209,7 +209,7 @@ async def test_exception_in_signal_handlers(site: Site, caplog: pytest.LogCaptur
 
 @ensureDeferred
 async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Section 3: credentials of a URL are neither sent to robots.txt nor logged by us, and make no origin of their own."""
+    """Section 3: credentials of a URL are neither sent to robots.txt nor logged by us, and make no new origin."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
     pages = [f"http://{user}:secret@{site.netloc}/x" for user in ("ann", "bob")]
     result = await crawl(pages)

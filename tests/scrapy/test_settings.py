@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -12,7 +12,9 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import Agent
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.scrapy.crawling import crawl
-from tests.scrapy.site import Site
+
+if TYPE_CHECKING:
+    from tests.scrapy.site import Site
 
 
 def test_defaults() -> None:
