@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.lines import LineKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
@@ -51,5 +52,6 @@ def test_real_files() -> None:
         for tokens in (["Googlebot-Image", "Googlebot"], ["Scrapy"]):
             applies = robots.group(tokens)
             for target in _TARGETS * 2:
-                rule = robots.decide(f"https://e.example{target}", tokens).rule
-                assert rule is None or (applies is not None and rule in applies.rules), (file.name, target)
+                decision = robots.decide(f"https://e.example{target}", tokens)
+                assert (decision.reason is Reason.NO_GROUP) is (applies is None), (file.name, target)
+                assert decision.rule is None or (applies and decision.rule in applies.rules), (file.name, target)
