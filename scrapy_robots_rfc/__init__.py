@@ -1,5 +1,6 @@
 """A Scrapy plugin that makes a crawl obey robots.txt as RFC 9309 says, and says why. Public names and nothing else."""
 
+from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import RobotsDisallowed
@@ -8,6 +9,7 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.service import RobotsService
 
 __all__ = [
+    "Addon",
     "Decision",
     "Reason",
     "RfcRobotParser",

@@ -1,0 +1,56 @@
+# Every target sets itself up: the first run makes .venv and installs the project into it, later runs start at once.
+# Give another interpreter as PYTHON=python3.12, and arguments of pytest or of the benchmark as ARGS="...".
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# `make bench -- --corpus DIR`: what follows the target is the benchmark's, not make's.
+ifeq (bench,$(firstword $(MAKECMDGOALS)))
+  WORDS := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
+  ARGS += $(WORDS) $(filter -%,$(MAKEOVERRIDES))
+  ifneq (,$(WORDS))
+    .PHONY: $(WORDS)
+    $(WORDS): ; @:
+  endif
+endif
+
+.PHONY: help demo test check bench matrix clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    crawl the embedded demo site and say of each page whether it may be fetched, and why"
+	@echo "make test    the test suite, with the asyncio reactor and with another one"
+	@echo "make check   ruff, mypy --strict, and the project's own checks of shape and documents"
+	@echo "make bench   measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
+	@echo "make matrix  the test suite on every CPython found, and with the oldest supported dependencies"
+	@echo "make clean   remove the environments and caches"
+
+$(READY): pyproject.toml
+	@test -x $(BIN)/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
+		echo "Setting up $(VENV) with $$python" >&2 && "$$python" -m venv $(VENV); }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+demo: $(READY)
+	@cd example_project && ../$(BIN)/scrapy crawl demo
+
+test: $(READY)
+	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --reactor=default tests/scrapy tests/addon $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m tools.check_shape
+	$(BIN)/python -m tools.check_docs
+
+bench: $(READY)
+	@$(BIN)/python -m bench $(ARGS)
+
+matrix: $(READY)
+	@$(BIN)/python -m tools.matrix $(ARGS)
+
+clean:
+	rm -rf $(VENV) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,135 @@
+"""Run the test suite on every CPython from 3.11 on this machine, and with the oldest supported dependencies.
+
+Each row is an environment of its own under .venv-matrix/, kept until pyproject.toml or oldest.txt change. Two rows
+run at a time; what a row prints goes to a file and is shown when the row failed. `python -m tools.matrix --list` only
+lists the rows.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / ".venv-matrix"
+OLDEST = ROOT / "tools" / "oldest.txt"
+SUPPORTED = (3, 11)
+AT_A_TIME = 2
+TIMEOUT = 900  # seconds for one command of a row; the whole suite takes a fraction of it
+
+# What an interpreter says of itself, when it can make an environment.
+PROBE = "import ensurepip, platform, sys, venv; print(platform.python_implementation(), *sys.version_info[:2])"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One environment and the runs of the suite in it."""
+
+    name: str
+    python: str
+    constraints: Path | None
+    runs: tuple[tuple[str, ...], ...]
+
+
+def interpreters() -> dict[tuple[int, int], str]:
+    """Return the path of one working CPython for each minor version from 3.11, oldest first."""
+    folders = [Path(part) for part in os.environ.get("PATH", "").split(os.pathsep) if part]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    folders += [Path("/usr/local/bin"), Path("/usr/bin"), *sorted(pyenv.glob("versions/*/bin"))]
+    found: dict[tuple[int, int], str] = {}
+    for folder in folders:
+        for path in folder.glob("python3.*"):
+            if re.fullmatch(r"python3\.\d+", path.name) and (version := probe(path)):
+                found.setdefault(version, str(path))
+    return dict(sorted(found.items()))
+
+
+def probe(path: Path) -> tuple[int, int] | None:
+    """Return the version of a CPython that we support and that can make an environment, else None."""
+    try:
+        answer = subprocess.run([path, "-c", PROBE], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if answer.returncode or not answer.stdout.startswith("CPython "):
+        return None
+    major, minor = map(int, answer.stdout.split()[1:])
+    return (major, minor) if (major, minor) >= SUPPORTED else None
+
+
+def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
+    """Yield the rows: each interpreter that `make test` does not use already, and the oldest of everything."""
+    everything: tuple[str, ...] = ("-m", "not wheel")
+    crawls = ("--reactor=default", "tests/scrapy", "tests/addon")
+    oldest = min(found)
+    yield Row("oldest", found[oldest], OLDEST, (everything, crawls))
+    for version, python in found.items():
+        if version != sys.version_info[:2]:
+            yield Row("python{}.{}".format(*version), python, None, (everything,))
+
+
+def prepare(row: Row, log: Path) -> Path:
+    """Make the row's environment, or reuse it when nothing it depends on has changed, and return its interpreter."""
+    home = HOME / row.name
+    python = home / "bin" / "python"
+    ready = home / ".ready"
+    parts = [(ROOT / "pyproject.toml").read_bytes(), row.constraints.read_bytes() if row.constraints else b""]
+    digest = hashlib.sha256(b"\0".join([row.python.encode(), *parts])).hexdigest()
+    if python.exists() and ready.exists() and ready.read_text() == digest:
+        return python
+    call([row.python, "-m", "venv", "--clear", str(home)], log)
+    pinned = ["--constraint", str(row.constraints)] if row.constraints else []
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pinned]
+    call([*install, "--editable", ".[test]"], log)
+    ready.write_text(digest)
+    return python
+
+
+def call(command: list[str], log: Path) -> None:
+    """Run a command in the project's root, its output at the end of the log; raise when it fails."""
+    with log.open("ab") as out:
+        subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=TIMEOUT, check=True)
+
+
+def run(row: Row) -> bool:
+    """Run one row, print how it ended, and return whether it passed."""
+    log = HOME / f"{row.name}.log"
+    log.write_bytes(b"")
+    try:
+        python = prepare(row, log)
+        for arguments in row.runs:
+            # A cache of its own: rows that run side by side must not write one.
+            call([str(python), "-m", "pytest", "-q", "-o", f"cache_dir={HOME / row.name / 'cache'}", *arguments], log)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(f"{row.name}: FAILED ({error})\n{log.read_text(errors='replace')}", flush=True)
+        return False
+    closing = re.findall(r"^\d+ (?:passed|failed|skipped).* in .*$", log.read_text(errors="replace"), re.MULTILINE)
+    for arguments, line in zip(row.runs, closing, strict=True):
+        print(f"{row.name} [{' '.join(arguments)}]: {line}", flush=True)
+    return True
+
+
+def main() -> int:
+    """Run every row and return the exit code."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--list", action="store_true", help="list the rows and run nothing")
+    options.add_argument("names", nargs="*", metavar="row", help="run only these rows")
+    arguments = options.parse_args()
+    chosen = [row for row in rows(interpreters()) if not arguments.names or row.name in arguments.names]
+    if arguments.list:
+        for row in chosen:
+            print(row.name, row.python)
+        return 0
+    HOME.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        passed = list(pool.map(run, chosen))
+    return 0 if passed and all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
