@@ -1,0 +1,100 @@
+"""The wheel as a user gets it: built from the tree, installed in an empty environment, used without the tree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TIMEOUT = 300  # seconds for one command; pip may have to fetch Scrapy
+
+#: What a new user writes: a spider of their own, and one line. The site is their own, too.
+PROGRAM = """
+import sys, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+
+asked = []
+
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self):
+        asked.append(self.path)
+        body = b"User-agent: *\\nDisallow: /private\\n" if self.path == "/robots.txt" else b"page"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+base = f"http://127.0.0.1:{server.server_port}"
+
+
+class Mine(scrapy.Spider):
+    name = "mine"
+    start_urls = [f"{base}/public", f"{base}/private"]
+
+    def parse(self, response):
+        pass
+
+
+process = AsyncCrawlerProcess({"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "TELNETCONSOLE_ENABLED": False})
+process.crawl(Mine)
+process.start()
+server.shutdown()
+import scrapy_robots_rfc
+print("package", scrapy_robots_rfc.__file__)
+print("asked", *sorted(asked))
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Run a command outside the tree and return all that it prints; a failure shows it."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the tree as it stands."""
+    out = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, ROOT, cwd=out)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.mark.wheel
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    """The wheel has every module, the licence and the marker of types, and no test, tool or example."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    package = {path.relative_to(ROOT).as_posix() for path in (ROOT / "scrapy_robots_rfc").rglob("*.py")}
+    metadata = {name for name in names if ".dist-info/" in name}
+    assert names - metadata == package | {"scrapy_robots_rfc/py.typed"}
+    assert any(name.endswith("/licenses/LICENSE") for name in metadata)
+
+
+@pytest.mark.wheel
+def test_the_wheel_works_where_nothing_else_is(wheel: Path, tmp_path: Path) -> None:
+    """In an empty environment, one line keeps a crawl off a disallowed page, and the log says why."""
+    run(sys.executable, "-m", "venv", tmp_path / "env", cwd=tmp_path)
+    python = tmp_path / "env" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    (tmp_path / "mine.py").write_text(PROGRAM, encoding="utf-8")
+    printed = run(python, "mine.py", cwd=tmp_path)
+    assert "asked /public /robots.txt\n" in printed
+    assert "Forbidden by robots.txt" in printed
+    assert "robots.txt line 2: Disallow: /private" in printed
+    assert f"package {tmp_path / 'env'}" in printed
