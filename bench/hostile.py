@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: Octets of the rule and of the URL; between neighbours one of the two doubles.
 SIZES = ((500, 1000), (1000, 1000), (1000, 2000), (2000, 2000), (2000, 4000))
-#: What twice the octets may cost and still count as linear: twice, and the machine's noise.
-LINEAR = 3.0
 
 _REPEAT = 7
 # A fork has everything imported, so that the limit is the verdict's alone; peers are not to be pickled anyway.
@@ -43,7 +41,7 @@ def case(rule_size: int, url_size: int) -> tuple[bytes, str]:
 def verdict_time(peer: Peer, rule_size: int, url_size: int, repeat: int = _REPEAT) -> float:
     """Microseconds of a verdict, the file read before; the best of several."""
     body, url = case(rule_size, url_size)
-    ask = peer.load(body)
+    ask = peer.load(body, "site.example")
     ask("https://site.example/", peer.agent)
     best = 1 << 62
     for _ in range(repeat):

@@ -41,7 +41,7 @@ def _bytes(peer: Peer, samples: Sequence[Sample]) -> Kept:
     try:
         start = tracemalloc.get_traced_memory()[0]
         # A copy, so that octets which a parser keeps are counted as its own; it has no other owner.
-        asks = [peer.load(bytes(bytearray(sample.body))) for sample in samples]
+        asks = [peer.load(bytes(bytearray(sample.body)), sample.name) for sample in samples]
         parsed = _held(start)
         for ask, sample in zip(asks, samples, strict=True):
             ask(sample.urls[0], peer.agent)

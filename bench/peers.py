@@ -42,35 +42,35 @@ class Peer:
     """A parser.
 
     :param name: as the tables show it.
-    :param load: a file's octets to what answers for it.
+    :param load: a file's octets, and the host whose file it is, to what answers for it.
     :param agent: what it is asked for: a name, or product tokens.
     :param verdict: an answer to whether it allows.
     """
 
     name: str
-    load: Callable[[bytes], Ask]
+    load: Callable[[bytes, str], Ask]
     agent: str | tuple[str, ...] = AGENT
     verdict: Callable[[Any], bool] = bool
 
 
-def _ours(body: bytes) -> Ask:
+def _ours(body: bytes, _host: str) -> Ask:
     return RfcRobotParser(body, max_size=_NO_LIMIT).allowed
 
 
-def _core(body: bytes) -> Ask:
+def _core(body: bytes, _host: str) -> Ask:
     return RobotsTxt.parse(body, max_size=_NO_LIMIT).decide
 
 
-def _of_scrapy(parser: type[RobotParser]) -> Callable[[bytes], Ask]:
-    def load(body: bytes) -> Ask:
+def _of_scrapy(parser: type[RobotParser]) -> Callable[[bytes, str], Ask]:
+    def load(body: bytes, _host: str) -> Ask:
         return parser.from_crawler(None, body).allowed  # type: ignore[arg-type]  # Scrapy's parsers take None too
 
     return load
 
 
-def _reppy(body: bytes) -> Ask:
+def _reppy(body: bytes, host: str) -> Ask:
     robots = importlib.import_module("reppy.robots").Robots
-    ask: Ask = robots.parse("https://site.example/robots.txt", body.decode("utf-8", "ignore")).allowed
+    ask: Ask = robots.parse(f"https://{host}/robots.txt", body.decode("utf-8", "ignore")).allowed
     return ask
 
 

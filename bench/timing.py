@@ -61,8 +61,9 @@ def measure(peers: Sequence[Peer], samples: Sequence[Sample], repeat: int) -> di
 
 def _once(peer: Peer, sample: Sample) -> Times:
     load, agent, body, urls = peer.load, peer.agent, sample.body, sample.urls
+    host = sample.name
     start = perf_counter_ns()
-    ask = load(body)
+    ask = load(body, host)
     ask(urls[0], agent)
     first = perf_counter_ns() - start
     return Times(first, _asking(ask, agent, urls), _asking(ask, agent, urls))
@@ -83,7 +84,10 @@ def _keep_best(best: Times, times: Times) -> None:
 
 def warm_match(peers: Sequence[Peer], samples: Sequence[Sample], repeat: int) -> dict[str, float]:
     """Nanoseconds a URL once everything is built: the files are read once, and asked again and again."""
-    asks = {peer.name: [(peer.load(sample.body), peer.agent, sample.urls) for sample in samples] for peer in peers}
+    asks = {
+        peer.name: [(peer.load(sample.body, sample.name), peer.agent, sample.urls) for sample in samples]
+        for peer in peers
+    }
     best = {name: [1 << 62] * len(samples) for name in asks}
     with quiet():
         for _ in range(repeat + 1):

@@ -74,7 +74,7 @@ def check(peers: Sequence[Peer], samples: Sequence[Sample]) -> Verdicts:
 
 
 def _count(count: Count, peer: Peer, sample: Sample, expected: Sequence[bool]) -> None:
-    ask = peer.load(sample.body)
+    ask = peer.load(sample.body, sample.name)
     said = [peer.verdict(ask(url, peer.agent)) for url in sample.urls]
     count.allowed += sum(said)
     if expected:

@@ -112,7 +112,7 @@ def test_the_plain_matcher(rules: str, path: str, *, allowed: bool) -> None:
 def test_a_wrong_verdict_is_noticed() -> None:
     """A parser that allows everything in place of ours makes the check fail and names the URL."""
 
-    def everything(_body: bytes) -> Ask:
+    def everything(_body: bytes, _host: str) -> Ask:
         return lambda _url, _agent: True
 
     files = generate.files(5)
