@@ -29,7 +29,7 @@ help:
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(VENV) with $$python" >&2 && "$$python" -m venv $(VENV); }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
 demo: $(READY)
@@ -37,7 +37,7 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest $(ARGS)
-	$(BIN)/python -m pytest --reactor=default tests/scrapy tests/addon $(ARGS)
+	$(BIN)/python -m pytest --reactor=default -m reactor $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .

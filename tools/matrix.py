@@ -65,7 +65,7 @@ def probe(path: Path) -> tuple[int, int] | None:
 def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
     """Yield the rows: each interpreter that `make test` does not use already, and the oldest of everything."""
     everything: tuple[str, ...] = ("-m", "not wheel")
-    crawls = ("--reactor=default", "tests/scrapy", "tests/addon")
+    crawls = ("--reactor=default", "-m", "reactor")
     oldest = min(found)
     yield Row("oldest", found[oldest], OLDEST, (everything, crawls))
     for version, python in found.items():
@@ -84,7 +84,7 @@ def prepare(row: Row, log: Path) -> Path:
         return python
     call([row.python, "-m", "venv", "--clear", str(home)], log)
     pinned = ["--constraint", str(row.constraints)] if row.constraints else []
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pinned]
+    install = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *pinned]
     call([*install, "--editable", ".[test]"], log)
     ready.write_text(digest)
     return python

@@ -15,6 +15,8 @@ from scrapy.settings import Settings
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.addon import Addon
 
+pytestmark = pytest.mark.reactor
+
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 OURS_IN_FULL = "scrapy_robots_rfc.middleware.RfcRobotsTxtMiddleware"
