@@ -1,0 +1,101 @@
+"""ReportingSpider: a spider that keeps what becomes of every request, and prints the table when it is closed.
+
+In here: how a spider learns verdicts and reasons from scrapy_robots_rfc. The layout is `report.py`.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Request, Spider
+from scrapy.spidermiddlewares.httperror import HttpError
+
+from demo.report import Report, Row
+from scrapy_robots_rfc import Decision, Reason, RobotsDisallowed, RobotsTxt, robots_service, signals
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+
+class ReportingSpider(Spider):
+    """Base of the demo's spiders: they ask with `ask`."""
+
+    report: Report
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - what the command line gives
+        super().__init__(*args, **kwargs)
+        self._positions = count()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - as above
+        """Make the spider, and listen to how each fetch of a robots.txt ends."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.report = Report(crawler.settings["USER_AGENT"])
+        crawler.signals.connect(spider.robots_fetched, signals.robots_fetched)
+        return spider
+
+    def ask(self, url: str, **meta: Any) -> Request:  # noqa: ANN401 - meta holds any values
+        """Return a request whose end will be a row of the table."""
+        meta["position"] = next(self._positions)
+        return Request(url, callback=self.parse, errback=self.dropped, meta=meta)
+
+    async def parse(self, response: Response) -> Any:  # noqa: ANN401 - subclasses yield what they find
+        """Keep a page that was fetched, and why it might be."""
+        await self.keep_fetched(response)
+
+    async def keep_fetched(self, response: Response) -> None:
+        """Add the row of a page that was fetched: its robots.txt is in memory, so that this asks for nothing."""
+        request = response.request
+        assert request is not None
+        if not self.settings.getbool("ROBOTSTXT_OBEY"):
+            self._add(request, "fetched", "ROBOTSTXT_OBEY is False")
+            return
+        robots = await robots_service(self.crawler).robots(request.url)
+        self._add(request, "allowed", _because(robots.decide(request.url), robots.cause))
+
+    def dropped(self, failure: Failure) -> None:
+        """Add the row of a page that was not fetched: the exception of a forbidden one holds the decision."""
+        request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
+        error = failure.value
+        if isinstance(error, RobotsDisallowed):
+            self._add(request, "disallowed", error.why)
+        elif isinstance(error, HttpError):
+            self._add(request, "allowed", f"the page answered {error.response.status}")
+        else:
+            self._add(request, "failed", f"{type(error).__name__}: {error}")
+
+    def robots_fetched(self, origin: object, status: int | None, error: str | None, body: bytes | None) -> None:
+        """Keep how the fetch of a robots.txt ended."""
+        self.report.access[str(origin)] = str(error) if body is None else f"{status}, {self._size(body)}"
+
+    def _size(self, body: bytes) -> str:
+        limit = self.settings.getint("ROBOTSTXT_MAX_SIZE", RobotsTxt.MAX_SIZE)
+        return f"more than {limit:,} octets" if len(body) > limit else f"{len(body):,} octets"
+
+    def _add(self, request: Request, verdict: str, why: str) -> None:
+        meta = request.meta
+        row = Row(request.url, verdict, why, meta.get("also", ""), meta.get("batch"))
+        self.report.add(meta["position"], row)
+
+    def closed(self, reason: str) -> None:
+        """Print the table."""
+        stats = self.crawler.stats
+        assert stats is not None
+        print(*self.report.lines(stats.get_stats()), "", sep="\n")
+        if reason != "finished":
+            print(f"The crawl was ended early: {reason}")
+
+
+def _because(decision: Decision, cause: str) -> str:
+    """Say why a page is allowed."""
+    if decision.rule is not None:
+        return f"robots.txt line {decision.rule.line}: {decision.rule}"
+    texts = {
+        Reason.NO_RULE: f"no rule of the group `{decision.token}` matches",
+        Reason.NO_GROUP: "no group is meant for this crawler",
+        Reason.UNAVAILABLE: f"robots.txt unavailable: {cause}",
+    }
+    return texts.get(decision.reason, decision.reason.value)

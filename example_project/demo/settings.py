@@ -1,0 +1,30 @@
+"""The settings of the demo project. Only the first block is about robots.txt; the rest keeps the demo short."""
+
+BOT_NAME = "demo"
+SPIDER_MODULES = ["demo.spiders"]
+
+# The one line that makes every crawl of this project obey robots.txt.
+ADDONS = {"scrapy_robots_rfc.Addon": 500}
+
+# Who we are. The product token `demobot` is taken from it; site owners write `User-agent: demobot` to address us.
+USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
+
+# Starts the demo site for the spiders that set DEMO_SITE_ENABLED, and stops it when they are done.
+EXTENSIONS = {"demo.extension.DemoSite": 0}
+
+# 20 pages of the demo wait for one slow robots.txt while others go on. A waiting request counts here; the default, 16,
+# would let the 20 fill the downloader, and the other origins would come after them.
+CONCURRENT_REQUESTS = 64
+
+# The demo's failing server fails every time. Asking again is right for a real site, and would only add noise here.
+RETRY_ENABLED = False
+
+# Nothing of the demo takes longer than about a second; should a server hang, the demo ends all the same.
+DOWNLOAD_TIMEOUT = 10
+ROBOTSTXT_TIMEOUT = 10
+
+# The table is the output. Use `-L DEBUG` to see the log line of every page that robots.txt forbids.
+LOG_LEVEL = "WARNING"
+LOG_FORMAT = "%(levelname)s: %(message)s"
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False

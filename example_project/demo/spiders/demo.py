@@ -1,0 +1,33 @@
+"""`scrapy crawl demo`: what demobot may fetch on the demo's sites, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from demo.extension import DemoSite
+from demo.reporting import ReportingSpider
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class DemoSpider(ReportingSpider):
+    """Asks for every page that an exhibit of the demo shows."""
+
+    name = "demo"
+    custom_settings = {"DEMO_SITE_ENABLED": True}  # noqa: RUF012 - as Scrapy's spiders declare it
+
+    # One exhibit's robots.txt redirects to `localhost`. It is followed all the same: this names the hosts of pages.
+    allowed_domains = ["127.0.0.1"]  # noqa: RUF012 - as above
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for the pages, exhibit by exhibit."""
+        for exhibit in DemoSite.of(self.crawler).exhibits.values():
+            self.report.titles[exhibit.site.url()] = exhibit.title
+            for target in exhibit.asks:
+                yield self.ask(exhibit.site.url(target), batch=exhibit.batch)
+
+    def closed(self, reason: str) -> None:
+        """Print the table, and what the sites' own logs say."""
+        super().closed(reason)
+        print(DemoSite.of(self.crawler).check("demobot"))

@@ -1,0 +1,89 @@
+"""Runs the example project as its users do, in processes of its own, and reads the tables that it prints.
+
+In here: how to run and read. What must stand in the tables is in the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = ROOT / "example_project"
+TIMEOUT = 60  # seconds until a process that hangs fails its test; a crawl of the demo takes two
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a process printed, when it has ended well."""
+
+    stdout: str
+    stderr: str
+
+    @property
+    def sections(self) -> dict[str, Section]:
+        """The origins of the table, by the first word of their title."""
+        blocks = [block.splitlines() for block in self.stdout.split("\n\n")]
+        sections = [_section(block) for block in blocks if any("robots.txt: " in line for line in block[1:])]
+        return {section.title.split()[0].strip(":"): section for section in sections}
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """The stats below the table."""
+        return {key: int(value) for key, value in re.findall(r"^  (robotstxt/\S+) +(\d+)$", self.stdout, re.MULTILINE)}
+
+    @property
+    def last_line(self) -> str:
+        """The last line that was printed."""
+        return self.stdout.splitlines()[-1]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One origin of the table.
+
+    :param rows: the cells after the first, by the first: page to verdict and reason.
+    """
+
+    title: str
+    robots_txt: str
+    rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def _section(lines: list[str]) -> Section:
+    access = next(line for line in lines if line.startswith("  robots.txt: "))
+    cells = [re.split(r" {2,}", line.strip()) for line in lines if line.startswith("    ")]
+    return Section(lines[0], access.strip().removeprefix("robots.txt: "), {row[0]: tuple(row[1:]) for row in cells[1:]})
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """Start Python in the project's folder; `wait` for the process."""
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=PROJECT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait(process: subprocess.Popen[str]) -> Output:
+    """Wait for the end of a process, which must be a good one."""
+    try:
+        stdout, stderr = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+    assert process.returncode == 0, stderr
+    assert "Traceback" not in stderr, stderr
+    return Output(stdout, stderr)
+
+
+def crawl(spider: str, *arguments: str) -> Output:
+    """Run ``scrapy crawl`` and wait for its end."""
+    return wait(start("-m", "scrapy", "crawl", spider, *arguments))

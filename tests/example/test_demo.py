@@ -1,0 +1,140 @@
+"""`scrapy crawl demo`: the same table under every runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.example.running import Output, crawl, start, wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUNTIMES = {
+    "asyncio": "TWISTED_REACTOR=twisted.internet.asyncioreactor.AsyncioSelectorReactor",
+    "select": "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor",
+    "none": "TWISTED_REACTOR_ENABLED=False",
+}
+
+NO_RULE = ("allowed", "no rule of the group `*` matches")
+
+
+@pytest.fixture(scope="session")
+def all_outputs() -> Iterator[dict[str, Output]]:
+    """What the demo prints, by runtime; the processes run side by side."""
+    processes = {name: start("-m", "scrapy", "crawl", "demo", "-s", setting) for name, setting in RUNTIMES.items()}
+    try:
+        yield {name: wait(process) for name, process in processes.items()}
+    finally:
+        for process in processes.values():
+            process.kill()
+
+
+@pytest.fixture(params=RUNTIMES)
+def output(request: pytest.FixtureRequest, all_outputs: dict[str, Output]) -> Output:
+    """What the demo prints under one runtime."""
+    return all_outputs[request.param]
+
+
+def test_rules(output: Output) -> None:
+    """Prefixes, the longest match, `*` and `$` decide, and the table names line and rule."""
+    assert output.sections["Rules"].rows == {
+        "/": NO_RULE,
+        "/private/press/news.html": ("allowed", "robots.txt line 3: Allow: /private/press/"),
+        "/files/plan.pdf.html": NO_RULE,
+        "/list?page=2": NO_RULE,
+        "/private/plan.html": ("disallowed", "robots.txt line 2: Disallow: /private/"),
+        "/files/plan.pdf": ("disallowed", "robots.txt line 4: Disallow: /*.pdf$"),
+        "/list?sort=price": ("disallowed", "robots.txt line 5: Disallow: /*?sort="),
+    }
+
+
+def test_group_of_our_own(output: Output) -> None:
+    """The group for demobot decides, and the one for all is not asked."""
+    assert output.sections["Groups"].rows == {
+        "/": ("allowed", "no rule of the group `demobot` matches"),
+        "/news.html": ("allowed", "no rule of the group `demobot` matches"),
+        "/drafts/idea.html": ("disallowed", "robots.txt line 5: Disallow: /drafts/"),
+    }
+
+
+def test_another_port(output: Output) -> None:
+    """A path that one port closes is open on another."""
+    assert output.sections["Another"].rows == {
+        "/private/plan.html": ("allowed", "robots.txt line 2: Allow: /"),
+        "/files/plan.pdf": ("allowed", "robots.txt line 2: Allow: /"),
+    }
+
+
+def test_missing(output: Output) -> None:
+    """A robots.txt that is not there permits everything."""
+    section = output.sections["No"]
+    assert section.robots_txt == "404"
+    assert set(section.rows.values()) == {("allowed", "robots.txt unavailable: 404")}
+
+
+def test_failing(output: Output) -> None:
+    """A server that fails closes everything, and the log says so once."""
+    section = output.sections["Failing"]
+    assert section.robots_txt == "503"
+    assert set(section.rows.values()) == {("disallowed", "robots.txt unreachable: 503")}
+    assert output.stderr.count("is unreachable (503)") == 1
+
+
+def test_redirected(output: Output) -> None:
+    """Rules from another host are obeyed although `allowed_domains` does not name it."""
+    assert output.sections["robots.txt"].rows == {
+        "/open/a.html": NO_RULE,
+        "/closed/a.html": ("disallowed", "robots.txt line 2: Disallow: /closed/"),
+    }
+
+
+def test_slow(output: Output) -> None:
+    """The 20 pages that wait for one slow file are one row."""
+    assert output.sections["Slow"].rows == {
+        "/slow/1 to /slow/20 (20 pages)": ("disallowed", "robots.txt line 2: Disallow: /"),
+    }
+
+
+def test_large(output: Output) -> None:
+    """A rule before the limit counts, one beyond it does not."""
+    section = output.sections["Large"]
+    assert section.robots_txt == "200, more than 512,000 octets"
+    assert section.rows == {
+        "/beyond/a.html": NO_RULE,
+        "/before/a.html": ("disallowed", "robots.txt line 2: Disallow: /before/"),
+    }
+
+
+def test_stats(output: Output) -> None:
+    """The stats below the table count what the table shows."""
+    rows = [row for section in output.sections.values() for row in section.rows.values()]
+    merged = 19  # the 20 slow pages are one row
+    expected = {
+        "robotstxt/allowed": sum(row[0] == "allowed" for row in rows),
+        "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + merged,
+        "robotstxt/forbidden/unreachable": 2,
+        "robotstxt/request_count": 8,
+        "robotstxt/redirect_count": 1,
+        "robotstxt/truncated": 1,
+        "robotstxt/cache/misses": 8,
+    }
+    assert {key: output.stats.get(key) for key in expected} == expected
+
+
+def test_check_by_the_sites_own_logs(output: Output) -> None:
+    """The demo ends with what its sites saw: no page that is disallowed was asked for."""
+    assert output.last_line == (
+        "Check, by the sites' own logs: robots.txt requested: 8, pages requested: 12, "
+        "pages of disallowed paths requested: 0"
+    )
+
+
+def test_check_can_fail() -> None:
+    """When robots.txt is not obeyed, the check counts the 28 pages that should have stayed closed."""
+    output = crawl("demo", "-s", "ROBOTSTXT_OBEY=False")
+    assert output.last_line.endswith("pages requested: 40, pages of disallowed paths requested: 28")
+    assert {row for section in output.sections.values() for row in section.rows.values()} == {
+        ("fetched", "ROBOTSTXT_OBEY is False")
+    }

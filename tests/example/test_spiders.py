@@ -1,0 +1,65 @@
+"""`scrapy crawl agent` and `scrapy crawl site`."""
+
+from __future__ import annotations
+
+from tests.example.running import crawl
+from tests.scrapy.site import Reply, Site, robots
+
+
+def html(*links: str) -> Reply:
+    """A page with links."""
+    anchors = "".join(f'<a href="{link}">x</a>' for link in links)
+    return Reply(body=f"<html>{anchors}</html>".encode(), headers=(("Content-Type", "text/html"),))
+
+
+def test_agent_of_its_own() -> None:
+    """A spider with a name of its own gets the verdicts of its own group, and no warning about that name."""
+    output = crawl("agent")
+    assert output.sections["One"].rows == {
+        "/news.html": ("disallowed", "allowed", "robots.txt line 8: Disallow: /"),
+        "/drafts/idea.html": ("disallowed", "disallowed", "robots.txt line 8: Disallow: /"),
+        "/drafts/press/release.html": ("allowed", "disallowed", "robots.txt line 9: Allow: /drafts/press/"),
+    }
+    assert output.last_line.endswith("pages requested: 1, pages of disallowed paths requested: 0")
+    assert output.stderr == ""
+
+
+def test_name_that_is_not_in_the_header() -> None:
+    """A name that the User-Agent header does not contain is obeyed, and warned about."""
+    output = crawl("demo", "-s", "ROBOTSTXT_USER_AGENT=presswatch")
+    assert "'presswatch' is not in the User-Agent header" in output.stderr
+    assert output.sections["Groups"].rows["/news.html"] == ("disallowed", "robots.txt line 8: Disallow: /")
+
+
+def test_site() -> None:
+    """The spider follows the links of one origin, asks for no more pages than it may, and says why of each."""
+    with Site() as site, Site() as other:
+        site.replies["/robots.txt"] = robots("User-agent: demobot\nDisallow: /closed\n")
+        site.replies["/"] = html("/a#part", "/a", "/closed/x", other.url("/"), "mailto:a@example.com", "http://[", "/b")
+        output = crawl("site", "-a", f"url={site.url('/')}", "-a", "pages=3", "-s", "DOWNLOAD_DELAY=0")
+        assert site.pages == ["/", "/a"]
+        assert other.asked == []
+    assert output.sections[site.url("")].rows == {
+        "/": ("allowed", "no rule of the group `demobot` matches"),
+        "/a": ("allowed", "no rule of the group `demobot` matches"),
+        "/closed/x": ("disallowed", "robots.txt line 2: Disallow: /closed"),
+    }
+
+
+def test_site_that_redirects_and_fails() -> None:
+    """A first page on another port of the host leads there; missing pages are allowed, and the table says so."""
+    with Site() as site, Site() as other:
+        site.replies["/"] = Reply(302, headers=(("Location", other.url("/")),))
+        other.replies["/"] = html("/gone")
+        other.replies["/gone"] = Reply(404)
+        output = crawl("site", "-a", f"url={site.url('/')}", "-s", "DOWNLOAD_DELAY=0")
+    assert output.sections[other.url("")].rows == {
+        "/": ("allowed", "robots.txt unavailable: 404"),
+        "/gone": ("allowed", "the page answered 404"),
+    }
+
+
+def test_site_without_url() -> None:
+    """Without a site to crawl the spider says how to name one."""
+    output = crawl("site")
+    assert "scrapy crawl site -a url=https://example.com/" in output.stderr
