@@ -11,6 +11,8 @@ from scrapy_robots_rfc import Reason, RobotsDisallowed
 from tests.scrapy.crawling import Crawl, crawl
 from tests.scrapy.site import HANG, Reply, Site, redirect, robots
 
+pytestmark = pytest.mark.reactor
+
 RULES = "User-agent: *\nDisallow: /private\n"
 
 

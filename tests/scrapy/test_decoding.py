@@ -130,6 +130,7 @@ def test_any_octets(body: bytes, coding: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.reactor
 @ensureDeferred
 async def test_in_a_crawl(
     site: Site, coding: str, compress: Callable[[bytes], bytes], expected: str, enabled: bool

@@ -21,6 +21,7 @@ from tests.scrapy.site import Reply, Site, redirect, robots
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+pytestmark = pytest.mark.reactor
 
 RULES = "# hello\nUser-agent: *\nDisallow: /private\n"
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.service import Robots
 
+pytestmark = pytest.mark.reactor
 
 FORBID = robots("User-agent: *\nDisallow: /x\n")
 DAY = 86_400.0

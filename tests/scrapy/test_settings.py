@@ -110,6 +110,7 @@ def test_refused(key: str, value: Any) -> None:
         ("ROBOTSTXT_PARSER", None),
     ],
 )
+@pytest.mark.reactor
 @ensureDeferred
 async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
     """A wrong value stops the crawl before anything is requested."""
