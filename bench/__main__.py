@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import platform
 import random
 import sys
@@ -202,7 +203,8 @@ def _show_crawls(plan: Plan) -> Found:
 def _show_files(files: Sequence[Sample], corpus: Path | None) -> None:
     sizes = [len(sample.body) for sample in files]
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("Scrapy", "Protego"))
-    print(f"CPython {platform.python_version()}, {versions}")
+    load = f"{os.getloadavg()[0]:.1f} of {os.cpu_count()} processors busy before the start"
+    print(f"CPython {platform.python_version()}, {versions}; {load}")
     print(
         f"{len(files)} files {'of the corpus' if corpus else f'generated with seed {_SEED}'}:"
         f" mean {fmean(sizes):,.0f} B, median {median(sizes):,.0f} B;"
