@@ -182,7 +182,13 @@ def _show_memory(peers: Sequence[Peer], files: Sequence[Sample], plan: Plan) -> 
     kept = memory.measure(peers, files[: plan.memory_files])
     columns = [{name: getattr(one, stage) for name, one in kept.items()} for stage in ("parsed", "asked", "used")]
     head = ("", "parsed", "ratio", "first verdict", "ratio", f"{samples.URLS} verdicts", "ratio")
-    print(table("6. Bytes kept a file (mean)", head, with_ratios(NAMES, columns, OURS, 0)))
+    print(
+        table(
+            "6. Bytes kept a file, mean (by Python's allocator: what reppy keeps in C++ is not seen)",
+            head,
+            with_ratios(NAMES, columns, OURS, 0),
+        )
+    )
     return [(targets.MEMORY, kept[OURS].asked / 1024)]
 
 
