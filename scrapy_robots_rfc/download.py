@@ -78,9 +78,10 @@ class Downloader:
             response = await engine.download_async(request)
         finally:
             self._stop_listening()
+        if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
+            return Answer(response.status, response.headers.get(b"Location"), b"")
         # One octet more than counts, so that the parser sees that there is more.
-        body = decode(response.body, transfer.codings, self._max_size + 1)
-        return Answer(response.status, response.headers.get(b"Location"), body)
+        return Answer(response.status, None, decode(response.body, transfer.codings, self._max_size + 1))
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""

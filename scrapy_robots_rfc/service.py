@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.errors import DecodingError, RobotsUndecided
 from scrapy_robots_rfc.flights import Flight, Flights
 from scrapy_robots_rfc.identity import Agent, agent_of
 from scrapy_robots_rfc.policy import freshness
@@ -41,7 +41,7 @@ _NO_FILE = RobotsTxt.parse(b"")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer: its status, its Location header, its body without content coding."""
+    """An HTTP answer: its status, its Location header, and of a 2xx its body, without content coding."""
 
     status: int
     location: bytes | None
@@ -225,13 +225,11 @@ class RobotsService:
         raise RobotsUndecided(f"the spider closed before {origin.robots_url} was there")
 
     async def _fetch(self, origin: Origin, asker: Asker, flight: Flight[Robots]) -> Robots:
-        """Fetch a file and keep what follows. Ends in a value, whatever the network does."""
+        """Fetch a file and keep what follows. Ends in a value whatever the network does; raises when too late."""
         self._ports.count(stats.REQUEST_COUNT)
         state: Asking | Access = Asking.first(origin)
         while isinstance(state, Asking):
             state = await self._step(state, asker, flight)
-        if flight.done and flight.result is not None:
-            return flight.result  # came too late; what it brings was never waited for
         robots = self._conclude(origin, state)
         flight.result = robots  # what the waiters get should a signal handler hang
         await self._ports.fetched(robots, state, asker)
@@ -241,8 +239,12 @@ class RobotsService:
         left = max(self._settings.timeout - flight.spent, 0.1)
         try:
             answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the file is unreachable (RFC 9309, 2.3.1.4)
+        except Exception as error:
+            if flight.done:
+                raise
             return self._failed(error)
+        if flight.done:
+            raise RobotsUndecided("too late: nobody waits for this answer any more")
         following = state.answered(
             answer.status, answer.location, answer.body, unreachable_statuses=self._settings.unreachable_statuses
         )
@@ -256,7 +258,7 @@ class RobotsService:
     def _failed(self, error: Exception) -> Unreachable:
         if not isinstance(error, self._ports.ignored):
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        return Unreachable(None, type(error).__name__)
+        return Unreachable(None, str(error) if isinstance(error, DecodingError) else type(error).__name__)
 
     def _too_late(self, origin: Origin, asker: Asker) -> Robots:
         access = Unreachable(None, f"no answer in {self._settings.timeout:g} s")

@@ -175,7 +175,9 @@ def read_settings(settings: BaseSettings) -> Settings:
 
 
 def _read(row: Setting, settings: BaseSettings) -> object:
-    value = settings[row.key] if row.key in settings else row.default  # get() takes None for not set
+    value = row.default
+    if row.key in settings:  # settings.get() takes a None of the user's for "not set"
+        value = settings[row.key]
     if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
         value = row.default  # nobody chose Scrapy's default
     try:

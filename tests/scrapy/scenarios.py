@@ -163,7 +163,7 @@ async def closing(run: Run) -> dict[str, Any]:
             "pages": site.pages,
             "undecided": sum(isinstance(outcome, RobotsUndecided) for outcome in result.outcomes.values()),
             "others": sum(not isinstance(outcome, RobotsUndecided) for outcome in result.outcomes.values()),
-            "counted": result.stat("undecided"),
+            "stats": {key: value for key, value in result.stats.items() if key.startswith("robotstxt/")},
             "seconds": result.spider.took,
             "reason": result.spider.reason,
         }

@@ -141,3 +141,12 @@ async def test_in_a_crawl(
     error = result.outcomes[site.url("/x")]
     assert isinstance(error, RobotsDisallowed)
     assert error.decision.reason.value == expected
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_body_of_an_error_page_does_not_count(site: Site) -> None:
+    """2.3.1.3: a 404 is a 404, also where nobody can decode its body."""
+    site.replies["/robots.txt"] = Reply(404, b"not gzip", headers=(("Content-Encoding", "gzip"),))
+    result = await crawl([site.url("/x")])
+    assert result.outcomes[site.url("/x")] == 200
