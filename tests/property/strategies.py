@@ -30,6 +30,41 @@ targets = st.lists(st.sampled_from([*_PIECES, *_ESCAPES, *_ODD, "*", "$", "[", "
     lambda pieces: "/" + "".join(pieces)
 )
 
+_SPELLINGS = {
+    **{raw: f"%{ord(raw):02X}" for raw in "/?&=+;.-~ab"},
+    **{f"%{ord(raw):02X}": raw for raw in "/?&=+;:a*$%"},
+    "%C3%A9": "é",
+    "%E3%83%84": "ツ",
+    "é": "%C3%A9",
+}
+
+
+@st.composite
+def pattern_and_target(draw: st.DrawFn) -> tuple[str, str]:
+    """A pattern and a target that nearly follows it, some of its octets in their other spelling."""
+    pieces = draw(st.lists(st.sampled_from([*_SPELLINGS, "*", "*", "*", "index"]), min_size=1, max_size=5))
+    anything = st.lists(st.sampled_from(["a", "b", "/", "?", "&", "%2F", "%26"]), max_size=3).map("".join)
+    target = [
+        draw(anything if piece == "*" else st.sampled_from([piece, piece, _SPELLINGS.get(piece, piece)]))
+        for piece in pieces
+    ]
+    end = draw(st.sampled_from(["", "", "$"]))
+    return "/" + "".join(pieces) + end, "/" + "".join(target) + draw(st.sampled_from(["", "", "a"]))
+
+
+@st.composite
+def rivals(draw: st.DrawFn) -> tuple[list[str], str]:
+    """Patterns that nearly all match one target: beginnings of it in other spellings, with stars, longer or shorter."""
+    pieces = draw(st.lists(st.sampled_from(["é", "é", "%C3%A9", "a", "/", "?", "&", "%2F"]), min_size=1, max_size=4))
+
+    def pattern() -> str:
+        kept = pieces[: draw(st.integers(0, len(pieces)))]
+        spelt = [draw(st.sampled_from([piece, _SPELLINGS[piece], "*", piece + "*"])) for piece in kept]
+        return "/" + "".join(spelt) + draw(st.sampled_from(["", "", "$", "**"]))
+
+    return [pattern() for _ in range(draw(st.integers(2, 6)))], "/" + "".join(pieces)
+
+
 #: Absolute URLs.
 urls = st.builds(
     lambda authority, target, fragment: f"https://{authority}{target}{fragment}",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.property.plain_matcher import deciding_rule
-from tests.property.strategies import RuleText, body_for, patterns, rules, targets
+from tests.property.strategies import RuleText, body_for, pattern_and_target, patterns, rivals, rules, targets
 
 _URL = "https://e.example"
 
@@ -22,18 +22,30 @@ def _expected(found: list[RuleText], target: str) -> Decision:
     return Decision(rule.kind is RuleKind.ALLOW, Reason.RULE, rule, "*")
 
 
-@given(pattern=patterns, target=targets)
-@settings(max_examples=400)
-@example(pattern="/*%2Fa", target="/?%2Fa")
-@example(pattern="/*/a", target="/b%2Fa?/a")
-@example(pattern="/*?a*?b", target="/?a?b")
-@example(pattern="/a%4*1", target="/a%41")
-def test_one_rule(pattern: str, target: str) -> None:
+@given(pair=st.one_of(st.tuples(patterns, targets), pattern_and_target(), pattern_and_target()))
+@settings(max_examples=600)
+@example(pair=("/*%2Fa", "/?%2Fa"))
+@example(pair=("/*/a", "/b%2Fa?/a"))
+@example(pair=("/*?a*?b", "/?a?b"))
+@example(pair=("/a%4*1", "/a%41"))
+def test_one_rule(pair: tuple[str, str]) -> None:
     """One rule matches what the plain matcher says that it matches."""
+    pattern, target = pair
     rule = RuleText(RuleKind.DISALLOW, pattern)
     robots = RobotsTxt.parse(body_for([rule]))
     for _ in range(3):
         assert robots.decide(_URL + target, []) == _expected([rule], target)
+
+
+@given(case=rivals(), data=st.data())
+@settings(max_examples=300)
+def test_rivals(case: tuple[list[str], str], data: st.DataObject) -> None:
+    """Among rules that nearly all match, the one that weighs most decides."""
+    written, target = case
+    found = [RuleText(data.draw(st.sampled_from(RuleKind)), pattern) for pattern in written]
+    robots = RobotsTxt.parse(body_for(found))
+    for _ in range(3):
+        assert robots.decide(_URL + target, []) == _expected(found, target)
 
 
 @given(found=st.lists(rules, max_size=40), asked=st.lists(targets, min_size=1, max_size=5))
@@ -55,12 +67,12 @@ _wildcard_rules = st.builds(
 
 
 @given(
-    many=st.lists(_wildcard_rules, min_size=60, max_size=90),
+    many=st.lists(_wildcard_rules, min_size=60, max_size=75),
     more=st.lists(rules, max_size=10),
     asked=st.lists(_words, min_size=1, max_size=8).map(lambda words: "/" + "/".join(words)),
     query=st.one_of(st.just(""), _words.map(lambda word: f"?q={word}")),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_many_wildcard_rules(many: list[RuleText], more: list[RuleText], asked: str, query: str) -> None:
     """So it is among so many wildcard rules that they are found by their pieces."""
     found = [*many, *more]
