@@ -60,11 +60,11 @@ def _section(lines: list[str]) -> Section:
     return Section(lines[0], access.strip().removeprefix("robots.txt: "), {row[0]: tuple(row[1:]) for row in cells[1:]})
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    """Start Python in the project's folder; `wait` for the process."""
+def start(*arguments: str, folder: Path = PROJECT) -> subprocess.Popen[str]:
+    """Start Python in the project's folder, or another; `wait` for the process."""
     return subprocess.Popen(
         [sys.executable, *arguments],
-        cwd=PROJECT,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

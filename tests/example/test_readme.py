@@ -1,0 +1,125 @@
+"""What README.md shows and claims is what happens."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.example.running import ROOT, Output, start, wait
+from tests.scrapy.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS: list[str] = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+RULES = "User-agent: *\nDisallow: /private/\nSitemap: https://example.com/map.xml\nCrawl-delay: 3\n"
+
+
+def block(text: str) -> str:
+    """The one Python block that holds a text."""
+    [found] = [code for code in BLOCKS if text in code]
+    return found
+
+
+def run(code: str, settings: str, folder: Path, *arguments: str) -> Output:
+    """Make a project of these settings, and run a spider in it."""
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = plan_settings\n", encoding="utf-8")
+    (folder / "plan_settings.py").write_text(settings, encoding="utf-8")
+    (folder / "plan.py").write_text(code, encoding="utf-8")
+    return wait(start("-m", "scrapy", "runspider", "plan.py", *arguments, folder=folder))
+
+
+def table(first: str) -> dict[str, tuple[str, ...]]:
+    """A table of the README by the heading of its first column, its rows by their first cell."""
+    lines = README[README.index(f"| {first} |") :].split("\n\n")[0].splitlines()[2:]
+    rows = [tuple(cell.strip().replace("`", "") for cell in line.strip("|").split(" | ")) for line in lines]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_what_scrapy_alone_gets_wrong() -> None:
+    """`stock.py` prints the rows of the README's table; none of the pages is fetched with this package."""
+    output = wait(start("stock.py"))
+    lines = [re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]]
+    printed, written = {line[0]: line[1:] for line in lines}, table("row")
+    assert {name: (row[0], row[2]) for name, row in printed.items()} == {
+        name: (row[0], row[2]) for name, row in written.items()
+    }
+    assert all(row[2].startswith("0 of ") for row in printed.values())
+    if (version("Scrapy"), version("Protego")) == ("2.19.0", "0.7.0"):  # what the README names
+        leaked = int(printed.pop("waiting")[1].split()[0])
+        assert leaked > 0  # how many depends on timing
+        assert {name: row[1] for name, row in printed.items()} == {name: written[name][1] for name in printed}
+
+
+def test_excerpt_of_the_demo() -> None:
+    """Each line of the table that the README shows is one that the demo prints."""
+    output = wait(start("-m", "scrapy", "crawl", "demo"))
+    [excerpt] = re.findall(r"^```text\n(Rules:.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+    def plain(text: str) -> list[str]:
+        return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
+
+    assert set(plain(excerpt)) <= set(plain(output.stdout))
+
+
+SPIDER = """
+import scrapy
+
+class Plan(scrapy.Spider):
+    name = "plan"
+    start_urls = ["{url}", "{url}private/plan.html"]
+
+    def parse(self, response):
+        pass
+"""
+
+
+@pytest.mark.parametrize("named", ["ADDONS = ", "DOWNLOADER_MIDDLEWARES = ", "parser alone"])
+def test_enabling(named: str, tmp_path: Path) -> None:
+    """Each of the three ways to switch it on makes a crawl obey; the first two say why in the log."""
+    [alone] = [code for code in BLOCKS if "ROBOTSTXT_PARSER" in code and "DOWNLOADER_MIDDLEWARES" not in code]
+    settings = alone if named == "parser alone" else block(named)
+    with Site({"/robots.txt": robots(RULES)}) as site:
+        output = run(SPIDER.format(url=site.url("/")), settings, tmp_path)
+        assert site.pages == ["/"]
+    line = f"Forbidden by robots.txt: <GET {site.netloc}/private/plan.html>".replace("GET ", "GET http://")
+    reason = "" if named == "parser alone" else " (robots.txt line 2: Disallow: /private/)"
+    assert f"{line}{reason}\n" in output.stderr
+
+
+def test_warning_about_tokens(tmp_path: Path) -> None:
+    """The README's list of names gives one warning, about the one that is not in the header."""
+    with Site() as site:
+        settings = block("ROBOTSTXT_USER_AGENT = ") + block("ADDONS = ")
+        output = run(SPIDER.format(url=site.url("/")), settings, tmp_path, "-L", "WARNING")
+    [warning] = output.stderr.splitlines()
+    assert "'foobot-news' is not in the User-Agent header" in warning
+    assert "set ROBOTSTXT_USER_AGENT" in warning
+
+
+def test_spider(tmp_path: Path) -> None:
+    """The README's spider sees sitemaps, delay and reason of a page, and why another was dropped."""
+    with Site({"/robots.txt": robots(RULES), "/": Reply(body=b"page")}) as site:
+        code = block("class PlanSpider").replace("https://example.com", site.url(""))
+        run(code, block("ADDONS = "), tmp_path, "-O", "items.json")
+        assert site.fetches == 1
+    items = json.loads((tmp_path / "items.json").read_text())
+    assert sorted(items, key=lambda item: "url" in item) == [
+        {"sitemaps": ["https://example.com/map.xml"], "delay": 3.0, "why": "robots.txt: no_rule"},
+        {"url": site.url("/private/plan.html"), "reason": "rule", "rule": "Disallow: /private/"},
+    ]
+
+
+def test_settings_and_defaults() -> None:
+    """The defaults that the README names are the defaults."""
+    from scrapy_robots_rfc.settings import TABLE  # noqa: PLC0415 - only this test looks inside
+
+    defaults = {row.key: row.default for row in TABLE}
+    for key, (default, _) in table("setting").items():
+        assert json.loads(default) == defaults[key], key
