@@ -22,6 +22,15 @@ def specificity(pattern: str) -> int:
     return len(pattern) if pattern.isascii() else len(pattern) + 2 * sum(octet > "\x7f" for octet in pattern)
 
 
+def precedence(allow: bool, pattern: str) -> int:
+    """A number that is larger for the rule that wins: the more specific one, of equals the allow (RFC 9309, 2.2.2).
+
+    :param allow: the rule's kind.
+    :param pattern: octets, one character each.
+    """
+    return specificity(pattern) << 1 | allow
+
+
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A run of octets between wildcards, in normal form.

@@ -5,7 +5,7 @@ Nothing is read before it is asked for, and of a large file only the groups that
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
@@ -18,7 +18,7 @@ from scrapy_robots_rfc.core.ruleset import Ruleset
 from scrapy_robots_rfc.core.scan import AgentLine, agent_lines, sections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 #: The parsing limit, in octets: the least that RFC 9309, 2.5 permits (500 KiB).
 MAX_SIZE = 512_000
@@ -151,14 +151,19 @@ class RobotsTxt:
         return next((window for window in windows if window is not None), None)
 
 
-def _choose(tokens: str | Sequence[str], named: set[str]) -> tuple[str, str] | None:
+@lru_cache(maxsize=1024)
+def _wanted(tokens: str | tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Tokens as the crawler writes them, each with its form in which tokens compare."""
+    wanted = product_tokens(tokens) if isinstance(tokens, str) else tokens
+    return tuple((token, token_of(octets(token))) for token in wanted)
+
+
+def _choose(tokens: str | Sequence[str], named: Container[str]) -> tuple[str, str] | None:
     """The token whose group applies: as the crawler writes it, and as tokens compare (RFC 9309, 2.2.1).
 
     :param named: the tokens that the file names, as tokens compare.
     """
-    wanted = product_tokens(tokens) if isinstance(tokens, str) else tokens
-    for token in wanted:
-        compared = token_of(octets(token))
-        if compared in named:
-            return token, compared
+    for token in _wanted(tokens if isinstance(tokens, str) else tuple(tokens)):
+        if token[1] in named:
+            return token
     return (ANY, ANY) if ANY in named else None

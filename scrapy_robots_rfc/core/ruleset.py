@@ -8,11 +8,13 @@ that they require. In here: which rule wins. What one pattern matches is `patter
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import as_text, read_rule
-from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
+from scrapy_robots_rfc.core.scan import best_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 ROBOTS_TXT = "/robots.txt"
 
 # A rank orders the rules of one group: the more specific first, of equals the allow, of these the one that stands
-# first. It is one integer, so that a comparison is one step: specificity, kind, and the line number from the end.
+# first. It is one integer, so that a comparison is one step: `pattern.precedence`, and the line number from the end.
 _LINE_BITS = 32
 _LAST_LINE = (1 << _LINE_BITS) - 1
 
@@ -32,7 +34,7 @@ _GRAM = 3
 
 
 def _rank(allow: bool, pattern: str, line: int) -> int:
-    return (specificity(pattern) * 2 + allow) << _LINE_BITS | (_LAST_LINE - line)
+    return precedence(allow, pattern) << _LINE_BITS | (_LAST_LINE - line)
 
 
 # A rule with a wildcard: its rank, a literal that every match contains, and its pattern.
@@ -83,6 +85,12 @@ def _grams_of(needles: Iterable[str]) -> dict[int, dict[str, list[str]]]:
     return by_size
 
 
+@lru_cache(maxsize=1024)
+def no_rule(token: str) -> Decision:
+    """The verdict where none of a group's rules matches: allowed (RFC 9309, 2.2.2)."""
+    return Decision(True, Reason.NO_RULE, None, token)
+
+
 class Ruleset:
     """The rules of one group for one token, ready to decide.
 
@@ -96,9 +104,7 @@ class Ruleset:
         "_decisions",
         "_exact",
         "_heads",
-        "_no_rule",
         "_parents",
-        "_robots_txt",
         "_sections",
         "_token",
         "_wilds",
@@ -109,8 +115,6 @@ class Ruleset:
         self._sections: Sequence[Section] | None = sections
         self._token = token
         self._asked = False
-        self._no_rule = Decision(True, Reason.NO_RULE, None, token)
-        self._robots_txt = Decision(True, Reason.ROBOTS_TXT, None, token)
         self._decisions: dict[int, Decision] = {}
         self._written: dict[int, str] = {}
 
@@ -119,8 +123,8 @@ class Ruleset:
         if self._sections is not None:
             if not self._asked:
                 self._asked = True
-                return self._decide_once(target)
-            self._build()
+                return self._decide_once(self._sections, target)
+            self._build(self._sections)
         heads = self._heads
         at = bisect_right(heads, target) - 1
         while at >= 0 and not target.startswith(heads[at]):
@@ -134,26 +138,28 @@ class Ruleset:
 
     def _verdict(self, rank: int, target: str) -> Decision:
         if not rank:
-            return self._no_rule
+            return no_rule(self._token)
         decision = self._decisions.get(rank) or self._decision(rank, target)
-        return decision if decision.allowed or target != ROBOTS_TXT else self._robots_txt
+        return (
+            decision
+            if decision.allowed or target != ROBOTS_TXT
+            else Decision(True, Reason.ROBOTS_TXT, None, self._token)
+        )
 
-    def _decide_once(self, target: str) -> Decision:
-        """The first verdict of a larger group: from the few lines that may matter to it, without an index."""
-        best = 0
-        for section in self._sections or ():
-            for number, allow, pattern in section.rules_that_may_match(target):
-                rank = _rank(allow, pattern, number)
-                if rank > best and pattern and parse_pattern(pattern).matches(target):
-                    best, self._written[rank] = rank, pattern
-        return self._verdict(best, target)
+    def _decide_once(self, sections: Sequence[Section], target: str) -> Decision:
+        rule = best_rule(sections, target)
+        if rule is None:
+            return no_rule(self._token)
+        rank = _rank(*rule)
+        self._written[rank] = rule[1]
+        return self._verdict(rank, target)
 
-    def _build(self) -> None:
+    def _build(self, sections: Sequence[Section]) -> None:
         """Index all rules."""
         self._exact: dict[str, int] = {}
         wilds: list[Wild] = []
         plain: dict[str, int] = {}
-        for section in self._sections or ():
+        for section in sections:
             for number, (disallow, allow, other) in enumerate(section.rows(), section.agent_line + 1):
                 if disallow:  # the same pattern again changes nothing
                     plain.setdefault(disallow, len(disallow) << _LINE_BITS + 1 | _LAST_LINE - number)

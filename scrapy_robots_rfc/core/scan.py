@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, LineKind, read_line, read_rule
+from scrapy_robots_rfc.core.pattern import parse_pattern, precedence
 from scrapy_robots_rfc.core.percent import BARE_RUN, UNRESERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 # The usual user-agent line, in lower case: its token is a run of token characters, or `*` alone.
 _AGENT_LINE = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f#]|\Z))")
@@ -28,6 +29,9 @@ _PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]*'  # bare octets of the normal form:
 # Every line after a line end: a disallow or an allow in a usual spelling whose pattern is plain, or anything else.
 _ROWS = re.compile(rf"\n(?:[Dd]isallow: ?({_PLAIN})(?=\n)|[Aa]llow: ?({_PLAIN})(?=\n)|([^\n]*))").findall
 Row = tuple[str, str, str]
+
+# A rule: whether it allows, its pattern as octets, its line number in the file.
+RawRule = tuple[bool, str, int]
 
 # A user-agent line: start and end offset, and its token in the form in which tokens compare.
 AgentLine = tuple[int, int, str]
@@ -75,19 +79,34 @@ class Section(NamedTuple):
         rows: list[Row] = _ROWS(self.text)
         return rows
 
-    def rules_that_may_match(self, target: str) -> Iterator[tuple[int, bool, str]]:
-        """Line number, whether it allows, and pattern of the rules that a target does not rule out at a glance."""
-        number, counted = self.agent_line, 0
-        for match in _candidates(target[1:2]).finditer(self.text):
+
+def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
+    """The rule that decides on a target, from the few lines that may matter to it; ``None`` where none matches.
+
+    For the first question: reading a group like this costs a fraction of its index.
+
+    :param sections: the lines of the group.
+    :param target: a request target in normal form.
+    """
+    best, found = 0, None
+    candidates = _candidates(target[1:2]).finditer
+    for section in sections:
+        for match in candidates(section.text):
             disallow, head, rest, line = match.groups()
-            # Bare octets are their own normal form, so most patterns are out before they are taken apart.
-            if head and not target.startswith(head):
-                continue
-            rule = (not disallow, (head + rest).rstrip(BLANKS)) if head else read_rule(line)
-            if rule is not None:
-                start = match.start()
-                number, counted = number + self.text.count("\n", counted, start), start
-                yield number + 1, *rule
+            if head is None:
+                allow, pattern = read_rule(line) or (False, "")
+            elif target.startswith(head):
+                allow, pattern = not disallow, (head + rest).rstrip(BLANKS) if rest else head
+            else:
+                continue  # bare octets are their own normal form: most patterns are out before they are taken apart
+            order = precedence(allow, pattern)
+            # Of equals the first one counts, so a later one has to be better.
+            if order > best and pattern and (pattern is head or parse_pattern(pattern).matches(target)):
+                best, found = order, (section, match.start(), allow, pattern)
+    if found is None:
+        return None
+    section, start, allow, pattern = found
+    return allow, pattern, section.agent_line + section.text.count("\n", 0, start) + 1
 
 
 @lru_cache(maxsize=256)
