@@ -29,10 +29,12 @@ class Flight(Generic[_T]):
 
     :param result: what the waiters get should the work not end in time; the work may set it before it is done.
     :param done: whether the waiters have their value; what the work does from then on is for nobody.
+    :param spent: seconds that count against the limit, up to `looked_at`.
     """
 
     result: _T | None = None
     done: bool = False
+    looked_at: float = 0.0
     spent: float = 0.0
     task: Cancellable | None = None
     waiters: list[Waiter[_T | None]] = field(default_factory=list)
@@ -68,7 +70,7 @@ class Flights(Generic[_T]):
         self._closing = closing
         self._queued = queued
         self._interval = min(TICK, limit / 4)
-        self._ticked = 0.0
+        self._ticking = False
         self._flights: dict[Hashable, tuple[Flight[_T], Callable[[], _T]]] = {}
 
     def __contains__(self, key: Hashable) -> bool:
@@ -93,11 +95,9 @@ class Flights(Generic[_T]):
     def _start(
         self, key: Hashable, work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]], expire: Callable[[], _T]
     ) -> Flight[_T]:
-        flight: Flight[_T] = Flight()
-        if not self._flights:
-            self._ticked = self._runtime.clock()
-            self._runtime.call_later(self._interval, self._tick)
+        flight: Flight[_T] = Flight(looked_at=self._runtime.clock())
         self._flights[key] = flight, expire
+        self._arm()
         flight.task = self._runtime.spawn(self._run(key, flight, work, expire))
         return flight
 
@@ -130,21 +130,30 @@ class Flights(Generic[_T]):
             del self._flights[key]
         flight.settle(value)
 
+    def _arm(self) -> None:
+        if not self._ticking:  # one timer, however often the last flight ends and the next one starts
+            self._ticking = True
+            self._runtime.call_later(self._interval, self._tick)
+
     def _tick(self) -> None:
+        self._ticking = False
         now = self._runtime.clock()
-        elapsed, self._ticked = now - self._ticked, now
         try:
             closing, queued = self._closing(), self._queued()
             for key, (flight, expire) in list(self._flights.items()):
+                if flight.done:  # without asyncio, a waiter goes on as soon as it is told, and may end others
+                    continue
                 if closing:
                     self._end(key, flight, None)
-                elif flight not in queued:
+                    continue
+                elapsed, flight.looked_at = now - flight.looked_at, now
+                if flight not in queued:
                     flight.spent += elapsed
                     if flight.spent >= self._limit:
                         self._end(key, flight, self._without_work(flight, expire))
         finally:
             if self._flights:
-                self._runtime.call_later(self._interval, self._tick)
+                self._arm()
 
     def _end(self, key: Hashable, flight: Flight[_T], value: _T | None) -> None:
         self._land(key, flight, value)
