@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.agents import invalid_reason, is_product_token, product_tokens
@@ -19,6 +19,8 @@ identifications = st.one_of(
 
 
 @given(body=any_bodies, url=any_urls, tokens=token_lists)
+@example(body=b"", url="https://e.example/\ud800", tokens=[])
+@example(body=b"User-agent: *\nDisallow: /\xff\x1b[2J", url=b"/\xff\x1b[2J", tokens=[])
 def test_any_file_and_any_url_give_a_decision(body: bytes, url: str | bytes, tokens: list[str]) -> None:
     """Any octets, any URL: a decision that can be printed, at the first and at later asks."""
     robots = RobotsTxt.parse(body)

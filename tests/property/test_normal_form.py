@@ -9,7 +9,12 @@ from scrapy_robots_rfc.core.percent import normal_form, octets, request_target
 from tests.property.strategies import any_urls, patterns, targets
 
 _UNRESERVED = "abcXYZ019-._~"
-_texts = st.one_of(patterns, targets, st.text(st.characters(max_codepoint=255), max_size=20))
+_texts = st.one_of(
+    patterns,
+    targets,
+    st.text(st.characters(max_codepoint=255), max_size=20),
+    st.lists(st.sampled_from(["%25", "%", "41", "2F", "3f", "/", "?", "&"]), max_size=6).map("".join),
+)
 
 
 @given(text=_texts, in_query=st.booleans())
