@@ -68,6 +68,8 @@ def test_excerpt_of_the_demo() -> None:
     assert set(plain(excerpt)) <= set(plain(output.stdout))
 
 
+REASON = " (robots.txt line 2: Disallow: /private/)"
+
 SPIDER = """
 import scrapy
 
@@ -80,17 +82,24 @@ class Plan(scrapy.Spider):
 """
 
 
-@pytest.mark.parametrize("named", ["ADDONS = ", "DOWNLOADER_MIDDLEWARES = ", "parser alone"])
-def test_enabling(named: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("named", "reason", "error"),
+    [
+        ("ADDONS = ", REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
+        ("DOWNLOADER_MIDDLEWARES = ", REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
+        ("parser alone", "", "scrapy.exceptions.IgnoreRequest"),
+    ],
+)
+def test_enabling(named: str, reason: str, error: str, tmp_path: Path) -> None:
     """Each of the three ways to switch it on makes a crawl obey; the first two say why in the log."""
     [alone] = [code for code in BLOCKS if "ROBOTSTXT_PARSER" in code and "DOWNLOADER_MIDDLEWARES" not in code]
     settings = alone if named == "parser alone" else block(named)
     with Site({"/robots.txt": robots(RULES)}) as site:
         output = run(SPIDER.format(url=site.url("/")), settings, tmp_path)
         assert site.pages == ["/"]
-    line = f"Forbidden by robots.txt: <GET {site.netloc}/private/plan.html>".replace("GET ", "GET http://")
-    reason = "" if named == "parser alone" else " (robots.txt line 2: Disallow: /private/)"
-    assert f"{line}{reason}\n" in output.stderr
+        forbidden = site.url("/private/plan.html")
+    assert f"Forbidden by robots.txt: <GET {forbidden}>{reason}\n" in output.stderr
+    assert f"'downloader/exception_type_count/{error}': 1" in output.stderr
 
 
 def test_warning_about_tokens(tmp_path: Path) -> None:
