@@ -65,18 +65,35 @@ def _token_of_line(line: bytes) -> str | None:
 
 
 class Section(NamedTuple):
-    """Lines of a group that follow one of its user-agent lines.
+    """Lines of a group that follow one of its user-agent lines; a place in the file, so that nothing is kept twice.
 
-    :param text: octets, one character each; begins and ends with a line end.
+    :param octets: the file.
+    :param start: the offset of the user-agent line's end.
+    :param end: the offset of the next user-agent line, or of the file's end.
     :param agent_line: the number of the user-agent line.
     """
 
-    text: str
+    octets: bytes
+    start: int
+    end: int
     agent_line: int
 
+    def text(self) -> str:
+        """Its lines as octets, one character each; begins and ends with a line end, over-long lines are cut."""
+        text = self.octets[self.start : self.end].decode("latin-1")
+        if len(text) > MAX_LINE:
+            text = "\n".join(line[:MAX_LINE] for line in text.split("\n"))
+        return text if text.endswith("\n") else text + "\n"
+
+    def has_rules(self) -> bool:
+        """Whether one of its lines is a rule."""
+        if _USUAL_RULE.search(self.octets, self.start, self.end):
+            return True
+        return any(map(read_rule, self.text().split("\n")))
+
     def rows(self) -> list[Row]:
-        """A row for each line after it: the pattern of a disallow, the pattern of an allow, or the line as it is."""
-        rows: list[Row] = _ROWS(self.text)
+        """A row for each line: the pattern of a disallow, the pattern of an allow, or the line as it is."""
+        rows: list[Row] = _ROWS(self.text())
         return rows
 
 
@@ -91,7 +108,8 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     best, found = 0, None
     candidates = _candidates(target[1:2]).finditer
     for section in sections:
-        for match in candidates(section.text):
+        text = section.text()
+        for match in candidates(text):
             disallow, head, rest, line = match.groups()
             if head is None:
                 allow, pattern = read_rule(line) or (False, "")
@@ -102,11 +120,11 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
             order = precedence(allow, pattern)
             # Of equals the first one counts, so a later one has to be better.
             if order > best and pattern and (pattern is head or parse_pattern(pattern).matches(target)):
-                best, found = order, (section, match.start(), allow, pattern)
+                best, found = order, (section, text, match.start(), allow, pattern)
     if found is None:
         return None
-    section, start, allow, pattern = found
-    return allow, pattern, section.agent_line + section.text.count("\n", 0, start) + 1
+    section, text, start, allow, pattern = found
+    return allow, pattern, section.agent_line + text.count("\n", 0, start) + 1
 
 
 @lru_cache(maxsize=256)
@@ -131,15 +149,12 @@ def sections(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Sec
             at += 1
             continue
         # Further user-agent lines before the first rule share the group; from the first rule on, the next one ends it.
-        has_rules = False
-        while at < len(agents) and not has_rules:
+        while True:
             start = agents[at][1]
             at += 1
             end = agents[at][0] if at < len(agents) else len(octets)
             line, counted = line + octets.count(b"\n", counted, start), start
-            text = octets[start:end].decode("latin-1")
-            if len(text) > MAX_LINE:
-                text = "\n".join(line[:MAX_LINE] for line in text.split("\n"))
-            has_rules = _USUAL_RULE.search(octets, start, end) is not None or any(map(read_rule, text.split("\n")))
-            found.append(Section(text if text.endswith("\n") else text + "\n", line))
+            found.append(Section(octets, start, end, line))
+            if at == len(agents) or found[-1].has_rules():
+                break
     return found
