@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 #: The request on whose behalf a file is fetched; opaque in here.
 Asker: TypeAlias = Any
 
-# Decides what needs no file: /robots.txt itself is always allowed (RFC 9309, 2.2.2).
-_NO_FILE = RobotsTxt.parse(b"")
+# Complete disallow (RFC 9309, 2.3.1.4), as a file: it leaves /robots.txt itself allowed (2.2.2).
+_CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ class Robots:
             return self.file.decide(url, agent)
         if self.term.outcome is Outcome.UNAVAILABLE:
             return _UNAVAILABLE
-        without_file = _NO_FILE.decide(url, ())
-        return without_file if without_file.reason is Reason.ROBOTS_TXT else _UNREACHABLE
+        closed = _CLOSED.decide(url, ())
+        return closed if closed.allowed else _UNREACHABLE
 
     def why(self, decision: Decision) -> str:
         """What a decision rests on, for log lines and errors."""
@@ -158,6 +158,13 @@ class Robots:
     def _named(self, agent: str | list[str] | None) -> Agent:
         return agent_of(agent) or self._agent()
 
+
+#: What follows from an unreachable file, by what governs then.
+_FOLLOWS = {
+    Outcome.SUCCESSFUL: "an earlier copy is obeyed",
+    Outcome.UNREACHABLE: "none of its pages is fetched",
+    Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
+}
 
 _UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
 _UNREACHABLE = Decision(False, Reason.UNREACHABLE)
@@ -296,15 +303,14 @@ class RobotsService:
             return None, Unreachable(access.status, f"ROBOTSTXT_PARSER raised {type(error).__name__}")
 
     def _warn(self, robots: Robots, old: Robots | None) -> None:
-        """Say once that a file cannot be reached: at the first of a run of failures."""
-        if old is not None and old.term.unreachable_since is not None:
+        """Say that a file cannot be reached and what follows: at the first failure of a run, and when that changes."""
+        if old is not None and old.term.unreachable_since is not None and old.outcome is robots.outcome:
             return
-        follows = "an earlier copy is obeyed" if robots.stale else "none of its pages is fetched"
         logger.warning(
             "%s is unreachable (%s): %s; it is asked for again in %g s",
             robots.origin.robots_url,
             robots.cause,
-            follows,
+            _FOLLOWS[robots.outcome],
             self._settings.unreachable_ttl,
         )
 

@@ -212,3 +212,7 @@ async def test_page_called_robots_txt_is_always_allowed(site: Site) -> None:
     result = await crawl([site.url("/robots.txt"), site.url("/x")])
     assert result.outcomes[site.url("/robots.txt")] == 200
     assert verdict(result, site.url("/x")) == "rule"
+    site.replies["/robots.txt"] = Reply(503)
+    result = await crawl([site.url("/robots.txt"), site.url("/x")])
+    assert result.outcomes[site.url("/robots.txt")] == 503
+    assert verdict(result, site.url("/x")) == "unreachable"
