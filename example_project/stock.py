@@ -31,7 +31,7 @@ BROWSER_LIKE = "Mozilla/5.0 (compatible; FooBot/2.1; +https://foo.example/bot)"
 
 STOCK: dict[str, Any] = {"ROBOTSTXT_OBEY": True}
 OURS: dict[str, Any] = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}}
-QUIET: dict[str, Any] = {"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False}
+QUIET: dict[str, Any] = {"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "HTTPPROXY_ENABLED": False}
 
 
 @dataclass(frozen=True, slots=True)

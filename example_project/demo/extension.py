@@ -12,6 +12,12 @@ from demo.origins import Exhibit, exhibits
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+#: What a spider of the demo site sets in its custom_settings.
+SETTINGS = {
+    "DEMO_SITE_ENABLED": True,
+    "HTTPPROXY_ENABLED": False,  # a proxy that the environment names would not find sites on this machine
+}
+
 
 class DemoSite:
     """Scrapy extension that starts the sites before the spider opens, and stops them when the engine has stopped.
@@ -38,7 +44,7 @@ class DemoSite:
         """
         found = crawler.get_extension(DemoSite)
         if found is None:
-            raise RuntimeError("set DEMO_SITE_ENABLED in the spider's custom_settings")
+            raise RuntimeError("use demo.extension.SETTINGS in the spider's custom_settings")
         return found
 
     def stop(self) -> None:

@@ -62,10 +62,12 @@ def _section(lines: list[str]) -> Section:
 
 def start(*arguments: str, folder: Path = PROJECT) -> subprocess.Popen[str]:
     """Start Python in the project's folder, or another; `wait` for the process."""
+    # The sites are on this machine: a proxy that the environment names would not find them.
+    environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**environment, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

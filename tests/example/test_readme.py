@@ -89,6 +89,7 @@ class Plan(scrapy.Spider):
         ("DOWNLOADER_MIDDLEWARES = ", REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
         ("parser alone", "", "scrapy.exceptions.IgnoreRequest"),
     ],
+    ids=["add-on", "by hand", "parser alone"],
 )
 def test_enabling(named: str, reason: str, error: str, tmp_path: Path) -> None:
     """Each of the three ways to switch it on makes a crawl obey; the first two say why in the log."""
@@ -107,7 +108,7 @@ def test_warning_about_tokens(tmp_path: Path) -> None:
     with Site() as site:
         settings = block("ROBOTSTXT_USER_AGENT = ") + block("ADDONS = ")
         output = run(SPIDER.format(url=site.url("/")), settings, tmp_path, "-L", "WARNING")
-    [warning] = output.stderr.splitlines()
+    [warning] = [line for line in output.stderr.splitlines() if "WARNING" in line]
     assert "'foobot-news' is not in the User-Agent header" in warning
     assert "set ROBOTSTXT_USER_AGENT" in warning
 

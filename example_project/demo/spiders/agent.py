@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from demo.extension import DemoSite
+from demo.extension import SETTINGS, DemoSite
 from demo.reporting import ReportingSpider
 from scrapy_robots_rfc import robots_service
 
@@ -24,7 +24,7 @@ class AgentSpider(ReportingSpider):
     robotstxt_user_agent = "presswatch"
     custom_settings = {  # noqa: RUF012 - as Scrapy's spiders declare it
         "USER_AGENT": "presswatch/1.0 (+https://example.com/presswatch)",
-        "DEMO_SITE_ENABLED": True,
+        **SETTINGS,
     }
 
     async def start(self) -> AsyncIterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from demo.extension import DemoSite
+from demo.extension import SETTINGS, DemoSite
 from demo.reporting import ReportingSpider
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ class DemoSpider(ReportingSpider):
     """Asks for every page that an exhibit of the demo shows."""
 
     name = "demo"
-    custom_settings = {"DEMO_SITE_ENABLED": True}  # noqa: RUF012 - as Scrapy's spiders declare it
+    custom_settings = SETTINGS
 
     # One exhibit's robots.txt redirects to `localhost`. It is followed all the same: this names the hosts of pages.
-    allowed_domains = ["127.0.0.1"]  # noqa: RUF012 - as above
+    allowed_domains = ["127.0.0.1"]  # noqa: RUF012 - as Scrapy's spiders declare it
 
     async def start(self) -> AsyncIterator[Any]:
         """Ask for the pages, exhibit by exhibit."""
