@@ -69,7 +69,14 @@ def exhibits() -> dict[str, Exhibit]:
     """Return the demo's origins by name; their sites have started."""
     elsewhere = Site({"/shared-rules.txt": Reply(body=HALF)}, host="localhost")
     elsewhere.start()
-    found = {
+    found = {**_about_rules(), **_about_access(elsewhere.url("/shared-rules.txt"))}
+    for exhibit in found.values():
+        exhibit.site.start()
+    return {**found, "elsewhere": Exhibit("The host that is redirected to", elsewhere, ())}
+
+
+def _about_rules() -> dict[str, Exhibit]:
+    return {
         "rules": _exhibit(
             "Rules: the longest match decides, wherever it stands; * is any text, $ is the end",
             {"/robots.txt": Reply(body=RULES)},
@@ -90,6 +97,11 @@ def exhibits() -> dict[str, Exhibit]:
             {"/robots.txt": Reply(body=OPEN)},
             allowed=("/private/plan.html", "/files/plan.pdf"),
         ),
+    }
+
+
+def _about_access(elsewhere: str) -> dict[str, Exhibit]:
+    return {
         "missing": _exhibit(
             "No robots.txt (404): there are no rules, so every page may be fetched",
             {"/robots.txt": Reply(404, b"not found")},
@@ -102,7 +114,7 @@ def exhibits() -> dict[str, Exhibit]:
         ),
         "redirected": _exhibit(
             "robots.txt redirects to another host: what stands there are the rules here",
-            {"/robots.txt": Reply(301, location=elsewhere.url("/shared-rules.txt"))},
+            {"/robots.txt": Reply(301, location=elsewhere)},
             allowed=("/open/a.html",),
             closed=("/closed/a.html",),
         ),
@@ -119,9 +131,6 @@ def exhibits() -> dict[str, Exhibit]:
             closed=("/before/a.html",),
         ),
     }
-    for exhibit in found.values():
-        exhibit.site.start()
-    return {**found, "elsewhere": Exhibit("The host that is redirected to", elsewhere, ())}
 
 
 def _exhibit(
