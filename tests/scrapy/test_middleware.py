@@ -350,3 +350,15 @@ async def test_only_one_of_the_two_middlewares(site: Site) -> None:
     result = await crawl([site.url("/x")])
     assert result.crawler.get_downloader_middleware(RobotsTxtMiddleware) is None
     assert site.fetches == 1
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:0/x", "http:///x", "http://a_b%2fc.example/x"])
+@ensureDeferred
+async def test_no_valid_authority(url: str) -> None:
+    """2.3: a URL whose robots.txt cannot be named is not fetched."""
+    result = await crawl([url])
+    [error] = result.outcomes.values()
+    assert isinstance(error, RobotsDisallowed)
+    assert (error.decision.reason, error.decision.origin) == (Reason.UNREACHABLE, None)
+    assert str(error) == "Forbidden by robots.txt (robots.txt unreachable: no valid authority)"
+    assert result.stat("forbidden/unreachable") == 1
