@@ -103,6 +103,19 @@ def test_enabling(named: str, reason: str, error: str, tmp_path: Path) -> None:
     assert f"'downloader/exception_type_count/{error}': 1" in output.stderr
 
 
+def test_what_was_before(tmp_path: Path) -> None:
+    """Scrapy's own middleware keeps the cookies of robots.txt, and takes the file from the HTTP cache."""
+    settings = "ROBOTSTXT_OBEY = True\nHTTPCACHE_ENABLED = True\nHTTPCACHE_DIR = 'cache'\n"
+    file = Reply(body=b"", headers=(("Set-Cookie", "a=b"),))
+    with Site({"/robots.txt": file}) as site:
+        run(SPIDER.format(url=site.url("/")), settings, tmp_path)
+        assert [asked.headers.get("Cookie") for asked in site.asked if asked.target == "/"] == ["a=b"]
+        run(SPIDER.format(url=site.url("/")), settings, tmp_path)
+        assert site.fetches == 1
+        run(SPIDER.format(url=site.url("/")), settings + block("ADDONS = "), tmp_path)
+        assert site.fetches == 2
+
+
 def test_warning_about_tokens(tmp_path: Path) -> None:
     """The README's list of names gives one warning, about the one that is not in the header."""
     with Site() as site:
