@@ -11,12 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
-from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, LineKind, read_line, read_rule
+from scrapy_robots_rfc.core.groups import Record
+from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, LineKind, as_text, read_line, read_rule
 from scrapy_robots_rfc.core.pattern import parse_pattern, precedence
 from scrapy_robots_rfc.core.percent import BARE_RUN, UNRESERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 # The usual user-agent line, in lower case: its token is a run of token characters, or `*` alone.
 _AGENT_LINE = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f#]|\Z))")
@@ -96,6 +97,27 @@ class Section(NamedTuple):
         rows: list[Row] = _ROWS(self.text())
         return rows
 
+    def records(self, lower: bytes, keys: Sequence[str]) -> Iterator[Record]:
+        """The records of some keys, in order.
+
+        :param lower: the file in lower case.
+        :param keys: in lower case.
+        """
+        lines = {}
+        for key in keys:
+            word = key.encode("ascii")
+            at = lower.find(word, self.start, self.end)
+            while at >= 0:
+                stop = lower.find(b"\n", at, self.end)
+                stop = self.end if stop < 0 else stop
+                lines[lower.rfind(b"\n", 0, at) + 1] = stop
+                at = lower.find(word, stop, self.end)
+        for start, stop in sorted(lines.items()):
+            reading = read_line(self.octets[start:stop].decode("latin-1"))
+            if reading.kind is LineKind.RECORD and reading.key in keys:
+                number = self.agent_line + self.octets.count(b"\n", self.start, start)
+                yield Record(reading.key, as_text(reading.value), number)
+
 
 def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     """The rule that decides on a target, from the few lines that may matter to it; ``None`` where none matches.
@@ -157,4 +179,24 @@ def sections(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Sec
             found.append(Section(octets, start, end, line))
             if at == len(agents) or found[-1].has_rules():
                 break
+    return found
+
+
+def whole_groups(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Section]:
+    """As `sections`, with what stands in a group before the user-agent line of its token: records are the group's.
+
+    It has to look at every group of the file, so only files that have such records are read like this.
+    """
+    found: list[Section] = []
+    group: list[Section] = []
+    wanted = False
+    line, counted = 1, 0
+    for at, (_, start, name) in enumerate(agents):
+        end = agents[at + 1][0] if at + 1 < len(agents) else len(octets)
+        line, counted = line + octets.count(b"\n", counted, start), start
+        group.append(Section(octets, start, end, line))
+        wanted = wanted or name == token
+        if end == len(octets) or group[-1].has_rules():
+            found += group if wanted else ()
+            group, wanted = [], False
     return found
