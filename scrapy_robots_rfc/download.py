@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._compat import queued_metas
 from scrapy_robots_rfc.decoding import decode
@@ -127,7 +129,10 @@ def _robots_request(url: str, timeout: float, asker: Request | None, transfer: _
 
 
 def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
-    """Take the way that the page will take: same proxy, same local address. Nothing else is inherited."""
+    """Take the way that the page will take: same proxy, local address, slot. Nothing else is inherited."""
+    slot = chosen_slot(asker)
+    if slot is not None:
+        meta["download_slot"] = slot
     if "bindaddress" in asker.meta:
         meta["bindaddress"] = asker.meta["bindaddress"]
     # A proxy from the environment is chosen by scheme; HttpProxyMiddleware chooses again for each hop.
@@ -138,3 +143,13 @@ def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, by
     credentials = asker.headers.get(b"Proxy-Authorization")
     if credentials is not None and meta["proxy"]:
         headers[b"Proxy-Authorization"] = credentials
+
+
+def chosen_slot(request: Request) -> str | None:
+    """The downloader slot that the user chose for a request; ``None`` where it is the one of its host.
+
+    Scrapy writes the name of a request's slot into its meta, and a redirect keeps it: it says nothing then.
+    """
+    slot: str | None = request.meta.get("download_slot")
+    before = (urlsplit(url).hostname for url in request.meta.get("redirect_urls", ()))
+    return None if slot is None or slot == urlparse_cached(request).hostname or slot in before else slot

@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.policy.pacing import KEYS, Pace, pace_of, pace_of_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.identity import Agent
 
 logger = logging.getLogger(__name__)
+
+# Agents whose pace is kept with a file; a crawl that makes up a User-Agent for every request must not make it grow.
+_KEPT_PACES = 16
 
 
 class RobotsFile(Protocol):
@@ -36,15 +40,19 @@ class RobotsFile(Protocol):
     def crawl_delay(self, agent: Agent) -> float | None:
         """The Crawl-delay for an agent, in seconds."""
 
+    def pace(self, agent: Agent) -> Pace | None:
+        """What the file asks of an agent's pace, ``None`` for nothing; never raises."""
+
 
 class RfcFile:
     """A file in the hands of `RfcRobotParser`."""
 
-    __slots__ = ("parser", "robots")
+    __slots__ = ("_paces", "parser", "robots")
 
     def __init__(self, parser: object, robots: RobotsTxt) -> None:
         self.parser = parser
         self.robots: RobotsTxt = robots
+        self._paces: dict[tuple[str, ...], Pace | None] | None = {}
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2)."""
@@ -53,6 +61,20 @@ class RfcFile:
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the core's value."""
         return self.robots.crawl_delay(agent.tokens)
+
+    def pace(self, agent: Agent) -> Pace | None:
+        """Return what the records of the group that applies ask for."""
+        if self._paces is None:
+            return None
+        if agent.tokens in self._paces:
+            return self._paces[agent.tokens]
+        if not self.robots.mentions(*KEYS):
+            self._paces = None  # as most files: nobody needs to look again
+            return None
+        if len(self._paces) >= _KEPT_PACES:
+            self._paces.clear()
+        pace = self._paces[agent.tokens] = pace_of(self.robots.records_for(agent.tokens, *KEYS))
+        return pace
 
 
 class ForeignFile:
@@ -69,18 +91,15 @@ class ForeignFile:
     def __init__(self, parser: Any, failed: Callable[[], object]) -> None:  # noqa: ANN401 - the user's class
         self.parser = parser
         self._failed = failed
-        self._told = False
+        self._told: set[str] = set()
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Ask the parser, by the first product token, or the whole identification where there is none."""
         name = agent.tokens[0] if agent.tokens else agent.identification
         try:
             return Decision(bool(self.parser.allowed(url, name)), Reason.PARSER)
-        except Exception:
-            self._failed()
-            if not self._told:
-                logger.exception("%s.allowed() failed: the page is treated as disallowed", type(self.parser).__name__)
-                self._told = True
+        except Exception as error:  # noqa: BLE001 - whatever the user's class raises; it is logged
+            self._tell("allowed", error, "the page is treated as disallowed")
             return Decision(False, Reason.PARSER)
 
     def crawl_delay(self, agent: Agent) -> float | None:
@@ -89,3 +108,17 @@ class ForeignFile:
             return None
         delay: float | None = self.parser.crawl_delay(agent.tokens[0] if agent.tokens else agent.identification)
         return delay
+
+    def pace(self, agent: Agent) -> Pace | None:
+        """Return what the parser's Crawl-delay asks for."""
+        try:
+            return pace_of_number(self.crawl_delay(agent))
+        except Exception as error:  # noqa: BLE001 - whatever the user's class raises; it is logged
+            self._tell("crawl_delay", error, "no delay is kept")
+            return None
+
+    def _tell(self, method: str, error: Exception, follows: str) -> None:
+        self._failed()
+        if method not in self._told:
+            logger.error("%s.%s() failed: %s", type(self.parser).__name__, method, follows, exc_info=error)
+            self._told.add(method)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._compat import Runtime
     from scrapy_robots_rfc.files import RobotsFile
+    from scrapy_robots_rfc.policy.pacing import Pace
     from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ class Robots:
     :param status: the HTTP status of the last fetch; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``DownloadTimeoutError``.
     :param file: the parsed file that is obeyed; ``None`` where there is none.
+    :param fetched: when the last fetch ended, on the service's clock.
     """
 
     origin: Origin
@@ -103,6 +105,7 @@ class Robots:
     cause: str
     file: RobotsFile | None = field(repr=False)
     _agent: Callable[[], Agent] = field(repr=False)
+    fetched: float = 0.0
 
     @property
     def outcome(self) -> Outcome:
@@ -130,6 +133,13 @@ class Robots:
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
         return None if self.file is None else self.file.crawl_delay(self._named(agent))
+
+    def pace(self, agent: str | list[str] | None = None) -> Pace | None:
+        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` where they ask for nothing.
+
+        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        """
+        return None if self.file is None else self.file.pace(self._named(agent))
 
     def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
         """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal is sent.
@@ -280,10 +290,11 @@ class RobotsService:
         """Turn the result of a fetch into what is known from now on, and remember it."""
         file, access = self._parsed(origin, access)
         old = self._memory.get(origin)
-        term = freshness.renew(old.term if old else None, access.outcome, self._ports.runtime.clock(), self._limits)
+        now = self._ports.runtime.clock()
+        term = freshness.renew(old.term if old else None, access.outcome, now, self._limits)
         if term.stale and old is not None:
             file = old.file
-        robots = Robots(origin, term, access.status, access.cause, file, self._ports.agent)
+        robots = Robots(origin, term, access.status, access.cause, file, self._ports.agent, now)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
         if access.outcome is Outcome.UNREACHABLE:
             self._warn(robots, old)

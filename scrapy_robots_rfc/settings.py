@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
+from scrapy_robots_rfc.policy.pacing import Over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,9 @@ class Settings:
     unreachable_statuses: frozenset[int]
     stale_max_age: float
     unreachable_max_age: float | None
+    crawl_delay: bool
+    crawl_delay_max: float
+    crawl_delay_over: Over
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,18 @@ TABLE = (
         "ROBOTSTXT_UNREACHABLE_MAX_AGE", "unreachable_max_age", "seconds or None", float(30 * DAY),
         "a number above 0, or None", _number_or_none,
         "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
+    ),
+    Setting(
+        "ROBOTSTXT_CRAWL_DELAY", "crawl_delay", "bool", True, "True or False", _boolean,
+        "Whether the intervals that Crawl-delay and Request-rate ask for are kept.",
+    ),
+    Setting(
+        "ROBOTSTXT_CRAWL_DELAY_MAX", "crawl_delay_max", "seconds", 60.0, f"a number above 0, at most {DAY}",
+        _number(0, DAY, above=True), "The longest interval that is kept because a robots.txt asks for it.",
+    ),
+    Setting(
+        "ROBOTSTXT_CRAWL_DELAY_OVER", "crawl_delay_over", "str", "clamp", "'clamp' or 'forbid'", Over,
+        "What becomes of a site that asks for more: the maximum is kept (clamp), or no page is fetched (forbid).",
     ),
 )  # fmt: skip
 

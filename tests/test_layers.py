@@ -66,6 +66,7 @@ PURE = {
     "functools",
     "ipaddress",
     "itertools",
+    "math",
     "re",
     "string",
     "typing",

@@ -127,9 +127,13 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
 
 def pace_of_number(delay: object) -> Pace | None:
     """Return the pace that a parser's bare number asks for; ``None`` for what is no number above 0."""
-    if not isinstance(delay, (int, float)) or math.isnan(delay) or delay <= 0:
+    if not isinstance(delay, (int, float)) or not delay > 0:  # not: it may be no number
         return None
-    return Pace((Bound(float(delay), f"Crawl-delay {delay:g} s"),))
+    try:
+        seconds = float(delay)
+    except OverflowError:  # a whole number of hundreds of digits
+        seconds = math.inf
+    return Pace((Bound(seconds, f"Crawl-delay {seconds:g} s"),))
 
 
 def _when(window: VisitTime | None) -> str:

@@ -211,7 +211,7 @@ class Asking(Pages):
 
 async def asking(run: Run) -> dict[str, Any]:
     """A spider awaits the service; nothing is fetched twice."""
-    text = "User-agent: *\nDisallow: /x\nCrawl-delay: 3\nSitemap: http://a.example/map.xml\n"
+    text = "User-agent: *\nDisallow: /x\nCrawl-delay: 0.3\nSitemap: http://a.example/map.xml\n"
     with Site({"/robots.txt": robots(text)}) as site:
         result = await run(Asking, {}, [site.url("/y")])
         known = result.spider.second

@@ -100,7 +100,7 @@ def test_spider_asks_the_service(results: dict[str, Any]) -> None:
         "same": True,
         "fetches": 1,
         "sitemaps": ["http://a.example/map.xml"],
-        "delay": 3.0,
+        "delay": 0.3,
         "decision": [False, True],
         "rules": ["Disallow: /x"],
     }

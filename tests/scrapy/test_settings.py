@@ -10,6 +10,7 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import Agent
+from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.scrapy.crawling import crawl
 
@@ -31,6 +32,9 @@ def test_defaults() -> None:
         unreachable_statuses=frozenset({429}),
         stale_max_age=2_592_000,
         unreachable_max_age=2_592_000,
+        crawl_delay=True,
+        crawl_delay_max=60,
+        crawl_delay_over=Over.CLAMP,
     )
 
 
@@ -57,6 +61,9 @@ def test_defaults() -> None:
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", None, "unreachable_max_age", None),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "None", "unreachable_max_age", None),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
+        ("ROBOTSTXT_CRAWL_DELAY", "False", "crawl_delay", False),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", "0.5", "crawl_delay_max", 0.5),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", Over.FORBID),
     ],
 )
 def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
@@ -91,6 +98,13 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_UNREACHABLE_STATUSES", 429),
         ("ROBOTSTXT_STALE_MAX_AGE", -1),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", 0),
+        ("ROBOTSTXT_CRAWL_DELAY", "sometimes"),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", 0),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", 86_401),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", None),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", "drop"),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", None),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", []),
     ],
 )
 def test_refused(key: str, value: Any) -> None:
