@@ -143,6 +143,20 @@ class GatedSlots:
         return seconds == 0
 
 
+def send_once(crawler: Crawler) -> None:
+    """Let no download handler that is in use send a request again by itself when a kept connection breaks.
+
+    Twisted and aiohttp do so at once, where neither the downloader nor RetryMiddleware sees it. Handlers of the user's
+    own are left alone.
+    """
+    handlers = getattr(getattr(crawler.engine.downloader, "handlers", None), "_handlers", {})
+    for handler in handlers.values():
+        if hasattr(handler, "_pool"):
+            handler._pool.retryAutomatically = False
+        if hasattr(handler, "_session"):
+            handler._session._retry_connection = False
+
+
 def is_closing(crawler: Crawler) -> bool:
     """Whether the spider is being closed, or is closed.
 

@@ -111,7 +111,7 @@ class RfcRobotsTxtMiddleware:
         why = None
         if not decision.allowed:
             why = robots.why(decision)
-        elif self._pacing is not None and decision.reason is not Reason.ROBOTS_TXT:
+        elif self._pacing is not None:
             why = self._pacing.refusal(request, robots, agent)
             if why is not None:
                 decision = Decision(False, Reason.CRAWL_DELAY, token=decision.token)

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._compat import GatedSlots
+from scrapy_robots_rfc._compat import GatedSlots, send_once
+from scrapy_robots_rfc.core.percent import request_target
+from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.download import chosen_slot
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Pace, Turns
 
@@ -135,6 +137,8 @@ class Pacing:
             return None
         over = bound.seconds > self._limit.longest
         if over and self._limit.over is Over.FORBID:
+            if request_target(request.url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
+                return None
             return f"{bound.text} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {self._limit.longest:g} s"
         self._tell(robots.origin, bound, over=over)
         return None
@@ -148,6 +152,7 @@ class Pacing:
         site = self._sites.get(robots.origin)
         if site is None:
             self._listen()
+            send_once(self._crawler)
             if len(self._sites) >= self._sweep_at:
                 self._sweep()
             # The request for robots.txt is the first of those that keep the interval.

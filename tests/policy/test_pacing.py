@@ -119,15 +119,11 @@ def test_number_of_another_parser(number: object, seconds: float | None) -> None
 def test_turns() -> None:
     """A request waits for the answer to the one before it, and then for the interval from when that answer began."""
     turns = Turns(last=10.0)
-    assert turns.wait("a", 5, 12.0) == 3.0
-    assert turns.wait("a", 0, 12.0) == 0
+    assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.idle) == (3.0, 0, True)
     turns.start("a")
-    assert not turns.idle
-    assert turns.wait("a", 5, 16.0) == 0  # itself
-    assert turns.wait("b", 5, 99.0) is None
+    assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.idle) == (0, None, False)
     turns.answered("a", 100.0)
-    assert turns.idle
-    assert turns.wait("b", 5, 101.0) == 4.0
+    assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.idle) == (4.0, 0, True)
     turns.answered("a", 103.0)  # its end changes nothing
     assert turns.wait("b", 5, 105.0) == 0
     assert Turns().wait("a", 1e9, 0.0) == 0

@@ -112,3 +112,8 @@ def test_broken_parser(results: dict[str, Any]) -> None:
         "FailsToParse": ["unreachable", "unreachable", 0, 1],
         "FailsToDecide": ["parser", "parser", 0, 2],
     }
+
+
+def test_pacing(results: dict[str, Any]) -> None:
+    """A Crawl-delay is kept towards its site by every request: several at once, two slots, a redirect, two retries."""
+    assert results["pacing"] == {"pages": 4, "requests": 8, "kept": True, "sites": 1}

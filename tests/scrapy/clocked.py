@@ -1,0 +1,42 @@
+"""A site that notes when each request arrives, by its own clock, and what a test asks of those times."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tests.scrapy.site import Asked, Reply, Site, robots
+
+#: Seconds that the sites of the tests ask for.
+DELAY = 0.2
+
+PACED = robots(f"User-agent: *\nCrawl-delay: {DELAY}\n")
+
+
+@dataclass
+class Clocked(Site):
+    """The site.
+
+    :param late: seconds that a request for a target takes to arrive, after its connection was made.
+    """
+
+    late: dict[str, float] = field(default_factory=dict)
+    arrivals: list[tuple[float, str]] = field(default_factory=list)
+
+    def reply(self, asked: Asked) -> Reply:
+        """Note the time, then answer."""
+        self.closed.wait(self.late.get(asked.target, 0))
+        self.arrivals.append((time.monotonic(), asked.target))
+        return super().reply(asked)
+
+
+def gaps(*sites: Clocked) -> list[float]:
+    """The seconds between successive requests to some sites, robots.txt among them."""
+    times = sorted(when for site in sites for when, _ in site.arrivals)
+    return [after - before for before, after in pairwise(times)]
+
+
+def urls(site: Site, count: int) -> list[str]:
+    """Pages of a site."""
+    return [site.url(f"/{number}") for number in range(count)]

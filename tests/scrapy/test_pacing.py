@@ -1,0 +1,432 @@
+"""The pace that a robots.txt asks for, in real crawls of sites that note when each request arrives."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request, signals
+
+from scrapy_robots_rfc import Reason, RfcRobotsTxtMiddleware, RobotsDisallowed
+from scrapy_robots_rfc.core.extensions import parse_window
+from tests.scrapy.clocked import DELAY, PACED, Clocked, gaps, urls
+from tests.scrapy.crawling import Crawl, Pages, crawl
+from tests.scrapy.parsers import Fixed
+from tests.scrapy.site import Reply, redirect, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.reactor,
+    # Older and newer names of one setting are both tried.
+    pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
+]
+
+PAGES = 4
+
+
+@pytest.fixture
+def site() -> Iterator[Clocked]:
+    """A site that asks for the delay."""
+    with Clocked({"/robots.txt": PACED}) as running:
+        yield running
+
+
+@pytest.fixture
+def other() -> Iterator[Clocked]:
+    """A site on another port, so in the same slot, that asks for nothing."""
+    with Clocked() as running:
+        yield running
+
+
+def fetched(result: Crawl) -> int:
+    """How many pages came."""
+    return sum(outcome == 200 for outcome in result.outcomes.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        ({}, DELAY),
+        ({"CONCURRENT_REQUESTS_PER_DOMAIN": 1}, DELAY),
+        ({"CONCURRENT_REQUESTS_PER_DOMAIN": 8, "CONCURRENT_REQUESTS": 64}, DELAY),
+        ({"DOWNLOAD_DELAY": 0.05}, DELAY),
+        ({"DOWNLOAD_DELAY": 0.15, "DOWNLOAD_DELAY_JITTER": 1.0}, DELAY),
+        ({"DOWNLOAD_DELAY": 0.25, "RANDOMIZE_DOWNLOAD_DELAY": True}, DELAY),
+        ({"DOWNLOAD_DELAY": 0.4, "DOWNLOAD_DELAY_JITTER": 0, "RANDOMIZE_DOWNLOAD_DELAY": False}, 0.39),
+        ({"DOWNLOAD_SLOTS": {"127.0.0.1": {"delay": 0, "concurrency": 8}}}, DELAY),
+        ({"DOWNLOAD_SLOTS": {"127.0.0.1": {"delay": 0.1, "concurrency": 8, "jitter": 1.0}}}, DELAY),
+        ({"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.01, "AUTOTHROTTLE_MAX_DELAY": 0.02}, DELAY),
+        ({"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 0.4, "RANDOMIZE_DOWNLOAD_DELAY": False}, 0.39),
+        (
+            {
+                "CONCURRENT_REQUESTS_PER_IP": 8,
+                "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+            },
+            DELAY,
+        ),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+@ensureDeferred
+async def test_what_moves_a_slots_delay(site: Clocked, settings: dict[str, Any], least: float) -> None:
+    """No setting gets below the interval, from robots.txt on, and one that asks for more is kept as well.
+
+    A delay of the user's is Scrapy's to keep, and by the crawl's clock: hence the hundredth.
+    """
+    result = await crawl(urls(site, PAGES), settings)
+    assert fetched(result) == PAGES
+    assert site.targets[0] == "/robots.txt"
+    assert min(gaps(site)) >= least
+
+
+@ensureDeferred
+async def test_off(site: Clocked) -> None:
+    """With ROBOTSTXT_CRAWL_DELAY off, nothing is held back, logged or counted."""
+    result = await crawl(urls(site, PAGES), {"ROBOTSTXT_CRAWL_DELAY": False})
+    assert min(gaps(site)) < DELAY
+    assert result.stat("crawl_delay/sites") == 0
+
+
+@ensureDeferred
+async def test_own_slots(site: Clocked) -> None:
+    """Requests of one origin in several slots keep the interval towards that origin."""
+    requests = [Request(url, meta={"download_slot": f"slot {n % 3}"}) for n, url in enumerate(urls(site, 6))]
+    result = await crawl(requests)
+    assert fetched(result) == 6
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_retries_and_redirects(site: Clocked) -> None:
+    """A retry and the request that follows a redirect keep the interval as any."""
+    answers = iter([Reply(503), Reply(503), Reply(200)])
+    site.replies["/0"] = lambda _: next(answers)
+    site.replies["/1"] = redirect("/2")
+    site.replies["/2"] = redirect("/3")
+    await crawl(urls(site, 2), {"RETRY_ENABLED": True})
+    assert sorted(site.targets) == ["/0", "/0", "/0", "/1", "/2", "/3", "/robots.txt"]
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_exempted_requests(site: Clocked) -> None:
+    """A request that is not judged travels in the same slot, and keeps its interval."""
+    requests = [Request(url, meta={"dont_obey_robotstxt": n % 2}) for n, url in enumerate(urls(site, PAGES))]
+    # The first of them may start before the delay is known to anybody.
+    result = await crawl([requests[0]], spider=Following, following=requests[1:])
+    assert fetched(result) == PAGES
+    assert min(gaps(site)) >= DELAY
+
+
+class Following(Pages):
+    """Asks for further pages when the first one is there: some of them one after the other, then all at once."""
+
+    def __init__(self, *args: Any, following: Any = (), one_by_one: int = 0, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.following = list(following)
+        self.one_by_one = one_by_one
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Keep the status, ask for more."""
+        super().parse(response)
+        self.before_next()
+        while self.following:
+            request = self.following.pop(0)
+            yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
+            if self.one_by_one:
+                self.one_by_one -= 1
+                return
+
+    def before_next(self) -> None:
+        """For subclasses."""
+
+
+class Collecting(Following):
+    """Lets the downloader collect its idle slots between two pages."""
+
+    collected = 0
+
+    def before_next(self) -> None:
+        """Do what Scrapy does after 60 seconds without a request."""
+        downloader = self.crawler.engine.downloader
+        before = set(downloader.slots)
+        downloader._slot_gc(age=-1)
+        self.collected += len(before - set(downloader.slots))
+
+
+@ensureDeferred
+async def test_collected_slots(site: Clocked) -> None:
+    """A slot that the downloader drops and makes again knows no last request; the interval is kept all the same."""
+    first, *following = map(Request, urls(site, PAGES))
+    result = await crawl([first], spider=Collecting, following=following, one_by_one=PAGES)
+    assert fetched(result) == PAGES
+    assert result.spider.collected == PAGES
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_request_that_arrives_late(site: Clocked) -> None:
+    """A request that takes long to arrive shortens no interval by the server's clock: it counts from the answer."""
+    site.late = {"/0": DELAY * 1.5, "/2": DELAY}
+    assert fetched(await crawl(urls(site, PAGES))) == PAGES
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_request_without_an_answer(site: Clocked) -> None:
+    """A request that fails counts as any: the next one keeps the interval from its end."""
+    site.replies["/0"] = site.replies["/1"] = Reply(reset=True)
+    await crawl(urls(site, PAGES))
+    assert len(site.targets) == PAGES + 1
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_long_bodies_overlap(site: Clocked) -> None:
+    """The next request waits for the beginning of an answer, not for its end."""
+    site.replies["/0"] = Reply(endless=True, body=b"x")
+    result = await crawl(urls(site, 3), {"DOWNLOAD_TIMEOUT": 2, "DOWNLOAD_MAXSIZE": 0, "DOWNLOAD_WARNSIZE": 0})
+    assert min(gaps(site)) >= DELAY
+    assert fetched(result) == 2
+    assert max(gaps(site)) < 1.5
+
+
+@ensureDeferred
+async def test_origins_in_one_slot(site: Clocked, other: Clocked) -> None:
+    """In a slot of several origins the largest interval holds between all of its requests, while its site is there."""
+    other.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 4}\n")
+    pages = [url for pair in zip(urls(site, 3), urls(other, 3), strict=True) for url in pair]
+    following = map(Request, [site.url("/first"), *pages])
+    await crawl([other.url("/first")], spider=Following, following=following, one_by_one=1)
+    [begin] = [when for when, target in site.arrivals if target == "/first"]
+    times = sorted(when for when, _ in site.arrivals + other.arrivals if when >= begin)
+    assert len(times) == 7
+    assert min(after - before for before, after in pairwise(times)) >= DELAY
+
+
+@ensureDeferred
+async def test_other_slots_go_on(site: Clocked, other: Clocked) -> None:
+    """A site in a slot of its own is not held back by another one's delay."""
+    fast = [Request(url, meta={"download_slot": "fast"}) for url in urls(other, 10)]
+    result = await crawl([*urls(site, PAGES), *fast])
+    assert fetched(result) == PAGES + 10
+    assert min(gaps(site)) >= DELAY
+    assert other.arrivals[-1][0] < site.arrivals[-1][0]
+
+
+@ensureDeferred
+async def test_slot_after_a_paced_site(site: Clocked, other: Clocked) -> None:
+    """When a site has no requests left in a slot, and its interval has passed, the slot is as fast as before."""
+    await crawl([site.url("/0")], spider=Following, following=map(Request, urls(other, 10)))
+    first, last = other.arrivals[0][0], other.arrivals[-1][0]
+    assert first - site.arrivals[-1][0] >= DELAY
+    assert len(other.arrivals) == 11
+    assert last - first < 10 * DELAY
+
+
+@ensureDeferred
+async def test_redirect_into_a_paced_site(site: Clocked, other: Clocked) -> None:
+    """A redirect does not bring a paced site's requests into the slot of the host that redirects."""
+    other.replies["/0"] = redirect(site.url("/x", host="localhost"))
+    slots: dict[str, str] = {}
+
+    def note(request: Request) -> None:
+        slots[request.url] = request.meta["download_slot"]
+
+    result = await crawl(
+        [other.url("/0")], prepare=lambda crawler: crawler.signals.connect(note, signals.request_left_downloader)
+    )
+    assert fetched(result) == 1
+    assert slots == {
+        other.url("/robots.txt"): "127.0.0.1",
+        other.url("/0"): "127.0.0.1",
+        site.url("/robots.txt", host="localhost"): "localhost",
+        site.url("/x", host="localhost"): "localhost",
+    }
+
+
+@ensureDeferred
+async def test_slot_of_robots_txt(site: Clocked) -> None:
+    """The request for robots.txt takes the slot that the user chose for the page."""
+    slots = []
+
+    def note(request: Request) -> None:
+        slots.append(request.meta["download_slot"])
+
+    page = Request(site.url("/0"), meta={"download_slot": "mine"})
+    await crawl([page], prepare=lambda crawler: crawler.signals.connect(note, signals.request_left_downloader))
+    assert slots == ["mine", "mine"]
+
+
+@pytest.mark.parametrize("text", ["Crawl-delay: 3600", "Crawl-delay: inf", "Request-rate: 1/1h"])
+@ensureDeferred
+async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """More than the maximum is kept at the maximum, and the log and the stats say so once."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\n{text}\n")
+    result = await crawl(urls(site, 3), {"ROBOTSTXT_CRAWL_DELAY_MAX": DELAY})
+    assert fetched(result) == 3
+    assert min(gaps(site)) >= DELAY
+    [said] = said_of(site, caplog)
+    assert said.endswith(f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTSTXT_CRAWL_DELAY_MAX)")
+    assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 1, DELAY]
+
+
+def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged of a site's pace."""
+    return [r.getMessage() for r in caplog.records if r.name == "scrapy_robots_rfc.pacing"]
+
+
+@ensureDeferred
+async def test_forbid(site: Clocked) -> None:
+    """With "forbid" none of a site's pages is fetched that asks for more than the maximum; its robots.txt may be."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 61\n")
+    result = await crawl([*urls(site, 3), site.url("/robots.txt")], {"ROBOTSTXT_CRAWL_DELAY_OVER": "forbid"})
+    error = result.outcomes[site.url("/0")]
+    assert isinstance(error, RobotsDisallowed)
+    assert (error.decision.allowed, error.decision.reason, error.decision.token) == (False, Reason.CRAWL_DELAY, "*")
+    assert error.decision.origin == site.url("")
+    assert error.why == "Crawl-delay 61 s (robots.txt line 2) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s"
+    assert set(site.targets) == {"/robots.txt"}
+    assert result.outcomes[site.url("/robots.txt")] == 200
+    assert [result.stat(key) for key in ("forbidden", "forbidden/crawl_delay", "crawl_delay/sites")] == [3, 3, 0]
+
+
+@ensureDeferred
+async def test_request_rate(site: Clocked) -> None:
+    """A Request-rate is one more lower bound: the larger interval holds."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.05\nRequest-rate: 5/1s\n")
+    result = await crawl(urls(site, PAGES))
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("crawl_delay/max") == DELAY
+
+
+@pytest.mark.parametrize(("window", "kept"), [("1100-1300", True), ("0600-0845", False)])
+@ensureDeferred
+async def test_window_of_a_request_rate(
+    site: Clocked, window: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Request-rate with a time window is kept inside of it only."""
+    at_noon(monkeypatch)
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nRequest-rate: 5/1s {window}\n")
+    result = await crawl(urls(site, PAGES))
+    assert (min(gaps(site)) >= DELAY) is kept
+    assert result.stat("crawl_delay/sites") == kept
+
+
+def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let it be twelve o'clock UTC."""
+    window = parse_window("1200-0000")
+    assert window is not None
+    monkeypatch.setattr("scrapy_robots_rfc._compat.Runtime.utc", lambda _: window.start)
+
+
+@pytest.mark.parametrize(("window", "outside"), [("1100-1300", False), ("0600-0845", True)])
+@ensureDeferred
+async def test_visit_time(
+    site: Clocked, window: str, outside: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl outside of the Visit-time goes on, and says so once a site."""
+    at_noon(monkeypatch)
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nVisit-time: {window}\n")
+    result = await crawl(urls(site, PAGES))
+    assert fetched(result) == PAGES
+    assert min(gaps(site)) < DELAY
+    text = f"Visit-time {window} (robots.txt line 2) for {site.url('')}: pages are asked for outside of it"
+    assert said_of(site, caplog) == ([text] if outside else [])
+    assert result.stat("visit_time/outside") == outside
+
+
+@ensureDeferred
+async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the delay, its line and its site once; the stats the sites, the largest delay, the time added."""
+    began = time.monotonic()
+    result = await crawl(urls(site, PAGES))
+    assert said_of(site, caplog) == [f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"]
+    assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 0, DELAY]
+    assert PAGES * DELAY * 0.9 <= result.stat("crawl_delay/added_seconds") <= time.monotonic() - began
+
+
+@ensureDeferred
+async def test_time_added_is_what_the_user_did_not_ask_for(site: Clocked) -> None:
+    """A wait that DOWNLOAD_DELAY causes anyway is not counted as added."""
+    settings = {"DOWNLOAD_DELAY": DELAY * 2, "RANDOMIZE_DOWNLOAD_DELAY": False}
+    result = await crawl(urls(site, PAGES), settings)
+    assert result.stat("crawl_delay/added_seconds") < DELAY
+
+
+@ensureDeferred
+async def test_agents(site: Clocked) -> None:
+    """Each agent has the delay of its group, also of one for several; a crawl with several keeps the largest."""
+    site.replies["/robots.txt"] = robots(
+        f"User-agent: one\nUser-agent: two\nCrawl-delay: {DELAY}\nDisallow:\n\nUser-agent: *\nDisallow:\n"
+    )
+    await crawl(urls(site, PAGES), {"ROBOTSTXT_USER_AGENT": "three"})
+    assert min(gaps(site)) < DELAY
+    site.arrivals.clear()
+    await crawl(urls(site, PAGES), {"ROBOTSTXT_USER_AGENT": "two"})
+    assert min(gaps(site)) >= DELAY
+    site.arrivals.clear()
+    first = Request(site.url("/first"), meta={"robotstxt_user_agent": "one"})
+    await crawl([first], {"ROBOTSTXT_USER_AGENT": "three"}, spider=Following, following=map(Request, urls(site, 3)))
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_refreshed_file(site: Clocked) -> None:
+    """The delay of the file that is obeyed counts: a refreshed one may ask for another, or for none."""
+    files = iter([PACED, robots("User-agent: *\nDisallow: /x\n")])
+    site.replies["/robots.txt"] = lambda _: next(files)
+    first, *following = map(Request, urls(site, 8))
+    settings = {"ROBOTSTXT_CACHE_MAX_AGE": 2.5 * DELAY}
+    await crawl([first], settings, spider=Following, following=following, one_by_one=8)
+    second = site.targets.index("/robots.txt", 1)
+    assert min(gaps(site)[:second]) >= DELAY
+    assert min(gaps(site)[second + 1 :]) < DELAY
+
+
+class Slow(Fixed):
+    """Gives a delay for everybody."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Give the delay."""
+        return DELAY
+
+
+class FailsToTell(Fixed):
+    """Raises when it is asked for a delay."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Raise."""
+        raise RuntimeError("cannot tell")
+
+
+@pytest.mark.parametrize(("parser", "paced"), [(Slow, True), (FailsToTell, False)])
+@ensureDeferred
+async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> None:
+    """The delay that another parser gives is kept; where it raises there is none, and the exceptions are counted."""
+    pages = [f"{url}yes" for url in urls(site, PAGES)]
+    result = await crawl(pages, {"ROBOTSTXT_PARSER": parser})
+    assert fetched(result) == PAGES
+    assert (min(gaps(site)) >= DELAY) is paced
+    assert result.stat("crawl_delay/sites") == paced
+    assert result.stat("parser_errors") == (0 if paced else PAGES)
+
+
+@ensureDeferred
+async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of a site and of a slot goes when nothing was heard of them for a while."""
+    monkeypatch.setattr("scrapy_robots_rfc.pacing._FIRST_SWEEP", 1)
+    monkeypatch.setattr("scrapy_robots_rfc.pacing._KEPT", -100)  # as if the crawl took longer
+    other.replies["/robots.txt"] = PACED
+    first = Request(site.url("/0"), meta={"download_slot": "mine"})
+    result = await crawl([first], spider=Following, following=[Request(other.url("/0"))])
+    middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+    pacing = middleware._pacing if middleware else None
+    assert pacing is not None
+    assert ([str(origin) for origin in pacing._sites], list(pacing._lanes)) == ([other.url("")], ["127.0.0.1"])
+    assert not pacing._visits
