@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,6 +68,15 @@ def test_another_port(output: Output) -> None:
     }
 
 
+def test_paced(output: Output) -> None:
+    """The pages of a paced site come at its pace, by its own clock, and the table says so."""
+    assert set(output.sections["Paced"].rows.values()) == {NO_RULE}
+    [gap] = re.findall(
+        r"^  pace: (\S+) s at least between two requests, by the site's clock$", output.stdout, re.MULTILINE
+    )
+    assert float(gap) >= 0.3
+
+
 def test_missing(output: Output) -> None:
     """A robots.txt that is not there permits everything."""
     section = output.sections["No"]
@@ -115,10 +125,11 @@ def test_stats(output: Output) -> None:
         "robotstxt/allowed": sum(row[0] == "allowed" for row in rows),
         "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + merged,
         "robotstxt/forbidden/unreachable": 2,
-        "robotstxt/request_count": 8,
+        "robotstxt/request_count": 9,
         "robotstxt/redirect_count": 1,
         "robotstxt/truncated": 1,
-        "robotstxt/cache/misses": 8,
+        "robotstxt/cache/misses": 9,
+        "robotstxt/crawl_delay/sites": 1,
     }
     assert {key: output.stats.get(key) for key in expected} == expected
 
@@ -126,7 +137,7 @@ def test_stats(output: Output) -> None:
 def test_check_by_the_sites_own_logs(output: Output) -> None:
     """The demo ends with what its sites saw: no page that is disallowed was asked for."""
     assert output.last_line == (
-        "Check, by the sites' own logs: robots.txt requested: 8, pages requested: 12, "
+        "Check, by the sites' own logs: robots.txt requested: 9, pages requested: 15, "
         "pages of disallowed paths requested: 0"
     )
 
@@ -134,7 +145,7 @@ def test_check_by_the_sites_own_logs(output: Output) -> None:
 def test_check_can_fail() -> None:
     """When robots.txt is not obeyed, the check counts the 28 pages that should have stayed closed."""
     output = crawl("demo", "-s", "ROBOTSTXT_OBEY=False")
-    assert output.last_line.endswith("pages requested: 40, pages of disallowed paths requested: 28")
+    assert output.last_line.endswith("pages requested: 43, pages of disallowed paths requested: 28")
     assert {row for section in output.sections.values() for row in section.rows.values()} == {
         ("fetched", "ROBOTSTXT_OBEY is False")
     }

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from tests.scrapy.crawling import Crawl, Pages
 from tests.scrapy.site import Asked, Reply, Site, robots
 
 #: Seconds that the sites of the tests ask for.
@@ -40,3 +41,31 @@ def gaps(*sites: Clocked) -> list[float]:
 def urls(site: Site, count: int) -> list[str]:
     """Pages of a site."""
     return [site.url(f"/{number}") for number in range(count)]
+
+
+def fetched(result: Crawl) -> int:
+    """How many pages came."""
+    return sum(outcome == 200 for outcome in result.outcomes.values())
+
+
+class Following(Pages):
+    """Asks for further pages when the first one is there: some of them one after the other, then all at once."""
+
+    def __init__(self, *args: Any, following: Any = (), one_by_one: int = 0, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.following = list(following)
+        self.one_by_one = one_by_one
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Keep the status, ask for more."""
+        super().parse(response)
+        self.before_next()
+        while self.following:
+            request = self.following.pop(0)
+            yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
+            if self.one_by_one:
+                self.one_by_one -= 1
+                return
+
+    def before_next(self) -> None:
+        """For subclasses."""
