@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from tests.scrapy.crawling import Crawl, Pages
 from tests.scrapy.site import Asked, Reply, Site, robots
