@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
+from scrapy.core.downloader import Downloader, Slot
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
-from tests.scrapy.crawling import crawl
+from tests.scrapy.crawling import crawl, records
 from tests.scrapy.site import Reply, redirect, robots
 
 if TYPE_CHECKING:
@@ -237,3 +238,32 @@ async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: p
     assert pacing is not None
     assert ([str(origin) for origin in pacing._sites], list(pacing._lanes)) == ([other.url("")], ["127.0.0.1"])
     assert not pacing._visits
+
+
+@ensureDeferred
+async def test_waiting_for_its_turn_is_no_timeout(site: Clocked) -> None:
+    """A robots.txt that is asked for again waits for its turn, which ROBOTSTXT_TIMEOUT does not count."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {3 * DELAY}\n")
+    first, *following = map(Request, urls(site, 3))
+    settings = {"ROBOTSTXT_TIMEOUT": 2 * DELAY, "ROBOTSTXT_CACHE_MAX_AGE": 4 * DELAY}
+    result = await crawl([first], settings, spider=Following, following=following, one_by_one=3)
+    assert site.fetches == 2
+    assert result.stat("result/unreachable") == 0
+    assert min(gaps(site)) >= 3 * DELAY
+
+
+class WithoutSlots(Downloader):
+    """Keeps its slots where nobody finds them."""
+
+    def _get_slot(self, request: Request, spider: Any = None) -> tuple[str, Slot]:
+        key, slot = super()._get_slot(request)
+        self.kept = {**getattr(self, "kept", {}), key: self.slots.pop(key)}
+        return key, slot
+
+
+@ensureDeferred
+async def test_downloader_of_the_users(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the downloader is not Scrapy's, and its slots cannot be held, one warning says so and the crawl goes on."""
+    result = await crawl(urls(site, PAGES), {"DOWNLOADER": WithoutSlots})
+    assert fetched(result) == PAGES
+    assert records(caplog) == ["Crawl-delay is not kept: this downloader has no slot of Scrapy's kind"]

@@ -46,7 +46,7 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     site.replies["/robots.txt"] = robots(f"User-agent: *\n{text}\n")
     result = await crawl(urls(site, 3), {"ROBOTSTXT_CRAWL_DELAY_MAX": DELAY})
     assert fetched(result) == 3
-    assert min(gaps(site)) >= DELAY
+    assert DELAY <= min(gaps(site)) < 10 * DELAY
     [said] = said_of(site, caplog)
     assert said.endswith(f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTSTXT_CRAWL_DELAY_MAX)")
     assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 1, DELAY]
