@@ -106,7 +106,8 @@ class GatedSlots:
         """Put the gate into a slot, if it is not there yet.
 
         :param key: the name of the slot.
-        :returns: whether the slot was used before, and the requests that are under way; ``None`` if the gate was there.
+        :returns: whether the slot was used before, and the requests that are not in its queue: they are under way, or
+            about to join it; ``None`` if the gate was there.
         :raises TypeError: the user's own downloader has no slots, or they cannot be gated.
         """
         slot = self._slot(key)

@@ -18,6 +18,7 @@ from scrapy_robots_rfc._compat import GatedSlots, send_once
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.download import chosen_slot
+from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Pace, Turns
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ logger = logging.getLogger(__name__)
 # long with other middlewares before it comes to the downloader.
 _KEPT = 300.0
 
+# Seconds by which slots that wait for the same turn stand behind the one that has waited longest, so that none of them
+# waits for ever while another one goes on.
+_BEHIND = 0.001
+
 # So many sites before the first look for those that may be forgotten.
 _FIRST_SWEEP = 1000
 
@@ -47,17 +52,18 @@ class _Site:
     """An origin that asks for a pace.
 
     :param fetched: the fetch of its robots.txt that the paces are from.
-    :param paces: one for each agent, where they differ: the crawl keeps the largest interval.
+    :param waiting: slots that wait for an answer, and since when their next request has been held back.
+    :param paces: those of the crawl's agents, where they differ: the largest interval is kept.
     """
 
     turns: Turns
     fetched: float
-    paces: set[Pace] = field(default_factory=set)
-    waiting: set[str] = field(default_factory=set)
+    paces: dict[Agent, Pace] = field(default_factory=dict)
+    waiting: dict[str, float] = field(default_factory=dict)
 
     def bound(self, utc: time) -> Bound | None:
         """The largest bound that holds."""
-        bounds = [bound for pace in self.paces if (bound := pace.bound(utc))]
+        bounds = [bound for pace in self.paces.values() if (bound := pace.bound(utc))]
         return max(bounds, key=lambda bound: bound.seconds, default=None)
 
 
@@ -72,7 +78,7 @@ class _Lane:
     turns: Turns = field(default_factory=Turns)
     present: Counter[_Site] = field(default_factory=Counter)
     tail: float = 0.0
-    waiting: set[str] = field(default_factory=set)
+    waiting: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +119,7 @@ class Pacing:
         # What was said of which origin: hashes, as there may be millions.
         self._told: dict[str, set[int]] = {stats.CRAWL_DELAY_SITES: set(), stats.VISIT_TIME_OUTSIDE: set()}
         self._listening = self._powerless = False
+        self._behind = 0.0
 
     # What the middleware says.
 
@@ -127,7 +134,9 @@ class Pacing:
         if request.meta.get("redirect_urls") and chosen_slot(request) is None:
             # The redirect has brought it into the slot of another host, whose pages would wait behind it.
             request.meta.pop("download_slot", None)
-        self._site(robots).paces.add(pace)
+        site = self._site(robots)
+        if pace not in site.paces.values():
+            site.paces[agent] = pace
         utc = self._utc()
         unwelcome = pace.unwelcome(utc)
         if unwelcome is not None and self._first(stats.VISIT_TIME_OUTSIDE, robots.origin):
@@ -144,7 +153,7 @@ class Pacing:
         return None
 
     def fetched(self, robots: Robots) -> None:
-        """Forget what an earlier robots.txt of an origin asked for: it was fetched again."""
+        """Keep what a robots.txt that was fetched again asks for, and not what the one before it did."""
         if robots.origin in self._sites:
             self._site(robots)
 
@@ -160,7 +169,9 @@ class Pacing:
         elif site.fetched != robots.fetched:
             site.fetched = robots.fetched
             site.turns.last = max(site.turns.last, robots.fetched)
-            site.paces.clear()
+            if robots.outcome is not Outcome.UNREACHABLE:  # pages that were let through may still be on their way
+                found = {agent: robots.file.pace(agent) for agent in site.paces} if robots.file else {}
+                site.paces = {agent: pace for agent, pace in found.items() if pace is not None}
         return site
 
     def _first(self, key: str, origin: Origin) -> bool:
@@ -200,11 +211,11 @@ class Pacing:
         key: str = request.meta["download_slot"]
         site = self._sites.get(self._origin(request))  # type: ignore[arg-type]  # no site is kept under None
         if site is not None and not self._powerless:
-            self._gate(key)
+            self._gate(key, request)
         if key in self._lanes:
             self._visit(request, key)
 
-    def _gate(self, key: str) -> None:
+    def _gate(self, key: str, reached: Request) -> None:
         try:
             gated = self._slots.gate(key)
         except TypeError as error:
@@ -218,8 +229,8 @@ class Pacing:
         if used:  # nobody knows since when
             lane.turns.last = self._clock()
         for request in under_way:
-            if request not in self._visits:
-                self._visits[request] = _Visit(lane, unanswered=True)
+            if request is not reached:  # that one has not joined the queue yet
+                self._visits.setdefault(request, _Visit(lane)).unanswered = True
                 lane.turns.start(request)
 
     def _visit(self, request: Request, key: str) -> _Visit:
@@ -240,12 +251,16 @@ class Pacing:
         visit.unanswered = False
         now = self._clock()
         visit.lane.tail = self._interval(visit.lane, self._utc())
+        waiting: dict[str, float] = {}
         for holder in (visit.lane, visit.site):
             if holder is not None:
                 holder.turns.answered(request, now)
-                waiting, holder.waiting = holder.waiting, set()
-                for key in waiting:
-                    self._slots.go_on(key)
+                waiting |= holder.waiting
+                holder.waiting = {}
+        for key in sorted(waiting, key=waiting.__getitem__):
+            self._slots.go_on(key)
+            self._behind = _BEHIND
+        self._behind = 0.0
 
     def _left(self, request: Request) -> None:
         self._answered(request)
@@ -268,13 +283,13 @@ class Pacing:
                 continue
             wait = holder.turns.wait(request, self._interval(holder, utc), now)
             if wait is None:
-                holder.waiting.add(key)
                 visit.held_since = visit.held_since or now
+                holder.waiting[key] = visit.held_since
                 return None
             seconds = max(seconds, wait)
         if seconds:
             visit.held_since = visit.held_since or now
-            return seconds
+            return seconds + self._behind
         self._start(request, visit, now)
         return 0.0
 

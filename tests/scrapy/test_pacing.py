@@ -267,3 +267,29 @@ async def test_downloader_of_the_users(site: Clocked, caplog: pytest.LogCaptureF
     result = await crawl(urls(site, PAGES), {"DOWNLOADER": WithoutSlots})
     assert fetched(result) == PAGES
     assert records(caplog) == ["Crawl-delay is not kept: this downloader has no slot of Scrapy's kind"]
+
+
+@ensureDeferred
+async def test_queued_before_the_gate(site: Clocked, other: Clocked) -> None:
+    """Requests of another origin that stand in the slot's queue when a paced one comes go on, at its pace."""
+    exempt = [Request(url, meta={"dont_obey_robotstxt": True}) for url in urls(other, 4)]
+    first = Request(site.url("/first"), meta={"download_slot": "another"})
+    following = [Request(site.url("/0")), *exempt]  # the scheduler gives the last one first
+    settings = {"DOWNLOAD_SLOTS": {"127.0.0.1": {"delay": DELAY / 2}}, "CLOSESPIDER_TIMEOUT": 10}
+    result = await crawl([first], settings, spider=Following, following=following)
+    assert fetched(result) == 6
+    times = sorted([*(when for when, _ in other.arrivals), site.arrivals[-1][0]])
+    assert times[-1] == site.arrivals[-1][0]
+    assert min(after - before for before, after in pairwise(times)) >= DELAY
+
+
+@ensureDeferred
+async def test_refresh_while_pages_are_queued(site: Clocked) -> None:
+    """A file that is fetched again for a page that it forbids goes on to pace the pages that are queued."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /private\n")
+    private = Request(site.url("/private"), meta={"download_slot": "another"})
+    settings = {"ROBOTSTXT_CACHE_MAX_AGE": DELAY / 2}
+    await crawl(urls(site, 6), settings, spider=Following, following=[private])
+    assert (site.fetches, len(site.pages)) == (2, 6)
+    assert site.targets[-1] != "/robots.txt"
+    assert min(gaps(site)) >= DELAY
