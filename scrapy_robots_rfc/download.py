@@ -81,7 +81,9 @@ class Downloader:
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
             return Answer(response.status, response.headers.get(b"Location"), b"")
         # One octet more than counts, so that the parser sees that there is more.
-        return Answer(response.status, None, decode(response.body, transfer.codings, self._max_size + 1))
+        cut = transfer.received > self._max_size
+        body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
+        return Answer(response.status, None, body)
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""

@@ -55,4 +55,4 @@ class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
 
 
 class DecodingError(RobotsError):
-    """A robots.txt came in a content coding that is unknown, or broken from its first octet on."""
+    """A robots.txt came in a content coding that is unknown, or is broken, or breaks off."""

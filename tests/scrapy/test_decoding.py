@@ -73,9 +73,19 @@ def test_truncated_stream_gives_its_beginning(coding: bytes, compress: Callable[
     """2.5: a stream that was cut off at the limit gives what could be decoded."""
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
     compressed = compress(data)
-    found = decode(compressed[: len(compressed) // 2], [coding], 10**6)
+    half = compressed[: len(compressed) // 2]
+    found = decode(half, [coding], 10**6, cut=True)
     assert len(found) > 1000
     assert data.startswith(found)
+    with pytest.raises(DecodingError):  # nobody cut it: what is missing might be what closes
+        decode(half, [coding], 10**6)
+
+
+def test_padding_after_gzip_data() -> None:
+    """RFC 1952: octets that begin no further member say nothing; a further member that is broken closes the gate."""
+    assert decode(gzip.compress(TEXT) + bytes(100), [b"gzip"], LIMIT) == TEXT
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT) + gzip.compress(TEXT)[:-12], [b"gzip"], LIMIT)
 
 
 @each_coding
@@ -126,6 +136,7 @@ def test_any_octets(body: bytes, coding: bytes) -> None:
         ("br", brotli, "rule"),
         ("zstd", zstd, "rule"),
         ("gzip", bytes, "unreachable"),
+        ("gzip", lambda text: gzip.compress(text)[:-12], "unreachable"),
         ("rot13", bytes, "unreachable"),
     ],
 )
