@@ -23,6 +23,7 @@ _AGENT_LINE = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f
 
 # The usual spellings of a rule, in octets and in text.
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
+_LIKE_A_RULE = re.compile(rb"[lL][oOaA][wW]")  # in every key of a rule, however it is misspelt
 _KEY = "(?:[Dd]isa|[Aa])llow: ?"
 _PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]*'  # bare octets of the normal form: nothing to expand, nothing to escape
 
@@ -94,6 +95,8 @@ class Section(NamedTuple):
 
     def has_rules(self) -> bool:
         """Whether one of its lines is a rule."""
+        if not _LIKE_A_RULE.search(self.octets, self.start, self.end):
+            return False
         if _USUAL_RULE.search(self.octets, self.start, self.end):
             return True
         return any(map(read_rule, self.text().split("\n")))
