@@ -20,6 +20,10 @@ Decoded: TypeAlias = tuple[bytes, bool]
 #: Codings that an answer may name at most; each doubles the work of a hostile one.
 MAX_CODINGS = 4
 
+#: Parts (gzip members, zstd frames) of which a body may consist. Real ones have one, or one for each 64 KiB; thousands
+#: of empty ones cost the time of large ones and never reach the limit.
+MAX_PARTS = 64
+
 
 def decode(body: bytes, codings: Iterable[bytes], limit: int, *, cut: bool = False) -> bytes:
     """Undo the codings of a body.
@@ -32,6 +36,8 @@ def decode(body: bytes, codings: Iterable[bytes], limit: int, *, cut: bool = Fal
         file must not open what the other half closes.
     """
     names = [name.strip().lower() for value in codings for name in value.split(b",") if name.strip()]
+    if not names and body.startswith(_GZIP_MAGIC):
+        names = [b"gzip"]  # no robots.txt begins like this; a server that sends a .gz file forgot to say so
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"{len(names)} content codings")
     for name in reversed(names):
@@ -49,9 +55,11 @@ def _inflate(body: bytes, limit: int, wbits: int) -> Decoded:
     output = bytearray()
     whole = False
     rest = body
+    parts = 0
     try:
         # A gzip file may have several members, one after the other (RFC 1952, 2.2); what else follows is padding.
-        while rest and len(output) < limit and not (whole and not rest.startswith(_GZIP_MAGIC)):
+        while rest and len(output) < limit and not (whole and not _GZIP_MAGIC.startswith(rest[:2])):
+            parts = _one_more(parts)
             member = zlib.decompressobj(wbits)
             output += member.decompress(rest, limit - len(output))
             whole = member.eof
@@ -62,6 +70,14 @@ def _inflate(body: bytes, limit: int, wbits: int) -> Decoded:
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
+
+
+def _one_more(parts: int) -> int:
+    if parts == MAX_PARTS:
+        raise DecodingError(f"more than {MAX_PARTS} parts")
+    return parts + 1
+
+
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -108,9 +124,11 @@ def _unzstd(body: bytes, limit: int) -> Decoded:
         raise DecodingError("content coding 'zstd', and no library for it is installed")
     output = bytearray()
     whole = False
+    parts = 0
     try:
         rest = body
         while rest and len(output) < limit:
+            parts = _one_more(parts)
             frame = zstd.ZstdDecompressor()
             output += frame.decompress(rest, limit - len(output))
             whole = frame.eof

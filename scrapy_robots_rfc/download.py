@@ -15,6 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_robots_rfc._compat import queued_metas
 from scrapy_robots_rfc.decoding import decode
+from scrapy_robots_rfc.errors import BrokenTransferError
 from scrapy_robots_rfc.service import Answer
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ class Downloader:
             return Answer(response.status, response.headers.get(b"Location"), b"")
         # One octet more than counts, so that the parser sees that there is more.
         cut = transfer.received > self._max_size
+        if "download_stopped" in response.flags and not cut:
+            # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
+            raise BrokenTransferError
         body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
         return Answer(response.status, None, body)
 

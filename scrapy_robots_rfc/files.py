@@ -38,20 +38,26 @@ class RobotsFile(Protocol):
 
 
 class RfcFile:
-    """A file in the hands of `RfcRobotParser`."""
+    """A file in the hands of `RfcRobotParser`.
 
-    __slots__ = ("parser", "robots")
+    :param own_delay: the parser is a subclass with a `crawl_delay()` of its own.
+    """
 
-    def __init__(self, parser: object, robots: RobotsTxt) -> None:
+    __slots__ = ("_own_delay", "parser", "robots")
+
+    def __init__(self, parser: Any, robots: RobotsTxt, *, own_delay: bool = False) -> None:  # noqa: ANN401 - as below
         self.parser = parser
         self.robots: RobotsTxt = robots
+        self._own_delay = own_delay
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2)."""
         return self.robots.decide(url, agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the core's value."""
+        """Return the core's value, or a subclass's own."""
+        if self._own_delay:
+            return _delay_of(self.parser, agent)
         return self.robots.crawl_delay(agent.tokens)
 
 
@@ -73,9 +79,11 @@ class ForeignFile:
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Ask the parser, by the first product token, or the whole identification where there is none."""
-        name = agent.tokens[0] if agent.tokens else agent.identification
         try:
-            return Decision(bool(self.parser.allowed(url, name)), Reason.PARSER)
+            allowed = self.parser.allowed(url, _name(agent))
+            if allowed not in (True, False):  # a coroutine, a text: true for Python, and no verdict
+                raise TypeError(f"allowed() gave {allowed!r}, not True or False")
+            return Decision(bool(allowed), Reason.PARSER)
         except Exception:
             self._failed()
             if not self._told:
@@ -85,7 +93,13 @@ class ForeignFile:
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Ask the parser, if it can tell (Scrapy 2.18 and newer)."""
-        if not hasattr(self.parser, "crawl_delay"):
-            return None
-        delay: float | None = self.parser.crawl_delay(agent.tokens[0] if agent.tokens else agent.identification)
-        return delay
+        return _delay_of(self.parser, agent) if hasattr(self.parser, "crawl_delay") else None
+
+
+def _name(agent: Agent) -> str:
+    return agent.tokens[0] if agent.tokens else agent.identification
+
+
+def _delay_of(parser: Any, agent: Agent) -> float | None:  # noqa: ANN401 - the user's class
+    delay: float | None = parser.crawl_delay(_name(agent))
+    return delay

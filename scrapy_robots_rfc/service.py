@@ -21,7 +21,7 @@ from scrapy_robots_rfc.identity import Agent, agent_of
 from scrapy_robots_rfc.policy import freshness
 from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.freshness import Limits, Term
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -141,7 +141,10 @@ class Robots:
     def judge(self, url: str, agent: Agent) -> Decision:
         """As `decide`, for an agent that is known; the decision has no origin yet."""
         if self.file is not None:
-            return self.file.decide(url, agent)
+            decision = self.file.decide(url, agent)
+            if decision.allowed and (resolved := without_dot_segments(url)) is not None:
+                return self.file.decide(resolved, agent)
+            return decision
         if self.term.outcome is Outcome.UNAVAILABLE:
             return _UNAVAILABLE
         closed = _CLOSED.decide(url, ())

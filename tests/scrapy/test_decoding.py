@@ -95,6 +95,27 @@ def test_broken_from_the_start(coding: bytes, compress: Callable[[bytes], bytes]
         decode(b"\xff\xffUser-agent: *", [coding], LIMIT)
 
 
+@pytest.mark.parametrize("last", [1, 5, -12])
+def test_last_member_that_breaks_off(last: int) -> None:
+    """2.3.1.4: a further gzip member that was begun and breaks off closes the gate, wherever it does."""
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT) + gzip.compress(TEXT)[:last], [b"gzip"], LIMIT)
+
+
+@pytest.mark.parametrize(("coding", "compress"), [(b"gzip", gzip.compress), (b"zstd", zstd)])
+def test_thousands_of_empty_parts(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """Section 3: parts that give nothing never reach the limit, so their number is bounded too."""
+    with pytest.raises(DecodingError, match="parts"):
+        decode(compress(b"") * 10_000, [coding], LIMIT)
+
+
+def test_gzip_that_nobody_named() -> None:
+    """A .gz file that is sent as it is can be told by its first octets; its rules count."""
+    assert decode(gzip.compress(TEXT), [], LIMIT) == TEXT
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT)[:20], [], LIMIT)
+
+
 def test_several_codings() -> None:
     """RFC 9110, 8.4: codings are undone in reverse order, from one header or several."""
     body = zlib.compress(gzip.compress(TEXT))
