@@ -136,6 +136,7 @@ def read_line(line: str) -> Reading:
 # Keys of rules in every spelling that is read, and whether they allow; with the usual ones as they are usually written.
 _RULE_KEYS = {key: kind is LineKind.ALLOW for key, (kind, _) in KEYS.items() if kind in RULES}
 _USUAL_KEYS = {"Allow": True, "Disallow": False, **_RULE_KEYS}
+_LIKE_A_RULE = re.compile("[lL][oOaA][wW]").search  # in every one of them, however it is misspelt
 
 
 def read_rule(line: str) -> tuple[bool, str] | None:
@@ -146,6 +147,8 @@ def read_rule(line: str) -> tuple[bool, str] | None:
     text = line.partition("#")[0]
     key, colon, pattern = text.partition(":")
     if not colon:
+        if not _LIKE_A_RULE(text):
+            return None
         reading = read_line(line)
         return (reading.kind is LineKind.ALLOW, reading.value) if reading.kind in RULES else None
     allow = _USUAL_KEYS.get(key)

@@ -41,6 +41,9 @@ _DEEP = 8
 # A rule: whether it allows, its pattern as octets, its line number in the file.
 RawRule = tuple[bool, str, int]
 
+# What stands before the first `agent` of a user-agent line, in lower case.
+_BEFORE_AGENT = (b"user-", b"user", b"user ")
+
 # A user-agent line: start and end offset, and its token in the form in which tokens compare.
 AgentLine = tuple[int, int, str]
 
@@ -58,10 +61,11 @@ def agent_lines(octets: bytes) -> list[AgentLine]:
         end = lower.find(b"\n", at)
         if end < 0:
             end = len(lower)
-        usual = _AGENT_LINE.match(lower, start, end) if end - start <= MAX_LINE else None
-        token = usual[1].decode("ascii") if usual else _token_of_line(octets[start:end])
-        if token is not None:
-            found.append((start, end, token))
+        if lower[max(start, at - 5) : at].endswith(_BEFORE_AGENT):
+            usual = _AGENT_LINE.match(lower, start, end) if end - start <= MAX_LINE else None
+            token = usual[1].decode("ascii") if usual else _token_of_line(octets[start:end])
+            if token is not None:
+                found.append((start, end, token))
         at = lower.find(b"agent", end)
     return found
 
