@@ -17,6 +17,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._compat import queued_metas
 from scrapy_robots_rfc.decoding import decode
+from scrapy_robots_rfc.errors import BrokenTransferError
 from scrapy_robots_rfc.service import Answer
 
 if TYPE_CHECKING:
@@ -83,7 +84,12 @@ class Downloader:
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
             return Answer(response.status, response.headers.get(b"Location"), b"")
         # One octet more than counts, so that the parser sees that there is more.
-        return Answer(response.status, None, decode(response.body, transfer.codings, self._max_size + 1))
+        cut = transfer.received > self._max_size
+        if "download_stopped" in response.flags and not cut:
+            # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
+            raise BrokenTransferError
+        body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
+        return Answer(response.status, None, body)
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""

@@ -45,36 +45,48 @@ class RobotsFile(Protocol):
 
 
 class RfcFile:
-    """A file in the hands of `RfcRobotParser`."""
+    """A file in the hands of `RfcRobotParser`.
 
-    __slots__ = ("_paces", "parser", "robots")
+    :param own_delay: the parser is a subclass with a `crawl_delay()` of its own.
+    """
 
-    def __init__(self, parser: object, robots: RobotsTxt) -> None:
+    __slots__ = ("_own_delay", "_paces", "parser", "robots")
+
+    def __init__(self, parser: Any, robots: RobotsTxt, *, own_delay: bool = False) -> None:  # noqa: ANN401 - as below
         self.parser = parser
         self.robots: RobotsTxt = robots
-        self._paces: dict[tuple[str, ...], Pace | None] | None = {}
+        self._own_delay = own_delay
+        self._paces: dict[Agent, Pace | None] | None = {}
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2)."""
         return self.robots.decide(url, agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the core's value."""
+        """Return the core's value, or a subclass's own."""
+        if self._own_delay:
+            return _delay_of(self.parser, agent)
         return self.robots.crawl_delay(agent.tokens)
 
     def pace(self, agent: Agent) -> Pace | None:
-        """Return what the records of the group that applies ask for."""
+        """Return what the records of the group that applies ask for, or a subclass's own delay."""
         if self._paces is None:
             return None
-        if agent.tokens in self._paces:
-            return self._paces[agent.tokens]
-        if not self.robots.mentions(*KEYS):
+        if agent in self._paces:
+            return self._paces[agent]
+        if not self._own_delay and not self.robots.mentions(*KEYS):
             self._paces = None  # as most files: nobody needs to look again
             return None
-        if len(self._paces) >= _KEPT_PACES:
-            self._paces.clear()
-        pace = self._paces[agent.tokens] = pace_of(self.robots.records_for(agent.tokens, *KEYS))
-        return pace
+        return _kept(self._paces, agent, self._pace_of(agent))
+
+    def _pace_of(self, agent: Agent) -> Pace | None:
+        if not self._own_delay:
+            return pace_of(self.robots.records_for(agent.tokens, *KEYS))
+        try:
+            return pace_of_number(_delay_of(self.parser, agent))
+        except Exception:
+            logger.exception(_NO_DELAY, type(self.parser).__name__)
+            return None
 
 
 class ForeignFile:
@@ -84,41 +96,61 @@ class ForeignFile:
     :param failed: called for each exception.
     """
 
-    __slots__ = ("_failed", "_told", "parser")
+    __slots__ = ("_failed", "_paces", "_told", "parser")
 
     robots: RobotsTxt | None = None
 
     def __init__(self, parser: Any, failed: Callable[[], object]) -> None:  # noqa: ANN401 - the user's class
         self.parser = parser
         self._failed = failed
-        self._told: set[str] = set()
+        self._told = False
+        self._paces: dict[Agent, Pace | None] = {}
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Ask the parser, by the first product token, or the whole identification where there is none."""
-        name = agent.tokens[0] if agent.tokens else agent.identification
         try:
-            return Decision(bool(self.parser.allowed(url, name)), Reason.PARSER)
-        except Exception as error:  # noqa: BLE001 - whatever the user's class raises; it is logged
-            self._tell("allowed", error, "the page is treated as disallowed")
+            allowed = self.parser.allowed(url, _name(agent))
+            if allowed not in (True, False):  # a coroutine, a text: true for Python, and no verdict
+                raise TypeError(f"allowed() gave {allowed!r}, not True or False")
+            return Decision(bool(allowed), Reason.PARSER)
+        except Exception:
+            self._failed()
+            if not self._told:
+                logger.exception("%s.allowed() failed: the page is treated as disallowed", type(self.parser).__name__)
+                self._told = True
             return Decision(False, Reason.PARSER)
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Ask the parser, if it can tell (Scrapy 2.18 and newer)."""
-        if not hasattr(self.parser, "crawl_delay"):
-            return None
-        delay: float | None = self.parser.crawl_delay(agent.tokens[0] if agent.tokens else agent.identification)
-        return delay
+        return _delay_of(self.parser, agent) if hasattr(self.parser, "crawl_delay") else None
 
     def pace(self, agent: Agent) -> Pace | None:
         """Return what the parser's Crawl-delay asks for."""
+        if agent in self._paces:
+            return self._paces[agent]
         try:
-            return pace_of_number(self.crawl_delay(agent))
-        except Exception as error:  # noqa: BLE001 - whatever the user's class raises; it is logged
-            self._tell("crawl_delay", error, "no delay is kept")
-            return None
+            pace = pace_of_number(self.crawl_delay(agent))
+        except Exception:
+            self._failed()
+            logger.exception(_NO_DELAY, type(self.parser).__name__)
+            pace = None
+        return _kept(self._paces, agent, pace)
 
-    def _tell(self, method: str, error: Exception, follows: str) -> None:
-        self._failed()
-        if method not in self._told:
-            logger.error("%s.%s() failed: %s", type(self.parser).__name__, method, follows, exc_info=error)
-            self._told.add(method)
+
+_NO_DELAY = "%s.crawl_delay() failed: no delay is kept"
+
+
+def _kept(paces: dict[Agent, Pace | None], agent: Agent, pace: Pace | None) -> Pace | None:
+    if len(paces) >= _KEPT_PACES:
+        paces.clear()
+    paces[agent] = pace
+    return pace
+
+
+def _name(agent: Agent) -> str:
+    return agent.tokens[0] if agent.tokens else agent.identification
+
+
+def _delay_of(parser: Any, agent: Agent) -> float | None:  # noqa: ANN401 - the user's class
+    delay: float | None = parser.crawl_delay(_name(agent))
+    return delay

@@ -87,6 +87,9 @@ class RfcRobotsTxtMiddleware:
             if MARK not in request.meta:
                 self._count(stats.EXEMPTED)
             return None
+        if parts.path == "/robots.txt" and not parts.query and not parts.params:
+            self._count(stats.ALLOWED)  # always (RFC 9309, 2.2.2): nothing to fetch, nothing to wait for
+            return None
         origin = self._origin(parts.scheme, parts.netloc)
         if origin is None:
             self._refuse(request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority")
@@ -140,7 +143,7 @@ class RfcRobotsTxtMiddleware:
         return self._origin(parts.scheme, parts.netloc)
 
     def _origin(self, scheme: str, netloc: str) -> Origin | None:
-        key = (scheme, netloc)
+        key = (scheme, netloc.rpartition("@")[2])  # userinfo is nobody's business, not even a key's
         try:
             return self._origins[key]
         except KeyError:
@@ -206,7 +209,7 @@ class RfcRobotsTxtMiddleware:
         parser = build_from_crawler(self._parser_class, self._crawler, body)
         # A subclass with its own allowed() is asked through it.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
-            return RfcFile(parser, parser.robots)
+            return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
         return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS))
 
     async def _fetched(self, robots: Robots, access: Access, asker: Request | None) -> None:

@@ -21,7 +21,7 @@ from scrapy_robots_rfc.identity import Agent, agent_of
 from scrapy_robots_rfc.policy import freshness
 from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.freshness import Limits, Term
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -151,19 +151,20 @@ class Robots:
     def judge(self, url: str, agent: Agent) -> Decision:
         """As `decide`, for an agent that is known; the decision has no origin yet."""
         if self.file is not None:
-            return self.file.decide(url, agent)
+            decision = self.file.decide(url, agent)
+            if decision.allowed and (resolved := without_dot_segments(url)) is not None:
+                return self.file.decide(resolved, agent)
+            return decision
         if self.term.outcome is Outcome.UNAVAILABLE:
             return _UNAVAILABLE
         closed = _CLOSED.decide(url, ())
         return closed if closed.allowed else _UNREACHABLE
 
     def why(self, decision: Decision) -> str:
-        """What a decision rests on, for log lines and errors."""
+        """What a decision rests on, for log lines, errors and people."""
         if decision.rule is not None:
             return f"robots.txt line {decision.rule.line}: {decision.rule}"
-        if decision.reason in (Reason.UNAVAILABLE, Reason.UNREACHABLE):
-            return f"robots.txt {decision.reason.value}: {self.cause}"
-        return f"robots.txt: {decision.reason.value}"
+        return _WHY[decision.reason].format(token=decision.token, cause=self.cause)
 
     def _named(self, agent: str | list[str] | None) -> Agent:
         return agent_of(agent) or self._agent()
@@ -174,6 +175,17 @@ _FOLLOWS = {
     Outcome.SUCCESSFUL: "an earlier copy is obeyed",
     Outcome.UNREACHABLE: "none of its pages is fetched",
     Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
+}
+
+#: What a decision without a rule rests on.
+_WHY = {
+    Reason.RULE: "robots.txt: a rule",
+    Reason.NO_RULE: "robots.txt: no rule of the group `{token}` matches",
+    Reason.NO_GROUP: "robots.txt: no group is meant for this crawler",
+    Reason.ROBOTS_TXT: "robots.txt itself may always be fetched",
+    Reason.UNAVAILABLE: "robots.txt unavailable: {cause}",
+    Reason.UNREACHABLE: "robots.txt unreachable: {cause}",
+    Reason.PARSER: "robots.txt: the verdict of ROBOTSTXT_PARSER",
 }
 
 _UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)

@@ -129,7 +129,7 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_USER_AGENT", "user_agent", "str, list or None", None, f"{ACCEPTED}, or None", agent_of,
-        "Product tokens in order of preference. None: those of the User-Agent header that a request sends.",
+        "Product tokens in order of preference; commas separate them too. None: those of the User-Agent header.",
     ),
     Setting(
         "ROBOTSTXT_TIMEOUT", "timeout", "seconds", 30.0, "a number above 0", _number(0, above=True),
@@ -155,7 +155,7 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_UNREACHABLE_STATUSES", "unreachable_statuses", "list of int", [429],
-        "a list of statuses from 400 to 499", _statuses,
+        "statuses from 400 to 499, as a list or separated by commas", _statuses,
         "Which 4xx statuses count as unreachable (complete disallow) and not as unavailable (all allowed).",
     ),
     Setting(

@@ -18,7 +18,7 @@ RUNTIMES = {
     "none": "TWISTED_REACTOR_ENABLED=False",
 }
 
-NO_RULE = ("allowed", "no rule of the group `*` matches")
+NO_RULE = ("allowed", "robots.txt: no rule of the group `*` matches")
 
 
 @pytest.fixture(scope="session")
@@ -54,8 +54,8 @@ def test_rules(output: Output) -> None:
 def test_group_of_our_own(output: Output) -> None:
     """The group for demobot decides, and the one for all is not asked."""
     assert output.sections["Groups"].rows == {
-        "/": ("allowed", "no rule of the group `demobot` matches"),
-        "/news.html": ("allowed", "no rule of the group `demobot` matches"),
+        "/": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
+        "/news.html": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
         "/drafts/idea.html": ("disallowed", "robots.txt line 5: Disallow: /drafts/"),
     }
 

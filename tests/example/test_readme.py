@@ -134,7 +134,11 @@ def test_spider(tmp_path: Path) -> None:
         assert site.fetches == 1
     items = json.loads((tmp_path / "items.json").read_text())
     assert sorted(items, key=lambda item: "url" in item) == [
-        {"sitemaps": ["https://example.com/map.xml"], "delay": 0.3, "why": "robots.txt: no_rule"},
+        {
+            "sitemaps": ["https://example.com/map.xml"],
+            "delay": 0.3,
+            "why": "robots.txt: no rule of the group `*` matches",
+        },
         {"url": site.url("/private/plan.html"), "reason": "rule", "rule": "Disallow: /private/"},
     ]
 

@@ -41,6 +41,14 @@ class FailsToParse(Fixed):
         return cls()
 
 
+class Undecided(Fixed):
+    """Gives something that is no verdict, though it is true for Python."""
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Say no, in words."""
+        return "no"  # type: ignore[return-value]  # the mistake that it stands for
+
+
 class FailsToDecide(Fixed):
     """Raises on every URL."""
 

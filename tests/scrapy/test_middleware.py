@@ -11,7 +11,7 @@ from scrapy import Request, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed, RuleKind
+from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed, RuleKind, robots_service
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
 from tests.scrapy.crawling import Pages, crawl, records
@@ -20,6 +20,7 @@ from tests.scrapy.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 pytestmark = pytest.mark.reactor
 
@@ -323,12 +324,46 @@ async def test_parser_of_the_users(site: Site) -> None:
     assert isinstance(result.outcomes[site.url("/yes")], RobotsDisallowed)
 
 
+@ensureDeferred
+async def test_parser_without_a_verdict(site: Site) -> None:
+    """What a parser gives that is neither True nor False closes the gate, and is counted."""
+    site.replies["/robots.txt"] = robots("")
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": "tests.scrapy.parsers.Undecided"})
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert result.stat("parser_errors") == 1
+
+
 class Lenient(RfcRobotParser):
     """Allows one page more."""
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Allow it."""
         return "special" in str(url) or super().allowed(url, user_agent)
+
+
+class Slower(RfcRobotParser):
+    """Waits longer than the file asks for."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Add one."""
+        return 1.0 + (super().crawl_delay(user_agent) or 0.0)
+
+
+@ensureDeferred
+async def test_subclass_with_a_delay_of_its_own(site: Site) -> None:
+    """A subclass of our parser with a `crawl_delay` of its own is asked through it, and verdicts keep their rules."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 2\nDisallow: /x\n")
+    delays: list[float | None] = []
+
+    class Asks(Pages):
+        async def parse(self, response: Response, **_: Any) -> None:
+            delays.append((await robots_service(self.crawler).robots(response.url)).crawl_delay())
+
+    result = await crawl([site.url("/y"), site.url("/x")], {"ROBOTSTXT_PARSER": Slower}, spider=Asks)
+    error = result.outcomes[site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.decision.reason is Reason.RULE
+    assert delays == [3.0]
 
 
 @ensureDeferred

@@ -48,6 +48,8 @@ def test_defaults() -> None:
         ("ROBOTSTXT_PARSER", "scrapy.robotstxt.ProtegoRobotParser", "parser", "scrapy.robotstxt.ProtegoRobotParser"),
         ("ROBOTSTXT_USER_AGENT", "FooBot", "user_agent", Agent(("FooBot",), "FooBot")),
         ("ROBOTSTXT_USER_AGENT", ["A", "B", "A"], "user_agent", Agent(("A", "B"), "A")),
+        ("ROBOTSTXT_USER_AGENT", "A-news, A", "user_agent", Agent(("A-news", "A"), "A-news")),
+        ("ROBOTSTXT_USER_AGENT", "Foo/1.0 (a, b)", "user_agent", Agent(("Foo",), "Foo/1.0 (a, b)")),
         ("ROBOTSTXT_USER_AGENT", "", "user_agent", None),
         ("ROBOTSTXT_TIMEOUT", "2.5", "timeout", 2.5),
         ("ROBOTSTXT_MAX_SIZE", "1000000", "max_size", 1_000_000),
