@@ -9,7 +9,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc import Reason, RobotsDisallowed
+from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed
 from scrapy_robots_rfc.core.extensions import parse_window
 from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.scrapy.crawling import crawl
@@ -180,10 +180,19 @@ class FailsToTell(Fixed):
         raise RuntimeError("cannot tell")
 
 
-@pytest.mark.parametrize(("parser", "paced"), [(Slow, True), (FailsToTell, False)])
+class OwnDelay(RfcRobotParser):
+    """Our parser, with a delay for everybody."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Give the delay."""
+        return DELAY
+
+
+@pytest.mark.parametrize(("parser", "paced"), [(Slow, True), (OwnDelay, True), (FailsToTell, False)])
 @ensureDeferred
 async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> None:
     """The delay that another parser gives is kept; where it raises there is none, which is counted once a file."""
+    site.replies["/robots.txt"] = robots("")
     pages = [f"{url}yes" for url in urls(site, PAGES)]
     result = await crawl(pages, {"ROBOTSTXT_PARSER": parser})
     assert fetched(result) == PAGES
