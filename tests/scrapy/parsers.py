@@ -27,7 +27,7 @@ class Fixed(RobotParser):
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
         """Give a number that no file has."""
-        return 7.0
+        return 0.07
 
 
 class FailsToParse(Fixed):

@@ -308,11 +308,7 @@ async def test_parser_of_the_users(site: Site) -> None:
     """Another ROBOTSTXT_PARSER gives the verdicts, under our policy for everything else."""
     Fixed.asked.clear()
     site.replies["/robots.txt"] = robots("")
-    settings = {
-        "ROBOTSTXT_PARSER": "tests.scrapy.parsers.Fixed",
-        "USER_AGENT": "FooBot/1.0 (+http://foo.example)",
-        "ROBOTSTXT_CRAWL_DELAY": False,
-    }
+    settings = {"ROBOTSTXT_PARSER": "tests.scrapy.parsers.Fixed", "USER_AGENT": "FooBot/1.0 (+http://foo.example)"}
     result = await crawl([site.url("/yes"), site.url("/no")], settings)
     error = result.outcomes[site.url("/no")]
     assert isinstance(error, RobotsDisallowed)
