@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc._compat import queued_metas
+from scrapy_robots_rfc._compat import one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.decoding import decode
 from scrapy_robots_rfc.service import Answer
 
@@ -66,6 +67,7 @@ class Downloader:
         self._crawler = crawler
         self._max_size = max_size
         self._transfers = 0
+        self._schemes: set[str] = set()
 
     async def __call__(self, url: str, *, timeout: float, asker: Request | None, mark: object) -> Answer:  # noqa: ASYNC109 - Scrapy's own timeout
         """Ask for one URL; see `service.Download`."""
@@ -73,9 +75,11 @@ class Downloader:
         request = _robots_request(url, timeout, asker, transfer)
         engine = self._crawler.engine
         assert engine is not None
+        self._prepare(urlparse_cached(request).scheme)
         self._listen()
         try:
-            response = await engine.download_async(request)
+            with one_more(self._crawler):
+                response = await engine.download_async(request)
         finally:
             self._stop_listening()
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
@@ -86,6 +90,11 @@ class Downloader:
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""
         return {meta[MARK].mark for meta in queued_metas(self._crawler) if MARK in meta}
+
+    def _prepare(self, scheme: str) -> None:
+        if scheme not in self._schemes:
+            self._schemes.add(scheme)
+            unbound_pool(self._crawler, scheme)
 
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.

@@ -11,21 +11,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from scrapy import signals as scrapy_signals
-from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _compat, signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
-from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, RobotsUndecided, SettingError
+from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, SettingError
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
 from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
-from scrapy_robots_rfc.service import Ports, Robots, RobotsService
+from scrapy_robots_rfc.service import Ports, Robots, RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -64,17 +65,30 @@ class RfcRobotsTxtMiddleware:
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, self._ports(settings))
         self._configured = settings.user_agent
-        crawler.signals.connect(self._spider_opened, scrapy_signals.spider_opened)
+        self._waiting: WaitingRoom[Robots] = WaitingRoom(
+            settings.max_waiting,
+            ask=self.service.ask,
+            joined=lambda: self._count(stats.WAITS),
+            outside=_compat.Backdoor(crawler),
+            runtime=_compat.Runtime(),
+        )
+        for handler, signal in (
+            (self._spider_opened, scrapy_signals.spider_opened),
+            (self._request_scheduled, scrapy_signals.request_scheduled),
+            (self._spider_idle, scrapy_signals.spider_idle),
+            (self._spider_closed, scrapy_signals.spider_closed),
+        ):
+            crawler.signals.connect(handler, signal)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
         return cls(crawler)
 
-    def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        """Let a request through, or raise.
+    def process_request(self, request: Request) -> Coroutine[Any, Any, Request | None] | Request | None:
+        """Let a request through, set it aside, or raise.
 
-        A plain function: what is at hand is decided at once, and only a request that has to wait costs a coroutine.
+        A plain function: what is at hand is decided at once, and only a request that waits in place costs a coroutine.
 
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
@@ -88,20 +102,65 @@ class RfcRobotsTxtMiddleware:
         if origin is None:
             self._refuse(request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority")
         agent = self._agent(request)
-        robots = self.service.at_hand(origin)
+        batch = self._waiting.returned(request)
+        if batch is not None:  # it was let go to be set aside, and came back past the scheduler
+            return self._wait_in_place(request, agent, batch, direct=True)
+        robots = self._waiting.promised(origin) or self.service.at_hand(origin)
         if robots is None:
             return self._wait(request, origin, agent)
         self._judge(request, robots, agent)
         return None
 
-    async def _wait(self, request: Request, origin: Origin, agent: Agent) -> None:
-        try:
-            robots = await self.service.get(origin, request)
-        except RobotsUndecided:
-            self._count(stats.UNDECIDED)
-            logger.debug("Not decided before the spider closed: %s", _shown(request), extra=self._extra)
-            raise
-        self._judge(request, robots, agent)
+    def _wait(
+        self, request: Request, origin: Origin, agent: Agent
+    ) -> Coroutine[Any, Any, Request | None] | Request | None:
+        batch = self._waiting.join(origin, request)
+        if batch.open and self._waiting.full:
+            return self._wait_in_place(request, agent, batch)
+        if batch.value is not None:  # without asyncio, the fetch may be over already
+            self._judge(request, batch.value, agent)
+            return None
+        self._waiting.leave(request, batch)
+        return request
+
+    async def _wait_in_place(
+        self, request: Request, agent: Agent, batch: Batch[Robots], *, direct: bool = False
+    ) -> Request | None:
+        robots = await batch.wait()
+        if robots is not None:
+            self._judge(request, robots, agent)
+            return None
+        if not direct:
+            self._waiting.leave(request, batch)  # to the scheduler, for a crawl that is resumed
+            return request
+        self._count(stats.UNDECIDED)
+        logger.debug("Not decided before the spider closed: %s", _shown(request), extra=self._extra)
+        raise undecided(batch.key)
+
+    def _request_scheduled(self, request: Request) -> None:
+        if self._waiting.take(request):
+            self._count(stats.SET_ASIDE)
+            raise IgnoreRequest  # the engine forgets it, without errback
+
+    def _spider_idle(self) -> None:
+        if len(self._waiting):
+            raise DontCloseSpider
+
+    def _spider_closed(self) -> None:
+        """Say what became of those that waited to the end."""
+        count = self._waiting.handed_back
+        if not count:
+            return
+        stats_collector = self._crawler.stats
+        assert stats_collector is not None
+        stats_collector.inc_value(stats.UNDECIDED, count)
+        kept = self._crawler.settings["JOBDIR"]
+        logger.info(
+            "%d requests waited for a robots.txt when the spider closed: %s",
+            count,
+            "they are in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued",
+            extra=self._extra,
+        )
 
     def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
         decision = robots.judge(request.url, agent)

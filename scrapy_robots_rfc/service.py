@@ -1,4 +1,4 @@
-"""RobotsService: from an origin to what its robots.txt says. Single flight, memory, fetch.
+"""RobotsService: from an origin to what its robots.txt says. One inquiry whoever asks, memory, fetch.
 
 In here: the flow from question to answer, over callables that the middleware hands in. No Scrapy class; what the RFC
 decides is in `policy/` and `core/`.
@@ -13,11 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import DecodingError, RobotsUndecided
 from scrapy_robots_rfc.flights import Flight, Flights
 from scrapy_robots_rfc.identity import Agent, agent_of
+from scrapy_robots_rfc.inquiries import Attempted, Inquiries, Inquiry
 from scrapy_robots_rfc.policy import freshness
 from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.freshness import Limits, Term
@@ -184,8 +186,11 @@ class RobotsService:
             settings.cache_max_age, settings.unreachable_ttl, settings.stale_max_age, settings.unreachable_max_age
         )
         self._memory: OrderedDict[Origin, Robots] = OrderedDict()
-        self._flights: Flights[Robots] = Flights(
+        self._flights: Flights[Attempted[Robots]] = Flights(
             ports.runtime, settings.timeout, closing=ports.closing, queued=ports.queued
+        )
+        self._inquiries: Inquiries[Robots] = Inquiries(
+            ports.runtime, settings.concurrent_fetches, closing=ports.closing, attempt=self._attempt
         )
 
     async def robots(self, url: str) -> Robots:
@@ -220,29 +225,40 @@ class RobotsService:
         robots = self.at_hand(origin)
         if robots is not None:
             return robots
-        if self._ports.closing():
-            return self._undecided(origin)
-        self._ports.count(stats.WAITS if origin in self._flights else stats.CACHE_MISSES)
-        robots = await self._flights.join(
-            origin, partial(self._fetch, origin, asker), partial(self._too_late, origin, asker)
-        )
-        return self._undecided(origin) if robots is None else robots
-
-    def _undecided(self, origin: Origin) -> Robots:
-        raise RobotsUndecided(f"the spider closed before {origin.robots_url} was there")
-
-    async def _fetch(self, origin: Origin, asker: Asker, flight: Flight[Robots]) -> Robots:
-        """Fetch a file and keep what follows. Ends in a value whatever the network does; raises when too late."""
-        self._ports.count(stats.REQUEST_COUNT)
-        state: Asking | Access = Asking.first(origin)
-        while isinstance(state, Asking):
-            state = await self._step(state, asker, flight)
-        robots = self._conclude(origin, state)
-        flight.result = robots  # what the waiters get should a signal handler hang
-        await self._ports.fetched(robots, state, asker)
+        waiter: Waiter[Robots | None] = Waiter()
+        self.ask(origin, asker, waiter.resolve)
+        robots = await waiter
+        if robots is None:
+            raise undecided(origin)
         return robots
 
-    async def _step(self, state: Asking, asker: Asker, flight: Flight[Robots]) -> Asking | Access:
+    def ask(self, origin: Origin, asker: Asker, listener: Callable[[Robots | None], object]) -> None:
+        """Tell a listener what is known of an origin's robots.txt as soon as that is known; fetch it anew.
+
+        :param asker: the request on whose behalf; its proxy is inherited.
+        :param listener: called once, perhaps before this returns; with ``None`` when the spider was closed first.
+        """
+        if self._ports.closing():
+            listener(None)
+            return
+        self._ports.count(stats.WAITS if origin in self._inquiries else stats.CACHE_MISSES)
+        self._inquiries.ask(origin, asker, listener)
+
+    def _attempt(self, inquiry: Inquiry[Robots], listener: Callable[[Attempted[Robots] | None], object]) -> None:
+        self._flights.watch(inquiry.key, partial(self._fetch, inquiry), partial(self._too_late, inquiry), listener)
+
+    async def _fetch(self, inquiry: Inquiry[Robots], flight: Flight[Attempted[Robots]]) -> Attempted[Robots]:
+        """Fetch a file and keep what follows. Ends in a value whatever the network does; raises when too late."""
+        self._ports.count(stats.REQUEST_COUNT)
+        state: Asking | Access = Asking.first(inquiry.key)
+        while isinstance(state, Asking):
+            state = await self._step(state, inquiry.asker, flight)
+        attempted = self._conclude(inquiry, state)
+        flight.result = attempted  # what the listeners get should a signal handler hang
+        await self._ports.fetched(attempted.value, state, inquiry.asker)
+        return attempted
+
+    async def _step(self, state: Asking, asker: Asker, flight: Flight[Attempted[Robots]]) -> Asking | Access:
         left = max(self._settings.timeout - flight.spent, 0.1)
         try:
             answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight)
@@ -267,17 +283,18 @@ class RobotsService:
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
         return Unreachable(None, str(error) if isinstance(error, DecodingError) else type(error).__name__)
 
-    def _too_late(self, origin: Origin, asker: Asker) -> Robots:
+    def _too_late(self, inquiry: Inquiry[Robots]) -> Attempted[Robots]:
         access = Unreachable(None, f"no answer in {self._settings.timeout:g} s")
-        robots = self._conclude(origin, access)
-        self._ports.runtime.spawn(self._tell(robots, access, asker))
-        return robots
+        attempted = self._conclude(inquiry, access)
+        self._ports.runtime.spawn(self._tell(attempted.value, access, inquiry.asker))
+        return attempted
 
     async def _tell(self, robots: Robots, access: Access, asker: Asker) -> None:
         await self._ports.fetched(robots, access, asker)
 
-    def _conclude(self, origin: Origin, access: Access) -> Robots:
+    def _conclude(self, inquiry: Inquiry[Robots], access: Access) -> Attempted[Robots]:
         """Turn the result of a fetch into what is known from now on, and remember it."""
+        origin: Origin = inquiry.key
         file, access = self._parsed(origin, access)
         old = self._memory.get(origin)
         term = freshness.renew(old.term if old else None, access.outcome, self._ports.runtime.clock(), self._limits)
@@ -288,7 +305,7 @@ class RobotsService:
         if access.outcome is Outcome.UNREACHABLE:
             self._warn(robots, old)
         self._remember(robots)
-        return robots
+        return Attempted(robots)
 
     def _parsed(self, origin: Origin, access: Access) -> tuple[RobotsFile | None, Access]:
         if not isinstance(access, Successful):
@@ -320,3 +337,8 @@ class RobotsService:
         while len(self._memory) > self._settings.cache_size:
             self._memory.popitem(last=False)
             self._ports.count(stats.CACHE_EVICTIONS)
+
+
+def undecided(origin: Origin) -> RobotsUndecided:
+    """Return the error of a request that the end of the crawl left without a verdict."""
+    return RobotsUndecided(f"the spider closed before {origin.robots_url} was there")

@@ -42,6 +42,8 @@ class Settings:
     unreachable_statuses: frozenset[int]
     stale_max_age: float
     unreachable_max_age: float | None
+    max_waiting: int
+    concurrent_fetches: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,14 @@ TABLE = (
         "ROBOTSTXT_UNREACHABLE_MAX_AGE", "unreachable_max_age", "seconds or None", float(30 * DAY),
         "a number above 0, or None", _number_or_none,
         "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
+    ),
+    Setting(
+        "ROBOTSTXT_MAX_WAITING", "max_waiting", "requests", 100_000, "a whole number, at least 0", _integer(0),
+        "How many requests that wait for a robots.txt are set aside; more of them wait in CONCURRENT_REQUESTS.",
+    ),
+    Setting(
+        "ROBOTSTXT_CONCURRENT_FETCHES", "concurrent_fetches", "fetches", 500, "a whole number, at least 1", _integer(1),
+        "How many robots.txt files are fetched at once; the others stand in line.",
     ),
 )  # fmt: skip
 

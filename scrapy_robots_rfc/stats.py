@@ -24,6 +24,7 @@ CACHE_EVICTIONS = "robotstxt/cache/evictions"
 WAITS = "robotstxt/waits"
 EXEMPTED = "robotstxt/exempted"
 UNDECIDED = "robotstxt/undecided"
+SET_ASIDE = "robotstxt/set_aside"
 PARSER_ERRORS = "robotstxt/parser_errors"
 
 #: Key -> what it counts.
@@ -43,6 +44,7 @@ TABLE = {
     CACHE_EVICTIONS: "origins that were dropped from memory because of ROBOTSTXT_CACHE_SIZE",
     WAITS: "look-ups that waited for a fetch that was already under way",
     EXEMPTED: "requests that were not decided: meta `dont_obey_robotstxt`, or a scheme other than http and https",
-    UNDECIDED: "requests that were dropped because the spider closed before their robots.txt was there",
+    UNDECIDED: "requests whose robots.txt was not there when the spider closed: given back to the scheduler, undecided",
+    SET_ASIDE: "requests that were set aside until their robots.txt was there",
     PARSER_ERRORS: "exceptions of the parser that the user set in ROBOTSTXT_PARSER; each closes the gate",
 }

@@ -31,6 +31,8 @@ def test_defaults() -> None:
         unreachable_statuses=frozenset({429}),
         stale_max_age=2_592_000,
         unreachable_max_age=2_592_000,
+        max_waiting=100_000,
+        concurrent_fetches=500,
     )
 
 
@@ -57,6 +59,8 @@ def test_defaults() -> None:
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", None, "unreachable_max_age", None),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "None", "unreachable_max_age", None),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
+        ("ROBOTSTXT_MAX_WAITING", "0", "max_waiting", 0),
+        ("ROBOTSTXT_CONCURRENT_FETCHES", "1", "concurrent_fetches", 1),
     ],
 )
 def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
