@@ -13,9 +13,11 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from scrapy import Request, signals
+from scrapy.exceptions import CannotResolveHostError
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from twisted.internet.defer import Deferred
+from twisted.internet.error import DNSLookupError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+#: What is raised for a host name that does not exist.
+UNRESOLVED: tuple[type[Exception], ...] = (CannotResolveHostError, DNSLookupError)
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
@@ -82,6 +87,10 @@ class Runtime:
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
         return time.monotonic()
+
+    def date(self) -> float:
+        """Seconds since 1970, on the clock that dates are made with."""
+        return time.time()
 
 
 def is_closing(crawler: Crawler) -> bool:

@@ -61,10 +61,12 @@ class Downloader:
     """Asks for robots.txt files through the engine of a crawl.
 
     :param max_size: octets after which a transfer is cut off.
+    :param retry: whether Scrapy's own retries apply.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int) -> None:
+    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool) -> None:
         self._crawler = crawler
+        self._meta = META if retry else {**META, "dont_retry": True}
         self._max_size = max_size
         self._transfers = 0
         self._schemes: set[str] = set()
@@ -72,7 +74,8 @@ class Downloader:
     async def __call__(self, url: str, *, timeout: float, asker: Request | None, mark: object) -> Answer:  # noqa: ASYNC109 - Scrapy's own timeout
         """Ask for one URL; see `service.Download`."""
         transfer = _Transfer(mark)
-        request = _robots_request(url, timeout, asker, transfer)
+        meta = {**self._meta, "download_timeout": timeout, MARK: transfer}
+        request = _robots_request(url, asker, meta)
         engine = self._crawler.engine
         assert engine is not None
         self._prepare(urlparse_cached(request).scheme)
@@ -83,7 +86,8 @@ class Downloader:
         finally:
             self._stop_listening()
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
-            return Answer(response.status, response.headers.get(b"Location"), b"")
+            headers = response.headers
+            return Answer(response.status, headers.get(b"Location"), b"", headers.get(b"Retry-After"))
         # One octet more than counts, so that the parser sees that there is more.
         return Answer(response.status, None, decode(response.body, transfer.codings, self._max_size + 1))
 
@@ -127,8 +131,7 @@ class Downloader:
             response.headers.pop(b"Content-Encoding", None)
 
 
-def _robots_request(url: str, timeout: float, asker: Request | None, transfer: _Transfer) -> Request:
-    meta = {**META, "download_timeout": timeout, MARK: transfer}
+def _robots_request(url: str, asker: Request | None, meta: dict[str, Any]) -> Request:
     headers = {b"Accept-Encoding": b"identity"}
     if asker is not None:
         _inherit_route(asker, meta, headers)

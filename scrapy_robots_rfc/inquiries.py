@@ -31,11 +31,13 @@ class Inquiry(Generic[_T]):
 
     :param key: hashable; opaque in here, as is `asker`: on whose behalf.
     :param attempts: how many are behind it.
+    :param last: what the last one of them gave.
     """
 
     key: Any
     asker: Any
     attempts: int = 0
+    last: _T | None = None
     listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
 
 
@@ -114,10 +116,9 @@ class Inquiries(Generic[_T]):
     def _attempted(self, inquiry: Inquiry[_T], attempted: Attempted[_T] | None) -> None:
         self._free += 1
         inquiry.attempts += 1
-        if attempted is None:
-            self._settle(inquiry, None)
-        elif attempted.again is None:
-            self._settle(inquiry, attempted.value)
+        inquiry.last = None if attempted is None else attempted.value
+        if attempted is None or attempted.again is None:
+            self._settle(inquiry, inquiry.last)
         else:
             due = self._runtime.clock() + attempted.again
             heapq.heappush(self._later, (due, next(self._number), inquiry))

@@ -24,6 +24,7 @@ from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, age
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
+from scrapy_robots_rfc.report import summary
 from scrapy_robots_rfc.service import Ports, Robots, RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
@@ -147,20 +148,23 @@ class RfcRobotsTxtMiddleware:
             raise DontCloseSpider
 
     def _spider_closed(self) -> None:
-        """Say what became of those that waited to the end."""
-        count = self._waiting.handed_back
-        if not count:
-            return
+        """Say what became of the requests: those that waited to the end, and all by reason."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
-        stats_collector.inc_value(stats.UNDECIDED, count)
-        kept = self._crawler.settings["JOBDIR"]
-        logger.info(
-            "%d requests waited for a robots.txt when the spider closed: %s",
-            count,
-            "they are in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued",
-            extra=self._extra,
-        )
+        count = self._waiting.handed_back
+        if count:
+            stats_collector.inc_value(stats.UNDECIDED, count)
+            kept = "they are in JOBDIR, and decided when the crawl is resumed"
+            lost = "they are dropped, as all that is queued"
+            logger.info(
+                "%d requests waited for a robots.txt when the spider closed: %s",
+                count,
+                kept if self._crawler.settings["JOBDIR"] else lost,
+                extra=self._extra,
+            )
+        line = summary(stats_collector.get_stats(), self.service.report.causes)
+        if line is not None:
+            logger.info(line, extra=self._extra)
 
     def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
         decision = robots.judge(request.url, agent)
@@ -230,7 +234,8 @@ class RfcRobotsTxtMiddleware:
     # What the service needs of Scrapy.
 
     def _ports(self, settings: Settings) -> Ports:
-        download = Downloader(self._crawler, settings.max_size)
+        # Retries on top of a backoff would multiply with it.
+        download = Downloader(self._crawler, settings.max_size, retry=not settings.unreachable_backoff)
         return Ports(
             download=download,
             parse=self._parse,
@@ -240,6 +245,7 @@ class RfcRobotsTxtMiddleware:
             queued=download.queued,
             count=self._count,
             ignored=(IgnoreRequest,),
+            hopeless=(*_compat.UNRESOLVED, IgnoreRequest),
             fetched=self._fetched,
         )
 

@@ -20,10 +20,11 @@ from scrapy_robots_rfc.errors import DecodingError, RobotsUndecided
 from scrapy_robots_rfc.flights import Flight, Flights
 from scrapy_robots_rfc.identity import Agent, agent_of
 from scrapy_robots_rfc.inquiries import Attempted, Inquiries, Inquiry
-from scrapy_robots_rfc.policy import freshness
+from scrapy_robots_rfc.policy import backoff, freshness
 from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.freshness import Limits, Term
 from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -43,11 +44,12 @@ _CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer: its status, its Location header, and of a 2xx its body, without content coding."""
+    """An HTTP answer: its status, its headers as far as they count, and of a 2xx its body, without content coding."""
 
     status: int
     location: bytes | None
     body: bytes
+    retry_after: bytes | None = None
 
 
 class Download(Protocol):
@@ -74,6 +76,7 @@ class Ports:
     :param queued: the marks of the downloads that only stand in a queue.
     :param count: adds one to a stat.
     :param ignored: the exceptions that the stock middleware does not count (IgnoreRequest).
+    :param hopeless: the exceptions after which asking again soon is of no use.
     :param fetched: tells the world how a fetch ended; called with (robots, access, asker).
     """
 
@@ -85,6 +88,7 @@ class Ports:
     queued: Callable[[], Collection[Any]]
     count: Callable[[str], None]
     ignored: tuple[type[Exception], ...]
+    hopeless: tuple[type[Exception], ...]
     fetched: Callable[[Robots, Access, Asker], Awaitable[None]]
 
 
@@ -161,13 +165,6 @@ class Robots:
         return agent_of(agent) or self._agent()
 
 
-#: What follows from an unreachable file, by what governs then.
-_FOLLOWS = {
-    Outcome.SUCCESSFUL: "an earlier copy is obeyed",
-    Outcome.UNREACHABLE: "none of its pages is fetched",
-    Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
-}
-
 _UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
 _UNREACHABLE = Decision(False, Reason.UNREACHABLE)
 
@@ -185,6 +182,8 @@ class RobotsService:
         self._limits = Limits(
             settings.cache_max_age, settings.unreachable_ttl, settings.stale_max_age, settings.unreachable_max_age
         )
+        self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
+        self._report = Report(ports.count)
         self._memory: OrderedDict[Origin, Robots] = OrderedDict()
         self._flights: Flights[Attempted[Robots]] = Flights(
             ports.runtime, settings.timeout, closing=ports.closing, queued=ports.queued
@@ -206,6 +205,11 @@ class RobotsService:
         if origin is None:
             raise ValueError("not an absolute http or https URL with a valid authority")
         return await self.get(origin)
+
+    @property
+    def report(self) -> Report:
+        """What was said of origins, and why they were unreachable."""
+        return self._report
 
     def at_hand(self, origin: Origin) -> Robots | None:
         """Return what is known and still fresh, without waiting for anything."""
@@ -276,12 +280,15 @@ class RobotsService:
         else:
             self._ports.count(stats.RESPONSE_COUNT)
             self._ports.count(stats.RESPONSE_STATUS_COUNT.format(status=answer.status))
+        if isinstance(following, Unreachable):
+            return replace(following, retry_after=backoff.retry_after(answer.retry_after, self._ports.runtime.date()))
         return following
 
     def _failed(self, error: Exception) -> Unreachable:
         if not isinstance(error, self._ports.ignored):
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        return Unreachable(None, str(error) if isinstance(error, DecodingError) else type(error).__name__)
+        cause = str(error) if isinstance(error, DecodingError) else type(error).__name__
+        return Unreachable(None, cause, hopeless=isinstance(error, self._ports.hopeless))
 
     def _too_late(self, inquiry: Inquiry[Robots]) -> Attempted[Robots]:
         access = Unreachable(None, f"no answer in {self._settings.timeout:g} s")
@@ -293,19 +300,37 @@ class RobotsService:
         await self._ports.fetched(robots, access, asker)
 
     def _conclude(self, inquiry: Inquiry[Robots], access: Access) -> Attempted[Robots]:
-        """Turn the result of a fetch into what is known from now on, and remember it."""
+        """Turn the result of a fetch into what is known from now on; remember it, unless it is asked for again."""
         origin: Origin = inquiry.key
         file, access = self._parsed(origin, access)
-        old = self._memory.get(origin)
-        term = freshness.renew(old.term if old else None, access.outcome, self._ports.runtime.clock(), self._limits)
+        before = self._memory.get(origin)
+        old = inquiry.last or before
+        term = freshness.renew(
+            old.term if old else None, access.outcome, self._ports.runtime.clock(), self._limits_after(access)
+        )
         if term.stale and old is not None:
             file = old.file
         robots = Robots(origin, term, access.status, access.cause, file, self._ports.agent)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
-        if access.outcome is Outcome.UNREACHABLE:
-            self._warn(robots, old)
-        self._remember(robots)
-        return Attempted(robots)
+        again = None
+        if isinstance(access, Unreachable):
+            # An earlier copy, or a failure so old that it opens the origin, is no reason to keep requests waiting.
+            if term.outcome is Outcome.UNREACHABLE and not access.hopeless:
+                again = self._backoff.again(inquiry.attempts, access.retry_after)
+            self._warn(robots, old, again)
+        if again is None:
+            changed = before is None or before.outcome is not robots.outcome
+            made = inquiry.attempts + 1
+            self._report.concluded(origin, robots.cause, robots.outcome, changed=changed, attempts=made)
+            self._remember(robots)
+        return Attempted(robots, again)
+
+    def _limits_after(self, access: Access) -> Limits:
+        """Leave a server alone for as long as it asks."""
+        if not isinstance(access, Unreachable) or access.retry_after is None:
+            return self._limits
+        ttl = self._backoff.at_least(self._limits.unreachable_ttl, access.retry_after)
+        return replace(self._limits, unreachable_ttl=ttl)
 
     def _parsed(self, origin: Origin, access: Access) -> tuple[RobotsFile | None, Access]:
         if not isinstance(access, Successful):
@@ -317,19 +342,17 @@ class RobotsService:
         except Exception as error:
             self._ports.count(stats.PARSER_ERRORS)
             logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
-            return None, Unreachable(access.status, f"ROBOTSTXT_PARSER raised {type(error).__name__}")
+            cause = f"ROBOTSTXT_PARSER raised {type(error).__name__}"
+            return None, Unreachable(access.status, cause, hopeless=True)
 
-    def _warn(self, robots: Robots, old: Robots | None) -> None:
+    def _warn(self, robots: Robots, old: Robots | None, again: float | None) -> None:
         """Say that a file cannot be reached and what follows: at the first failure of a run, and when that changes."""
         if old is not None and old.term.unreachable_since is not None and old.outcome is robots.outcome:
             return
-        logger.warning(
-            "%s is unreachable (%s): %s; it is asked for again in %g s",
-            robots.origin.robots_url,
-            robots.cause,
-            _FOLLOWS[robots.outcome],
-            self._settings.unreachable_ttl,
-        )
+        attempts = 0 if again is None else len(self._settings.unreachable_backoff)
+        if again is None:
+            again = robots.term.fresh_until - self._ports.runtime.clock()
+        self._report.failed(robots.origin, robots.cause, robots.outcome, again, attempts)
 
     def _remember(self, robots: Robots) -> None:
         self._memory[robots.origin] = robots

@@ -44,6 +44,8 @@ class Settings:
     unreachable_max_age: float | None
     max_waiting: int
     concurrent_fetches: int
+    unreachable_backoff: tuple[float, ...]
+    retry_after_max: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,13 @@ def _statuses(value: object) -> frozenset[int]:
     return statuses
 
 
+def _delays(value: object) -> tuple[float, ...]:
+    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)):
+        raise TypeError(value)
+    return tuple(map(_number(0), items))
+
+
 def _number_or_none(value: object) -> float | None:
     return None if value is None or value in ("", "None", "none") else _number(0, above=True)(value)
 
@@ -172,6 +181,15 @@ TABLE = (
     Setting(
         "ROBOTSTXT_CONCURRENT_FETCHES", "concurrent_fetches", "fetches", 500, "a whole number, at least 1", _integer(1),
         "How many robots.txt files are fetched at once; the others stand in line.",
+    ),
+    Setting(
+        "ROBOTSTXT_UNREACHABLE_BACKOFF", "unreachable_backoff", "list of seconds", [5, 15, 45],
+        "a list of numbers, at least 0", _delays,
+        "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
+    ),
+    Setting(
+        "ROBOTSTXT_RETRY_AFTER_MAX", "retry_after_max", "seconds", 300.0, "a number, at least 0", _number(0),
+        "How long the Retry-After header of an unreachable file is heeded at most.",
     ),
 )  # fmt: skip
 

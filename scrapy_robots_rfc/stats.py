@@ -25,6 +25,8 @@ WAITS = "robotstxt/waits"
 EXEMPTED = "robotstxt/exempted"
 UNDECIDED = "robotstxt/undecided"
 SET_ASIDE = "robotstxt/set_aside"
+ORIGINS = "robotstxt/origins/{outcome}"
+RECOVERED = "robotstxt/recovered"
 PARSER_ERRORS = "robotstxt/parser_errors"
 
 #: Key -> what it counts.
@@ -46,5 +48,7 @@ TABLE = {
     EXEMPTED: "requests that were not decided: meta `dont_obey_robotstxt`, or a scheme other than http and https",
     UNDECIDED: "requests whose robots.txt was not there when the spider closed: given back to the scheduler, undecided",
     SET_ASIDE: "requests that were set aside until their robots.txt was there",
+    ORIGINS: "origins by what governs their pages: `successful`, `unavailable`, `unreachable`; again when that changes",
+    RECOVERED: "origins whose robots.txt was unreachable, and was there when it was asked for again in time",
     PARSER_ERRORS: "exceptions of the parser that the user set in ROBOTSTXT_PARSER; each closes the gate",
 }

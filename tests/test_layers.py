@@ -23,6 +23,7 @@ ORDER = (
     "download",
     "waiting",
     "service",
+    "report",
     "inquiries",
     "flights",
     "files",
@@ -34,6 +35,7 @@ ORDER = (
     "signals",
     "errors",
     "policy.__init__",
+    "policy.backoff",
     "policy.freshness",
     "policy.access",
     "policy.origin",
@@ -61,6 +63,7 @@ PURE = {
     "codecs",
     "collections",
     "dataclasses",
+    "email",  # reads the dates of HTTP
     "datetime",  # the type of a time of day; `test_no_clock` sees to the rest
     "enum",
     "functools",

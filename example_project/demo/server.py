@@ -25,6 +25,7 @@ class Reply:
 
     :param delay: seconds until it is sent.
     :param drop: the connection is closed instead of an answer.
+    :param failures: how often the answer is a 503 before it is this one.
     """
 
     status: int = 200
@@ -33,6 +34,7 @@ class Reply:
     location: str | None = None
     delay: float = 0
     drop: bool = False
+    failures: int = 0
 
 
 def page(text: str) -> Reply:
@@ -121,6 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.drop or (reply.delay and self.ending.wait(reply.delay)):
             self.close_connection = True
             return
+        if self.site.log.count(self.path) <= reply.failures:
+            reply = Reply(503, b"try again later")
         self.send_response_only(reply.status)
         if reply.location is not None:
             self.send_header("Location", reply.location)

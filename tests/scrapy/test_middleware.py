@@ -90,6 +90,8 @@ async def test_stats(site: Site, other: Site) -> None:
         "robotstxt/forbidden/rule": 1,
         "robotstxt/forbidden/unreachable": 1,
         "robotstxt/cache/misses": 2,
+        "robotstxt/origins/successful": 1,
+        "robotstxt/origins/unreachable": 1,
         "robotstxt/exempted": 2,
     }
     assert result.outcomes[exempt.url] == 200
@@ -220,7 +222,7 @@ async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) 
     assert site.fetches == 1
     assert "Authorization" not in site.asked[0].headers
     said = [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_robots_rfc")]
-    assert len(said) == 2
+    assert len(said) == 3
     assert not any("secret" in line or "ann" in line for line in said)
 
 

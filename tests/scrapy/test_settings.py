@@ -33,6 +33,8 @@ def test_defaults() -> None:
         unreachable_max_age=2_592_000,
         max_waiting=100_000,
         concurrent_fetches=500,
+        unreachable_backoff=(5, 15, 45),
+        retry_after_max=300,
     )
 
 
@@ -61,6 +63,10 @@ def test_defaults() -> None:
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
         ("ROBOTSTXT_MAX_WAITING", "0", "max_waiting", 0),
         ("ROBOTSTXT_CONCURRENT_FETCHES", "1", "concurrent_fetches", 1),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", [], "unreachable_backoff", ()),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", "1, 2.5", "unreachable_backoff", (1, 2.5)),
+        ("ROBOTSTXT_RETRY_AFTER_MAX", 0, "retry_after_max", 0),
     ],
 )
 def test_accepted(key: str, value: Any, field: str, expected: object) -> None:

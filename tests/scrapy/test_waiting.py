@@ -57,4 +57,4 @@ def test_order(results: dict[str, Any]) -> None:
 
 def test_few_fetches_at_once(results: dict[str, Any]) -> None:
     """No more than ROBOTSTXT_CONCURRENT_FETCHES are under way; who stands in line is served when one ends."""
-    assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcomes": [200]}
+    assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200}
