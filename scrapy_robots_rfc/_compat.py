@@ -8,23 +8,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import logging
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from scrapy import signals
+from scrapy import Request, signals
+from scrapy.exceptions import CannotResolveHostError
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from twisted.internet.defer import Deferred
+from twisted.internet.error import DNSLookupError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
 #: A slot of the downloader, Scrapy's or the user's own.
 _Slot: TypeAlias = Any
+#: What is raised for a host name that does not exist.
+UNRESOLVED: tuple[type[Exception], ...] = (CannotResolveHostError, DNSLookupError)
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
@@ -86,6 +94,10 @@ class Runtime:
     def utc(self) -> datetime.time:
         """The time of day in UTC."""
         return datetime.datetime.now(datetime.UTC).time()
+
+    def date(self) -> float:
+        """Seconds since 1970, on the clock that dates are made with."""
+        return time.time()
 
 
 class GatedSlots:
@@ -174,3 +186,124 @@ def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
     # A downloader that the user put in Scrapy's place need not have slots.
     slots = getattr(crawler.engine.downloader, "slots", {})
     return [request.meta for slot in slots.values() for request, _ in slot.queue]
+
+
+@contextlib.contextmanager
+def one_more(crawler: Crawler) -> Iterator[None]:
+    """Let the downloader have one request more than CONCURRENT_REQUESTS, and so count the others only.
+
+    Else as many slow robots.txt files as that would stop the crawl.
+    """
+    downloader: Any = crawler.engine.downloader
+    bounded = getattr(downloader, "total_concurrency", 0) > 0  # 0: no limit, or a downloader of the user's
+    if bounded:
+        downloader.total_concurrency += 1
+    try:
+        yield
+    finally:
+        if bounded:
+            downloader.total_concurrency -= 1
+
+
+def unbound_pool(crawler: Crawler, scheme: str) -> None:
+    """Lift the bound that download handlers without a reactor put on their connections: CONCURRENT_REQUESTS, too.
+
+    The engine keeps that bound on pages; on top of it come the robots.txt files, else slow ones would take all of it. A
+    handler of another kind is left as it is.
+    """
+    handler: Any = crawler.engine.downloader.handlers._get_handler(scheme)
+    with contextlib.suppress(AttributeError):  # aiohttp
+        handler._session.connector._limit = 0
+    with contextlib.suppress(AttributeError):  # httpx, for the clients of proxies, which are made later
+        kept = handler._limits.max_keepalive_connections
+        handler._limits = type(handler._limits)(max_connections=None, max_keepalive_connections=kept)
+    for name in ("_default_client", "_client"):  # httpx, in newer and older versions
+        with contextlib.suppress(AttributeError):
+            getattr(handler, name)._transport._pool._max_connections = sys.maxsize
+
+
+class Backdoor:
+    """The way around the engine for requests that are set aside.
+
+    :param crawler: the crawl; its engine need not be there yet.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._doorstop = Request("data:,", callback=NO_CALLBACK)
+        kind = "DISK" if crawler.settings["JOBDIR"] else "MEMORY"
+        usual = crawler.settings[f"SCHEDULER_{kind}_QUEUE"]
+        for_start = crawler.settings[f"SCHEDULER_START_{kind}_QUEUE"] or usual
+        self._backwards = {start: "Lifo" in str(queue) for start, queue in ((True, for_start), (False, usual))}
+
+    def backwards(self, request: Request) -> bool:
+        """Whether the scheduler hands out last what it was given first."""
+        return self._backwards[bool(request.meta.get("is_start_request"))]
+
+    def put_back(self, requests: list[Request]) -> None:
+        """Give requests to the scheduler, past its filter of duplicates: they went through it when they were new.
+
+        No `request_scheduled` is sent, since it was. One that the scheduler does not take is dropped as the engine
+        would drop it.
+        """
+        slot = self._slot
+        for request in requests:
+            try:
+                with _unfiltered(slot.scheduler, request):
+                    taken = slot.scheduler.enqueue_request(request)
+            except Exception:
+                logger.exception("The scheduler failed on %s", request)
+                continue
+            if not taken:
+                self._crawler.signals.send_catch_log(
+                    signals.request_dropped, request=request, spider=self._crawler.spider
+                )
+        if slot.closing is None:
+            slot.nextcall.schedule()
+
+    def keep_open(self) -> None:
+        """Keep the engine from closing its scheduler: to it, one request is in progress."""
+        self._slot.add_request(self._doorstop)
+
+    def let_close(self) -> None:
+        """Undo `keep_open`."""
+        self._slot.remove_request(self._doorstop)
+
+    @property
+    def _slot(self) -> Any:  # noqa: ANN401 - private in Scrapy
+        return self._crawler.engine._slot
+
+
+class _NothingSeen:
+    """A filter of duplicates that lets everything pass."""
+
+    def __init__(self, real: object) -> None:
+        self._real = real
+
+    def request_seen(self, _request: Request) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one
+        return getattr(self._real, name)
+
+
+@contextlib.contextmanager
+def _unfiltered(scheduler: Any, request: Request) -> Iterator[None]:  # noqa: ANN401 - the user's class
+    """Have a scheduler take a request that it has seen.
+
+    `dont_filter` would do, but is written to disk with the request, where nobody can take it back.
+    """
+    if request.dont_filter:
+        yield
+    elif hasattr(scheduler, "df"):  # Scrapy's own, its subclasses, and those that are made like it
+        real, scheduler.df = scheduler.df, _NothingSeen(scheduler.df)
+        try:
+            yield
+        finally:
+            scheduler.df = real
+    else:
+        request.dont_filter = True
+        try:
+            yield
+        finally:
+            request.dont_filter = False

@@ -15,7 +15,7 @@ from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc._compat import queued_metas
+from scrapy_robots_rfc._compat import one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.decoding import decode
 from scrapy_robots_rfc.errors import BrokenTransferError
 from scrapy_robots_rfc.service import Answer
@@ -63,26 +63,33 @@ class Downloader:
     """Asks for robots.txt files through the engine of a crawl.
 
     :param max_size: octets after which a transfer is cut off.
+    :param retry: whether Scrapy's own retries apply.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int) -> None:
+    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool) -> None:
         self._crawler = crawler
+        self._meta = META if retry else {**META, "dont_retry": True}
         self._max_size = max_size
         self._transfers = 0
+        self._schemes: set[str] = set()
 
     async def __call__(self, url: str, *, timeout: float, asker: Request | None, mark: object) -> Answer:  # noqa: ASYNC109 - Scrapy's own timeout
         """Ask for one URL; see `service.Download`."""
         transfer = _Transfer(mark)
-        request = _robots_request(url, timeout, asker, transfer)
+        meta = {**self._meta, "download_timeout": timeout, MARK: transfer}
+        request = _robots_request(url, asker, meta)
         engine = self._crawler.engine
         assert engine is not None
+        self._prepare(urlparse_cached(request).scheme)
         self._listen()
         try:
-            response = await engine.download_async(request)
+            with one_more(self._crawler):
+                response = await engine.download_async(request)
         finally:
             self._stop_listening()
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
-            return Answer(response.status, response.headers.get(b"Location"), b"")
+            headers = response.headers
+            return Answer(response.status, headers.get(b"Location"), b"", headers.get(b"Retry-After"))
         # One octet more than counts, so that the parser sees that there is more.
         cut = transfer.received > self._max_size
         if "download_stopped" in response.flags and not cut:
@@ -94,6 +101,11 @@ class Downloader:
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""
         return {meta[MARK].mark for meta in queued_metas(self._crawler) if MARK in meta}
+
+    def _prepare(self, scheme: str) -> None:
+        if scheme not in self._schemes:
+            self._schemes.add(scheme)
+            unbound_pool(self._crawler, scheme)
 
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
@@ -126,8 +138,7 @@ class Downloader:
             response.headers.pop(b"Content-Encoding", None)
 
 
-def _robots_request(url: str, timeout: float, asker: Request | None, transfer: _Transfer) -> Request:
-    meta = {**META, "download_timeout": timeout, MARK: transfer}
+def _robots_request(url: str, asker: Request | None, meta: dict[str, Any]) -> Request:
     headers = {b"Accept-Encoding": b"identity"}
     if asker is not None:
         _inherit_route(asker, meta, headers)

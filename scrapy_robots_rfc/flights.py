@@ -1,7 +1,7 @@
-"""Single flight: one piece of work a key, however many wait for it; every waiter on a future of its own.
+"""Single flight: one piece of work a key, however many listen for its value.
 
-In here: who waits for what, until when. A flight always ends, in a value: by its work, by its time limit, or by the
-crawl's end. What the work is, and what is kept of it, is `service.py`.
+In here: who is told what, and when at the latest. A flight always ends, in a value: by its work, by its time limit, or
+by the crawl's end. What the work is, and what is kept of it, is `service.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from scrapy_robots_rfc._compat import Cancellable, Runtime, Waiter
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Hashable
+
+    from scrapy_robots_rfc._compat import Cancellable, Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ TICK = 0.25
 class Flight(Generic[_T]):
     """One piece of work under way.
 
-    :param result: what the waiters get should the work not end in time; the work may set it before it is done.
-    :param done: whether the waiters have their value; what the work does from then on is for nobody.
+    :param result: what the listeners get should the work not end in time; the work may set it before it is done.
+    :param done: whether the listeners have their value; what the work does from then on is for nobody.
     :param spent: seconds that count against the limit, up to `looked_at`.
     """
 
@@ -37,15 +37,23 @@ class Flight(Generic[_T]):
     looked_at: float = 0.0
     spent: float = 0.0
     task: Cancellable | None = None
-    waiters: list[Waiter[_T | None]] = field(default_factory=list)
+    listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
 
     def settle(self, value: _T | None) -> None:
-        """Give every waiter the value; the first one counts."""
+        """Tell every listener the value; the first one counts."""
         if self.done:
             return
         self.result, self.done = value, True
-        for waiter in self.waiters:
-            waiter.resolve(value)
+        tell_all(self.listeners, value)
+
+
+def tell_all(listeners: list[Callable[[_T], object]], value: _T) -> None:
+    """Call every listener; one that fails keeps nobody from being told."""
+    for listener in listeners:
+        try:
+            listener(value)
+        except Exception:
+            logger.exception("A listener failed")
 
 
 class Flights(Generic[_T]):
@@ -76,21 +84,24 @@ class Flights(Generic[_T]):
     def __contains__(self, key: Hashable) -> bool:
         return key in self._flights
 
-    async def join(
-        self, key: Hashable, work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]], expire: Callable[[], _T]
-    ) -> _T | None:
-        """Wait for the value of a key; start the work for it if nobody did.
+    def watch(
+        self,
+        key: Hashable,
+        work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]],
+        expire: Callable[[], _T],
+        listener: Callable[[_T | None], object],
+    ) -> None:
+        """Tell a listener the value of a key; start the work for it if nobody did.
 
         :param work: makes the value.
         :param expire: makes the value when the work takes too long, or ends without one.
-        :returns: ``None`` when the crawl ended first.
+        :param listener: called once, perhaps before this returns; with ``None`` when the crawl ended first.
         """
         flight = self._flights[key][0] if key in self._flights else self._start(key, work, expire)
         if flight.done:  # without asyncio, work that need not wait ends while it is started
-            return flight.result
-        waiter: Waiter[_T | None] = Waiter()
-        flight.waiters.append(waiter)
-        return await waiter
+            listener(flight.result)
+        else:
+            flight.listeners.append(listener)
 
     def _start(
         self, key: Hashable, work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]], expire: Callable[[], _T]
@@ -141,7 +152,7 @@ class Flights(Generic[_T]):
         try:
             closing, queued = self._closing(), self._queued()
             for key, (flight, expire) in list(self._flights.items()):
-                if flight.done:  # without asyncio, a waiter goes on as soon as it is told, and may end others
+                if flight.done:  # without asyncio, who waits goes on as soon as it is told, and may end others
                     continue
                 if closing:
                     self._end(key, flight, None)

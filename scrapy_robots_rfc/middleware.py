@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from scrapy import signals as scrapy_signals
-from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _compat, signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
-from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, RobotsUndecided, SettingError
+from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, SettingError
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
 from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of
 from scrapy_robots_rfc.pacing import Pacing
@@ -26,8 +26,10 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
 from scrapy_robots_rfc.policy.pacing import Limit
-from scrapy_robots_rfc.service import Ports, Robots, RobotsService
+from scrapy_robots_rfc.report import summary
+from scrapy_robots_rfc.service import Ports, Robots, RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -67,17 +69,30 @@ class RfcRobotsTxtMiddleware:
         self.service = RobotsService(settings, self._ports(settings))
         self._configured = settings.user_agent
         self._pacing = self._make_pacing(settings)
-        crawler.signals.connect(self._spider_opened, scrapy_signals.spider_opened)
+        self._waiting: WaitingRoom[Robots] = WaitingRoom(
+            settings.max_waiting,
+            ask=self.service.ask,
+            joined=lambda: self._count(stats.WAITS),
+            outside=_compat.Backdoor(crawler),
+            runtime=_compat.Runtime(),
+        )
+        for handler, signal in (
+            (self._spider_opened, scrapy_signals.spider_opened),
+            (self._request_scheduled, scrapy_signals.request_scheduled),
+            (self._spider_idle, scrapy_signals.spider_idle),
+            (self._spider_closed, scrapy_signals.spider_closed),
+        ):
+            crawler.signals.connect(handler, signal)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
         return cls(crawler)
 
-    def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        """Let a request through, or raise.
+    def process_request(self, request: Request) -> Coroutine[Any, Any, Request | None] | Request | None:
+        """Let a request through, set it aside, or raise.
 
-        A plain function: what is at hand is decided at once, and only a request that has to wait costs a coroutine.
+        A plain function: what is at hand is decided at once, and only a request that waits in place costs a coroutine.
 
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
@@ -94,20 +109,68 @@ class RfcRobotsTxtMiddleware:
         if origin is None:
             self._refuse(request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority")
         agent = self._agent(request)
-        robots = self.service.at_hand(origin)
+        batch = self._waiting.returned(request)
+        if batch is not None:  # it was let go to be set aside, and came back past the scheduler
+            return self._wait_in_place(request, agent, batch, direct=True)
+        robots = self._waiting.promised(origin) or self.service.at_hand(origin)
         if robots is None:
             return self._wait(request, origin, agent)
         self._judge(request, robots, agent)
         return None
 
-    async def _wait(self, request: Request, origin: Origin, agent: Agent) -> None:
-        try:
-            robots = await self.service.get(origin, request)
-        except RobotsUndecided:
-            self._count(stats.UNDECIDED)
-            logger.debug("Not decided before the spider closed: %s", _shown(request), extra=self._extra)
-            raise
-        self._judge(request, robots, agent)
+    def _wait(
+        self, request: Request, origin: Origin, agent: Agent
+    ) -> Coroutine[Any, Any, Request | None] | Request | None:
+        batch = self._waiting.join(origin, request)
+        if batch.open and self._waiting.full:
+            return self._wait_in_place(request, agent, batch)
+        if batch.value is not None:  # without asyncio, the fetch may be over already
+            self._judge(request, batch.value, agent)
+            return None
+        self._waiting.leave(request, batch)
+        return request
+
+    async def _wait_in_place(
+        self, request: Request, agent: Agent, batch: Batch[Robots], *, direct: bool = False
+    ) -> Request | None:
+        robots = await batch.wait()
+        if robots is not None:
+            self._judge(request, robots, agent)
+            return None
+        if not direct:
+            self._waiting.leave(request, batch)  # to the scheduler, for a crawl that is resumed
+            return request
+        self._count(stats.UNDECIDED)
+        logger.debug("Not decided before the spider closed: %s", _shown(request), extra=self._extra)
+        raise undecided(batch.key)
+
+    def _request_scheduled(self, request: Request) -> None:
+        if self._waiting.take(request):
+            self._count(stats.SET_ASIDE)
+            raise IgnoreRequest  # the engine forgets it, without errback
+
+    def _spider_idle(self) -> None:
+        if len(self._waiting):
+            raise DontCloseSpider
+
+    def _spider_closed(self) -> None:
+        """Say what became of the requests: those that waited to the end, and all by reason."""
+        stats_collector = self._crawler.stats
+        assert stats_collector is not None
+        count = self._waiting.handed_back
+        if count:
+            stats_collector.inc_value(stats.UNDECIDED, count)
+            kept = "they are in JOBDIR, and decided when the crawl is resumed"
+            lost = "they are dropped, as all that is queued"
+            logger.info(
+                "%d requests waited for a robots.txt when the spider closed: %s",
+                count,
+                kept if self._crawler.settings["JOBDIR"] else lost,
+                extra=self._extra,
+            )
+        line = summary(stats_collector.get_stats(), self.service.report.causes)
+        if line is not None:
+            logger.info(line, extra=self._extra)
 
     def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
         decision = robots.judge(request.url, agent)
@@ -192,7 +255,8 @@ class RfcRobotsTxtMiddleware:
     # What the service needs of Scrapy.
 
     def _ports(self, settings: Settings) -> Ports:
-        download = Downloader(self._crawler, settings.max_size)
+        # Retries on top of a backoff would multiply with it.
+        download = Downloader(self._crawler, settings.max_size, retry=not settings.unreachable_backoff)
         return Ports(
             download=download,
             parse=self._parse,
@@ -202,6 +266,7 @@ class RfcRobotsTxtMiddleware:
             queued=download.queued,
             count=self._count,
             ignored=(IgnoreRequest,),
+            hopeless=(*_compat.UNRESOLVED, IgnoreRequest),
             fetched=self._fetched,
         )
 

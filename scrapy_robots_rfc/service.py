@@ -1,4 +1,4 @@
-"""RobotsService: from an origin to what its robots.txt says. Single flight, memory, fetch.
+"""RobotsService: from an origin to what its robots.txt says. One inquiry whoever asks, memory, fetch.
 
 In here: the flow from question to answer, over callables that the middleware hands in. No Scrapy class; what the RFC
 decides is in `policy/` and `core/`.
@@ -13,15 +13,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import DecodingError, RobotsUndecided
 from scrapy_robots_rfc.flights import Flight, Flights
 from scrapy_robots_rfc.identity import Agent, agent_of
-from scrapy_robots_rfc.policy import freshness
+from scrapy_robots_rfc.inquiries import Attempted, Inquiries, Inquiry
+from scrapy_robots_rfc.policy import backoff, freshness
 from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.freshness import Limits, Term
 from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
+from scrapy_robots_rfc.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -42,11 +45,12 @@ _CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer: its status, its Location header, and of a 2xx its body, without content coding."""
+    """An HTTP answer: its status, its headers as far as they count, and of a 2xx its body, without content coding."""
 
     status: int
     location: bytes | None
     body: bytes
+    retry_after: bytes | None = None
 
 
 class Download(Protocol):
@@ -73,6 +77,7 @@ class Ports:
     :param queued: the marks of the downloads that only stand in a queue.
     :param count: adds one to a stat.
     :param ignored: the exceptions that the stock middleware does not count (IgnoreRequest).
+    :param hopeless: the exceptions after which asking again soon is of no use.
     :param fetched: tells the world how a fetch ended; called with (robots, access, asker).
     """
 
@@ -84,6 +89,7 @@ class Ports:
     queued: Callable[[], Collection[Any]]
     count: Callable[[str], None]
     ignored: tuple[type[Exception], ...]
+    hopeless: tuple[type[Exception], ...]
     fetched: Callable[[Robots, Access, Asker], Awaitable[None]]
 
 
@@ -170,13 +176,6 @@ class Robots:
         return agent_of(agent) or self._agent()
 
 
-#: What follows from an unreachable file, by what governs then.
-_FOLLOWS = {
-    Outcome.SUCCESSFUL: "an earlier copy is obeyed",
-    Outcome.UNREACHABLE: "none of its pages is fetched",
-    Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
-}
-
 #: What a decision without a rule rests on.
 _WHY = {
     Reason.RULE: "robots.txt: a rule",
@@ -186,6 +185,7 @@ _WHY = {
     Reason.UNAVAILABLE: "robots.txt unavailable: {cause}",
     Reason.UNREACHABLE: "robots.txt unreachable: {cause}",
     Reason.PARSER: "robots.txt: the verdict of ROBOTSTXT_PARSER",
+    Reason.CRAWL_DELAY: "robots.txt: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
 }
 
 _UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
@@ -205,9 +205,14 @@ class RobotsService:
         self._limits = Limits(
             settings.cache_max_age, settings.unreachable_ttl, settings.stale_max_age, settings.unreachable_max_age
         )
+        self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
+        self._report = Report(ports.count)
         self._memory: OrderedDict[Origin, Robots] = OrderedDict()
-        self._flights: Flights[Robots] = Flights(
+        self._flights: Flights[Attempted[Robots]] = Flights(
             ports.runtime, settings.timeout, closing=ports.closing, queued=ports.queued
+        )
+        self._inquiries: Inquiries[Robots] = Inquiries(
+            ports.runtime, settings.concurrent_fetches, closing=ports.closing, attempt=self._attempt
         )
 
     async def robots(self, url: str) -> Robots:
@@ -223,6 +228,11 @@ class RobotsService:
         if origin is None:
             raise ValueError("not an absolute http or https URL with a valid authority")
         return await self.get(origin)
+
+    @property
+    def report(self) -> Report:
+        """What was said of origins, and why they were unreachable."""
+        return self._report
 
     def at_hand(self, origin: Origin) -> Robots | None:
         """Return what is known and still fresh, without waiting for anything."""
@@ -242,29 +252,40 @@ class RobotsService:
         robots = self.at_hand(origin)
         if robots is not None:
             return robots
-        if self._ports.closing():
-            return self._undecided(origin)
-        self._ports.count(stats.WAITS if origin in self._flights else stats.CACHE_MISSES)
-        robots = await self._flights.join(
-            origin, partial(self._fetch, origin, asker), partial(self._too_late, origin, asker)
-        )
-        return self._undecided(origin) if robots is None else robots
-
-    def _undecided(self, origin: Origin) -> Robots:
-        raise RobotsUndecided(f"the spider closed before {origin.robots_url} was there")
-
-    async def _fetch(self, origin: Origin, asker: Asker, flight: Flight[Robots]) -> Robots:
-        """Fetch a file and keep what follows. Ends in a value whatever the network does; raises when too late."""
-        self._ports.count(stats.REQUEST_COUNT)
-        state: Asking | Access = Asking.first(origin)
-        while isinstance(state, Asking):
-            state = await self._step(state, asker, flight)
-        robots = self._conclude(origin, state)
-        flight.result = robots  # what the waiters get should a signal handler hang
-        await self._ports.fetched(robots, state, asker)
+        waiter: Waiter[Robots | None] = Waiter()
+        self.ask(origin, asker, waiter.resolve)
+        robots = await waiter
+        if robots is None:
+            raise undecided(origin)
         return robots
 
-    async def _step(self, state: Asking, asker: Asker, flight: Flight[Robots]) -> Asking | Access:
+    def ask(self, origin: Origin, asker: Asker, listener: Callable[[Robots | None], object]) -> None:
+        """Tell a listener what is known of an origin's robots.txt as soon as that is known; fetch it anew.
+
+        :param asker: the request on whose behalf; its proxy is inherited.
+        :param listener: called once, perhaps before this returns; with ``None`` when the spider was closed first.
+        """
+        if self._ports.closing():
+            listener(None)
+            return
+        self._ports.count(stats.WAITS if origin in self._inquiries else stats.CACHE_MISSES)
+        self._inquiries.ask(origin, asker, listener)
+
+    def _attempt(self, inquiry: Inquiry[Robots], listener: Callable[[Attempted[Robots] | None], object]) -> None:
+        self._flights.watch(inquiry.key, partial(self._fetch, inquiry), partial(self._too_late, inquiry), listener)
+
+    async def _fetch(self, inquiry: Inquiry[Robots], flight: Flight[Attempted[Robots]]) -> Attempted[Robots]:
+        """Fetch a file and keep what follows. Ends in a value whatever the network does; raises when too late."""
+        self._ports.count(stats.REQUEST_COUNT)
+        state: Asking | Access = Asking.first(inquiry.key)
+        while isinstance(state, Asking):
+            state = await self._step(state, inquiry.asker, flight)
+        attempted = self._conclude(inquiry, state)
+        flight.result = attempted  # what the listeners get should a signal handler hang
+        await self._ports.fetched(attempted.value, state, inquiry.asker)
+        return attempted
+
+    async def _step(self, state: Asking, asker: Asker, flight: Flight[Attempted[Robots]]) -> Asking | Access:
         left = max(self._settings.timeout - flight.spent, 0.1)
         try:
             answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight)
@@ -282,36 +303,56 @@ class RobotsService:
         else:
             self._ports.count(stats.RESPONSE_COUNT)
             self._ports.count(stats.RESPONSE_STATUS_COUNT.format(status=answer.status))
+        if isinstance(following, Unreachable):
+            return replace(following, retry_after=backoff.retry_after(answer.retry_after, self._ports.runtime.date()))
         return following
 
     def _failed(self, error: Exception) -> Unreachable:
         if not isinstance(error, self._ports.ignored):
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        return Unreachable(None, str(error) if isinstance(error, DecodingError) else type(error).__name__)
+        cause = str(error) if isinstance(error, DecodingError) else type(error).__name__
+        return Unreachable(None, cause, hopeless=isinstance(error, self._ports.hopeless))
 
-    def _too_late(self, origin: Origin, asker: Asker) -> Robots:
+    def _too_late(self, inquiry: Inquiry[Robots]) -> Attempted[Robots]:
         access = Unreachable(None, f"no answer in {self._settings.timeout:g} s")
-        robots = self._conclude(origin, access)
-        self._ports.runtime.spawn(self._tell(robots, access, asker))
-        return robots
+        attempted = self._conclude(inquiry, access)
+        self._ports.runtime.spawn(self._tell(attempted.value, access, inquiry.asker))
+        return attempted
 
     async def _tell(self, robots: Robots, access: Access, asker: Asker) -> None:
         await self._ports.fetched(robots, access, asker)
 
-    def _conclude(self, origin: Origin, access: Access) -> Robots:
-        """Turn the result of a fetch into what is known from now on, and remember it."""
+    def _conclude(self, inquiry: Inquiry[Robots], access: Access) -> Attempted[Robots]:
+        """Turn the result of a fetch into what is known from now on; remember it, unless it is asked for again."""
+        origin: Origin = inquiry.key
         file, access = self._parsed(origin, access)
-        old = self._memory.get(origin)
+        before = self._memory.get(origin)
+        old = inquiry.last or before
         now = self._ports.runtime.clock()
-        term = freshness.renew(old.term if old else None, access.outcome, now, self._limits)
+        term = freshness.renew(old.term if old else None, access.outcome, now, self._limits_after(access))
         if term.stale and old is not None:
             file = old.file
         robots = Robots(origin, term, access.status, access.cause, file, self._ports.agent, now)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
-        if access.outcome is Outcome.UNREACHABLE:
-            self._warn(robots, old)
-        self._remember(robots)
-        return robots
+        again = None
+        if isinstance(access, Unreachable):
+            # An earlier copy, or a failure so old that it opens the origin, is no reason to keep requests waiting.
+            if term.outcome is Outcome.UNREACHABLE and not access.hopeless:
+                again = self._backoff.again(inquiry.attempts, access.retry_after)
+            self._warn(robots, old, again)
+        if again is None:
+            changed = before is None or before.outcome is not robots.outcome
+            made = inquiry.attempts + 1
+            self._report.concluded(origin, robots.cause, robots.outcome, changed=changed, attempts=made)
+            self._remember(robots)
+        return Attempted(robots, again)
+
+    def _limits_after(self, access: Access) -> Limits:
+        """Leave a server alone for as long as it asks."""
+        if not isinstance(access, Unreachable) or access.retry_after is None:
+            return self._limits
+        ttl = self._backoff.at_least(self._limits.unreachable_ttl, access.retry_after)
+        return replace(self._limits, unreachable_ttl=ttl)
 
     def _parsed(self, origin: Origin, access: Access) -> tuple[RobotsFile | None, Access]:
         if not isinstance(access, Successful):
@@ -323,19 +364,17 @@ class RobotsService:
         except Exception as error:
             self._ports.count(stats.PARSER_ERRORS)
             logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
-            return None, Unreachable(access.status, f"ROBOTSTXT_PARSER raised {type(error).__name__}")
+            cause = f"ROBOTSTXT_PARSER raised {type(error).__name__}"
+            return None, Unreachable(access.status, cause, hopeless=True)
 
-    def _warn(self, robots: Robots, old: Robots | None) -> None:
+    def _warn(self, robots: Robots, old: Robots | None, again: float | None) -> None:
         """Say that a file cannot be reached and what follows: at the first failure of a run, and when that changes."""
         if old is not None and old.term.unreachable_since is not None and old.outcome is robots.outcome:
             return
-        logger.warning(
-            "%s is unreachable (%s): %s; it is asked for again in %g s",
-            robots.origin.robots_url,
-            robots.cause,
-            _FOLLOWS[robots.outcome],
-            self._settings.unreachable_ttl,
-        )
+        attempts = 0 if again is None else len(self._settings.unreachable_backoff)
+        if again is None:
+            again = robots.term.fresh_until - self._ports.runtime.clock()
+        self._report.failed(robots.origin, robots.cause, robots.outcome, again, attempts)
 
     def _remember(self, robots: Robots) -> None:
         self._memory[robots.origin] = robots
@@ -343,3 +382,8 @@ class RobotsService:
         while len(self._memory) > self._settings.cache_size:
             self._memory.popitem(last=False)
             self._ports.count(stats.CACHE_EVICTIONS)
+
+
+def undecided(origin: Origin) -> RobotsUndecided:
+    """Return the error of a request that the end of the crawl left without a verdict."""
+    return RobotsUndecided(f"the spider closed before {origin.robots_url} was there")

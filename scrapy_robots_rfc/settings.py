@@ -46,6 +46,10 @@ class Settings:
     crawl_delay: bool
     crawl_delay_max: float
     crawl_delay_over: Over
+    max_waiting: int
+    concurrent_fetches: int
+    unreachable_backoff: tuple[float, ...]
+    retry_after_max: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,13 @@ def _statuses(value: object) -> frozenset[int]:
     return statuses
 
 
+def _delays(value: object) -> tuple[float, ...]:
+    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)):
+        raise TypeError(value)
+    return tuple(map(_number(0), items))
+
+
 def _number_or_none(value: object) -> float | None:
     return None if value is None or value in ("", "None", "none") else _number(0, above=True)(value)
 
@@ -178,6 +189,23 @@ TABLE = (
     Setting(
         "ROBOTSTXT_CRAWL_DELAY_OVER", "crawl_delay_over", "str", "clamp", "'clamp' or 'forbid'", Over,
         "What becomes of a site that asks for more: the maximum is kept (clamp), or no page is fetched (forbid).",
+    ),
+    Setting(
+        "ROBOTSTXT_MAX_WAITING", "max_waiting", "requests", 100_000, "a whole number, at least 0", _integer(0),
+        "How many requests that wait for a robots.txt are set aside; more of them wait in CONCURRENT_REQUESTS.",
+    ),
+    Setting(
+        "ROBOTSTXT_CONCURRENT_FETCHES", "concurrent_fetches", "fetches", 500, "a whole number, at least 1", _integer(1),
+        "How many robots.txt files are fetched at once; the others stand in line.",
+    ),
+    Setting(
+        "ROBOTSTXT_UNREACHABLE_BACKOFF", "unreachable_backoff", "list of seconds", [5, 15, 45],
+        "a list of numbers, at least 0", _delays,
+        "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
+    ),
+    Setting(
+        "ROBOTSTXT_RETRY_AFTER_MAX", "retry_after_max", "seconds", 300.0, "a number, at least 0", _number(0),
+        "How long the Retry-After header of an unreachable file is heeded at most.",
     ),
 )  # fmt: skip
 

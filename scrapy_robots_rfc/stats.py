@@ -24,6 +24,9 @@ CACHE_EVICTIONS = "robotstxt/cache/evictions"
 WAITS = "robotstxt/waits"
 EXEMPTED = "robotstxt/exempted"
 UNDECIDED = "robotstxt/undecided"
+SET_ASIDE = "robotstxt/set_aside"
+ORIGINS = "robotstxt/origins/{outcome}"
+RECOVERED = "robotstxt/recovered"
 PARSER_ERRORS = "robotstxt/parser_errors"
 CRAWL_DELAY_SITES = "robotstxt/crawl_delay/sites"
 CRAWL_DELAY_MAX = "robotstxt/crawl_delay/max"
@@ -48,7 +51,10 @@ TABLE = {
     CACHE_EVICTIONS: "origins that were dropped from memory because of ROBOTSTXT_CACHE_SIZE",
     WAITS: "look-ups that waited for a fetch that was already under way",
     EXEMPTED: "requests that were not decided: meta `dont_obey_robotstxt`, or a scheme other than http and https",
-    UNDECIDED: "requests that were dropped because the spider closed before their robots.txt was there",
+    UNDECIDED: "requests whose robots.txt was not there when the spider closed: given back to the scheduler, undecided",
+    SET_ASIDE: "requests that were set aside until their robots.txt was there",
+    ORIGINS: "origins by what governs their pages: `successful`, `unavailable`, `unreachable`; again when that changes",
+    RECOVERED: "origins whose robots.txt was unreachable, and was there when it was asked for again in time",
     PARSER_ERRORS: "exceptions of the parser that the user set in ROBOTSTXT_PARSER; those of allowed() close the gate",
     CRAWL_DELAY_SITES: "origins whose robots.txt asks for an interval that is kept",
     CRAWL_DELAY_MAX: "the longest interval that is kept, in seconds",

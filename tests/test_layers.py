@@ -22,7 +22,10 @@ ORDER = (
     "pacing",
     "parser",
     "download",
+    "waiting",
     "service",
+    "report",
+    "inquiries",
     "flights",
     "files",
     "settings",
@@ -34,6 +37,7 @@ ORDER = (
     "errors",
     "policy.__init__",
     "policy.pacing",
+    "policy.backoff",
     "policy.freshness",
     "policy.access",
     "policy.origin",
@@ -61,6 +65,7 @@ PURE = {
     "codecs",
     "collections",
     "dataclasses",
+    "email",  # reads the dates of HTTP
     "datetime",  # the type of a time of day; `test_no_clock` sees to the rest
     "enum",
     "functools",

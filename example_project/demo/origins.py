@@ -127,6 +127,12 @@ def _about_access(elsewhere: str) -> dict[str, Exhibit]:
             {"/robots.txt": Reply(503, b"try again later")},
             closed=("/", "/private/plan.html"),
         ),
+        "recovering": _exhibit(
+            "Recovering robots.txt (503 at first): it is asked for again, and its pages wait until the rules are there",
+            {"/robots.txt": Reply(body=HALF, failures=1)},
+            allowed=("/",),
+            closed=("/closed/plan.html",),
+        ),
         "redirected": _exhibit(
             "robots.txt redirects to another host: what stands there are the rules here",
             {"/robots.txt": Reply(301, location=elsewhere)},

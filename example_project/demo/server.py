@@ -27,6 +27,7 @@ class Reply:
 
     :param delay: seconds until it is sent.
     :param drop: the connection is closed instead of an answer.
+    :param failures: how often the answer is a 503 before it is this one.
     """
 
     status: int = 200
@@ -35,6 +36,7 @@ class Reply:
     location: str | None = None
     delay: float = 0
     drop: bool = False
+    failures: int = 0
 
 
 def page(text: str) -> Reply:
@@ -131,6 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.drop or (reply.delay and self.ending.wait(reply.delay)):
             self.close_connection = True
             return
+        if self.site.log.count(self.path) <= reply.failures:
+            reply = Reply(503, b"try again later")
         self.send_response_only(reply.status)
         if reply.location is not None:
             self.send_header("Location", reply.location)

@@ -12,11 +12,8 @@ USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
 # Starts the demo site for the spiders that set DEMO_SITE_ENABLED, and stops it when they are done.
 EXTENSIONS = {"demo.extension.DemoSite": 0}
 
-# 20 pages of the demo wait for one slow robots.txt while others go on. A waiting request counts here; the default, 16,
-# would let the 20 fill the downloader, and the other origins would come after them.
-CONCURRENT_REQUESTS = 64
-
-# The demo's failing server fails every time. Asking again is right for a real site, and would only add noise here.
+# The demo's failing servers fail at once, so that asking again soon is enough; the default is [5, 15, 45] seconds.
+ROBOTSTXT_UNREACHABLE_BACKOFF = [0.2, 0.4]
 RETRY_ENABLED = False
 
 # Nothing of the demo takes longer than about a second; should a server hang, the demo ends all the same.

@@ -56,11 +56,17 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """Nobody knows whether there is a file (2.3.1.4). `status` is ``None`` where there was no answer."""
+    """Nobody knows whether there is a file (2.3.1.4). `status` is ``None`` where there was no answer.
+
+    :param retry_after: seconds that the server wants to be left alone; ``None``: it said nothing.
+    :param hopeless: whether asking again soon is of no use, as for a host that does not exist.
+    """
 
     outcome: ClassVar[Outcome] = Outcome.UNREACHABLE
     status: int | None
     cause: str
+    retry_after: float | None = None
+    hopeless: bool = False
 
 
 Access = Successful | Unavailable | Unreachable

@@ -89,7 +89,14 @@ def test_failing(output: Output) -> None:
     section = output.sections["Failing"]
     assert section.robots_txt == "503"
     assert set(section.rows.values()) == {("disallowed", "robots.txt unreachable: 503")}
-    assert output.stderr.count("is unreachable (503)") == 1
+    assert output.stderr.count("is unreachable (503)") == 2  # once an origin: this one and the next
+
+
+def test_recovering(output: Output) -> None:
+    """A server that fails once is asked again, and its rules are obeyed by the pages that waited."""
+    section = output.sections["Recovering"]
+    assert section.rows == {"/": NO_RULE, "/closed/plan.html": ("disallowed", "robots.txt line 2: Disallow: /closed/")}
+    assert output.stats["robotstxt/recovered"] == 1
 
 
 def test_redirected(output: Output) -> None:
@@ -125,10 +132,10 @@ def test_stats(output: Output) -> None:
         "robotstxt/allowed": sum(row[0] == "allowed" for row in rows),
         "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + merged,
         "robotstxt/forbidden/unreachable": 2,
-        "robotstxt/request_count": 9,
+        "robotstxt/request_count": 13,  # of the failing ones 3 and 2
         "robotstxt/redirect_count": 1,
         "robotstxt/truncated": 1,
-        "robotstxt/cache/misses": 9,
+        "robotstxt/cache/misses": 10,
         "robotstxt/crawl_delay/sites": 1,
     }
     assert {key: output.stats.get(key) for key in expected} == expected
@@ -137,15 +144,15 @@ def test_stats(output: Output) -> None:
 def test_check_by_the_sites_own_logs(output: Output) -> None:
     """The demo ends with what its sites saw: no page that is disallowed was asked for."""
     assert output.last_line == (
-        "Check, by the sites' own logs: robots.txt requested: 9, pages requested: 15, "
+        "Check, by the sites' own logs: robots.txt requested: 13, pages requested: 16, "
         "pages of disallowed paths requested: 0"
     )
 
 
 def test_check_can_fail() -> None:
-    """When robots.txt is not obeyed, the check counts the 28 pages that should have stayed closed."""
+    """When robots.txt is not obeyed, the check counts the 29 pages that should have stayed closed."""
     output = crawl("demo", "-s", "ROBOTSTXT_OBEY=False")
-    assert output.last_line.endswith("pages requested: 43, pages of disallowed paths requested: 28")
+    assert output.last_line.endswith("pages requested: 45, pages of disallowed paths requested: 29")
     assert {row for section in output.sections.values() for row in section.rows.values()} == {
         ("fetched", "ROBOTSTXT_OBEY is False")
     }

@@ -1,9 +1,14 @@
-"""Sites for the crawls."""
+"""Sites for the crawls, and what came of those that run under every runtime."""
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import TYPE_CHECKING
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +16,36 @@ from tests.scrapy.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+MODES = ("asyncio", "select", "none")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def all_results() -> dict[str, dict[str, Any]]:
+    """What came of every scenario, by runtime; the three processes run side by side."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    processes = {
+        mode: subprocess.Popen(
+            [sys.executable, str(HERE / "runtime_runner.py"), mode],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        for mode in MODES
+    }
+    results = {}
+    for mode, process in processes.items():
+        stdout, stderr = process.communicate(timeout=100)
+        assert process.returncode == 0, stderr.decode()
+        results[mode] = json.loads(stdout)
+    return results
+
+
+@pytest.fixture(params=MODES)
+def results(request: pytest.FixtureRequest, all_results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What came of every scenario under one runtime."""
+    return all_results[request.param]
 
 
 @pytest.fixture

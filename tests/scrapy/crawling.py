@@ -29,6 +29,7 @@ SETTINGS: dict[str, Any] = {
         "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
     },
     "RETRY_ENABLED": False,
+    "ROBOTSTXT_UNREACHABLE_BACKOFF": [],
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "DOWNLOAD_DELAY": 0,

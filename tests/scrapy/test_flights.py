@@ -9,7 +9,7 @@ from pytest_twisted import ensureDeferred
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredList
 
-from scrapy_robots_rfc._compat import Runtime
+from scrapy_robots_rfc._compat import Runtime, Waiter
 from scrapy_robots_rfc.flights import Flight, Flights
 
 if TYPE_CHECKING:
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc._compat import Cancellable
 
 pytestmark = pytest.mark.reactor
+
+
+async def join(
+    flights: Flights[str], work: Callable[[Flight[str]], Coroutine[Any, Any, str]], expire: Callable[[], str]
+) -> str | None:
+    """Wait for the value of the key."""
+    waiter: Waiter[str | None] = Waiter()
+    flights.watch("key", work, expire, waiter.resolve)
+    return await waiter
 
 
 async def three(
@@ -30,7 +39,7 @@ async def three(
 ) -> list[str | None]:
     """What three get that wait for one flight."""
     flights: Flights[str] = Flights(Runtime(), limit, closing=lambda: closing, queued=tuple)
-    waiting = [deferred_from_coro(flights.join("key", work, expire)) for _ in range(3)]
+    waiting = [deferred_from_coro(join(flights, work, expire)) for _ in range(3)]
     then(flights)
     results = await DeferredList(waiting)
     assert "key" not in flights
@@ -87,11 +96,11 @@ async def test_one_timer() -> None:
         return "value"
 
     for _ in range(5):
-        await deferred_from_coro(flights.join("key", work, str))
+        await deferred_from_coro(join(flights, work, str))
     assert len(runtime.timers) == 1
     runtime.timers[0]()
     assert len(runtime.timers) == 1
-    waiting = deferred_from_coro(flights.join("key", work, str))
+    waiting = deferred_from_coro(join(flights, work, str))
     assert len(runtime.timers) <= 2
     await waiting
     assert len(runtime.timers) == 2

@@ -35,6 +35,10 @@ def test_defaults() -> None:
         crawl_delay=True,
         crawl_delay_max=60,
         crawl_delay_over=Over.CLAMP,
+        max_waiting=100_000,
+        concurrent_fetches=500,
+        unreachable_backoff=(5, 15, 45),
+        retry_after_max=300,
     )
 
 
@@ -66,6 +70,12 @@ def test_defaults() -> None:
         ("ROBOTSTXT_CRAWL_DELAY", "False", "crawl_delay", False),
         ("ROBOTSTXT_CRAWL_DELAY_MAX", "0.5", "crawl_delay_max", 0.5),
         ("ROBOTSTXT_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", Over.FORBID),
+        ("ROBOTSTXT_MAX_WAITING", "0", "max_waiting", 0),
+        ("ROBOTSTXT_CONCURRENT_FETCHES", "1", "concurrent_fetches", 1),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", [], "unreachable_backoff", ()),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", "1, 2.5", "unreachable_backoff", (1, 2.5)),
+        ("ROBOTSTXT_RETRY_AFTER_MAX", 0, "retry_after_max", 0),
     ],
 )
 def test_accepted(key: str, value: Any, field: str, expected: object) -> None:

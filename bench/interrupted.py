@@ -1,0 +1,212 @@
+"""`python -m bench.interrupted [--runs N] [--seed S]`: crawls that are interrupted at random moments, and resumed.
+
+Sites whose robots.txt is quick, slow, or fails at first; a crawl in a process of its own, with JOBDIR. It gets SIGINT
+once and is resumed: the pages that the sites see must be those of an uninterrupted crawl, each once. Or it gets
+SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none that is disallowed may be fetched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from bench.report import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Pages of each site, all of them linked from the first page of the first one; every third is disallowed.
+LINKS = 30
+ROBOTS_TXT = b"User-agent: *\nDisallow: /closed/\n"
+#: A crawl may take this long; one that hangs ends the run.
+PATIENCE = 60
+
+_TARGETS = [f"/closed/{n}" if n % 3 == 0 else f"/open/{n}" for n in range(LINKS)]
+
+
+@dataclass
+class Server:
+    """One site.
+
+    :param delay: seconds until its robots.txt comes.
+    :param failures: how often robots.txt answers 503 first, in each crawl.
+    """
+
+    delay: float = 0
+    failures: int = 0
+    index: bytes = b""
+    asked: list[str] = field(default_factory=list)
+    failed: int = 0
+    first: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, target: str) -> tuple[int, bytes]:
+        """Return status and body."""
+        self.asked.append(target)
+        self.first.set()
+        if target != "/robots.txt":
+            time.sleep(0.01)
+            return 200, self.index if target == "/" else b"page"
+        time.sleep(self.delay)
+        self.failed += 1
+        return (503, b"") if self.failed <= self.failures else (200, ROBOTS_TXT)
+
+    @property
+    def pages(self) -> Counter[str]:
+        """What was asked for, less robots.txt."""
+        return Counter(target for target in self.asked if target != "/robots.txt")
+
+
+@contextmanager
+def serving(site: Server) -> Iterator[str]:
+    """Serve a site, and yield its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16
+
+        def do_GET(self) -> None:
+            status, body = site.answer(self.path)
+            self.send_response_only(status)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Quiet(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+
+        def handle_error(self, *_: object) -> None:
+            pass
+
+    server = Quiet(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@dataclass(frozen=True)
+class Crawled:
+    """What came of a crawl and its resumption.
+
+    :param after: seconds after which it was interrupted.
+    :param pages: what each site was asked for, and how often.
+    :param told: what callbacks and errbacks got: (site, target, outcome, whether meta was there) -> how often.
+    :param processes: how many it took.
+    :param closing: seconds between SIGINT and the end.
+    """
+
+    after: float
+    pages: list[Counter[str]]
+    told: Counter[tuple[int, str, str, str]]
+    processes: int
+    closing: float
+    errors: str
+
+
+def crawl(after: float | None, sign: signal.Signals = signal.SIGINT) -> Crawled:
+    """Crawl the sites from the beginning to the end.
+
+    :param after: seconds after the first request at which the crawl is interrupted; ``None``: it is not.
+    """
+    sites = [Server(), Server(delay=1), Server(failures=2)]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        urls = [stack.enter_context(serving(site)) for site in sites]
+        links = [urljoin(url, target) for target in _TARGETS for url in urls]
+        sites[0].index = "".join(f'<a href="{link}">x</a>' for link in links).encode()
+        file = folder / "told"
+        file.touch()
+        command = [sys.executable, "-m", "bench.resumed_crawl", str(folder / "job"), str(file), urls[0]]
+        processes, closing, errors = 0, 0.0, ""
+        while True:
+            process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            processes += 1
+            interrupted = after is not None and processes == 1 and _interrupt(process, sites, after or 0, sign)
+            began = time.monotonic()
+            errors += process.communicate(timeout=PATIENCE)[1]
+            if not interrupted:
+                break
+            closing = time.monotonic() - began
+        told: Counter[tuple[int, str, str, str]] = Counter()
+        for line in file.read_text(encoding="utf-8").splitlines():
+            url, outcome, own = line.split()
+            number = next(n for n, site in enumerate(urls) if url.startswith(site))
+            told[number, url.removeprefix(urls[number]), outcome, own] += 1
+        return Crawled(after or 0, [site.pages for site in sites], told, processes, closing, errors)
+
+
+def _interrupt(process: subprocess.Popen[str], sites: list[Server], after: float, sign: signal.Signals) -> bool:
+    sites[0].first.wait(PATIENCE)
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        process.send_signal(sign)
+        return True
+    return False  # it was quicker
+
+
+def wrong(plain: Crawled, found: Crawled, sign: signal.Signals) -> str:
+    """Say what is wrong with an interrupted crawl; nothing: an empty string."""
+    if any(target.startswith("/closed/") for pages in found.pages for target in pages):
+        return "a disallowed page was fetched"
+    if sign is signal.SIGKILL:
+        return ""
+    if found.pages != plain.pages:
+        differences = [(a - b, b - a) for a, b in zip(plain.pages, found.pages, strict=True)]
+        return f"other pages were fetched (missing, too many): {differences}"
+    if found.told != plain.told:
+        return f"callbacks and errbacks got something else: {plain.told - found.told}, {found.told - plain.told}"
+    return ""
+
+
+def moments(runs: int, seed: int) -> list[float]:
+    """The moments at which a crawl is interrupted: between its first request and about its end."""
+    source = random.Random(seed)
+    return [source.uniform(0, 1.4) for _ in range(runs)]
+
+
+def main() -> int:
+    """Run, print a table, and return 1 when something was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench.interrupted", description=__doc__)
+    parser.add_argument("--runs", type=int, default=20, help="crawls that are interrupted by each signal")
+    parser.add_argument("--seed", type=int, default=9309)
+    options = parser.parse_args()
+    plain = crawl(None)
+    rows, failed = [], 0
+    for sign in (signal.SIGINT, signal.SIGKILL):
+        for after in moments(options.runs, options.seed):
+            found = crawl(after, sign)
+            finding = wrong(plain, found, sign)
+            failed += bool(finding)
+            fetched = sum(map(Counter.total, found.pages))
+            numbers = (f"{after:.2f}", str(found.processes), str(fetched), f"{found.closing:.2f}")
+            rows.append([sign.name, *numbers, finding or "as it must be"])
+    title = f"Interrupted and resumed; without interruption: {sum(map(Counter.total, plain.pages))} pages"
+    print(table(title, ["signal", "after, s", "processes", "pages", "closing, s", "found"], rows))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

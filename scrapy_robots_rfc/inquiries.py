@@ -1,0 +1,151 @@
+"""Inquiries: all that is done to get one value a key, from the first who asks to the last attempt.
+
+In here: how many attempts are under way at once, which one comes next, and when one is made again. A single attempt,
+with its time limit, is a flight (`flights.py`); whether there is another one is for the attempt to say.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from scrapy_robots_rfc.flights import TICK, tell_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from scrapy_robots_rfc._compat import Runtime
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+@dataclass(eq=False, slots=True)
+class Inquiry(Generic[_T]):
+    """One key that is asked about.
+
+    :param key: hashable; opaque in here, as is `asker`: on whose behalf.
+    :param attempts: how many are behind it.
+    :param last: what the last one of them gave.
+    """
+
+    key: Any
+    asker: Any
+    attempts: int = 0
+    last: _T | None = None
+    listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted(Generic[_T]):
+    """What came of an attempt.
+
+    :param again: in how many seconds another one is made; ``None``: the value is final.
+    """
+
+    value: _T
+    again: float | None = None
+
+
+class Inquiries(Generic[_T]):
+    """The inquiries under way.
+
+    :param runtime: timers, the clock.
+    :param limit: attempts under way at once, at most; the others stand in line, those never made before in front.
+    :param closing: whether the crawl is ending.
+    :param attempt: makes one attempt, and tells what came of it; ``None`` when the crawl ended first.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        limit: int,
+        *,
+        closing: Callable[[], bool],
+        attempt: Callable[[Inquiry[_T], Callable[[Attempted[_T] | None], object]], None],
+    ) -> None:
+        self._runtime = runtime
+        self._closing = closing
+        self._attempt = attempt
+        self._free = limit
+        self._inquiries: dict[Hashable, Inquiry[_T]] = {}
+        self._number = itertools.count()  # in heaps: first come, first served, and inquiries are never compared
+        self._line: list[tuple[int, int, Inquiry[_T]]] = []
+        self._later: list[tuple[float, int, Inquiry[_T]]] = []
+        self._ticking = self._going = False
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._inquiries
+
+    def ask(self, key: Hashable, asker: object, listener: Callable[[_T | None], object]) -> None:
+        """Tell a listener the value of a key; begin the inquiry if nobody did.
+
+        :param listener: called once, perhaps before this returns; with ``None`` when the crawl ended first.
+        """
+        inquiry = self._inquiries.get(key)
+        if inquiry is not None:
+            inquiry.listeners.append(listener)
+            return
+        inquiry = self._inquiries[key] = Inquiry(key, asker, listeners=[listener])
+        self._queue(inquiry)
+
+    def _queue(self, inquiry: Inquiry[_T]) -> None:
+        heapq.heappush(self._line, (inquiry.attempts, next(self._number), inquiry))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._going:  # an attempt that ended while it was started: the loop below goes on with the next one
+            return
+        self._going = True
+        while self._free and self._line:
+            self._free -= 1
+            inquiry = heapq.heappop(self._line)[-1]
+            try:
+                self._attempt(inquiry, partial(self._attempted, inquiry))
+            except Exception:
+                logger.exception("No attempt for %s", inquiry.key)
+                self._attempted(inquiry, None)
+        self._going = False
+        self._arm()
+
+    def _attempted(self, inquiry: Inquiry[_T], attempted: Attempted[_T] | None) -> None:
+        self._free += 1
+        inquiry.attempts += 1
+        inquiry.last = None if attempted is None else attempted.value
+        if attempted is None or attempted.again is None:
+            self._settle(inquiry, inquiry.last)
+        else:
+            due = self._runtime.clock() + attempted.again
+            heapq.heappush(self._later, (due, next(self._number), inquiry))
+        self._go_on()
+
+    def _settle(self, inquiry: Inquiry[_T], value: _T | None) -> None:
+        if self._inquiries.pop(inquiry.key, None) is not None:
+            tell_all(inquiry.listeners, value)
+
+    def _arm(self) -> None:
+        # One timer for all. Attempts under way have the timer of the flights.
+        if not self._ticking and (self._line or self._later):
+            self._ticking = True
+            self._runtime.call_later(TICK, self._tick)
+
+    def _tick(self) -> None:
+        self._ticking = False
+        if self._closing():
+            self._end()
+            return
+        now = self._runtime.clock()
+        while self._later and self._later[0][0] <= now:
+            self._queue(heapq.heappop(self._later)[-1])
+        self._arm()
+
+    def _end(self) -> None:
+        waiting = [*self._line, *self._later]
+        self._line, self._later = [], []
+        for _, _, inquiry in waiting:
+            self._settle(inquiry, None)

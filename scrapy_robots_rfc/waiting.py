@@ -1,0 +1,216 @@
+"""The waiting room: requests whose verdict is not known yet, set aside so that they hold nothing of the crawl.
+
+In here: who waits, where, and who goes when. Requests are opaque; what a verdict says is the middleware's business, and
+how Scrapy lets a request go and takes it back is `_compat.py`'s.
+
+How a request is set aside: `process_request` returns the request itself, so that the engine schedules it anew; on that
+way `request_scheduled` takes it out, and the engine has forgotten it. One that other code downloads past the scheduler
+(`engine.download_async`) comes to `process_request` again instead: that is how it is known, and it waits in place.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+
+from scrapy_robots_rfc._compat import Waiter
+from scrapy_robots_rfc.flights import tell_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from scrapy_robots_rfc._compat import Runtime
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+#: A request; opaque in here.
+Request: TypeAlias = Any
+
+#: Requests that are given back in one go, so that many do not stop everything else.
+PORTION = 200
+
+#: Seconds for which a verdict holds, at least, for those who waited for it: they stand in the scheduler's queue then.
+#: Else a short ROBOTSTXT_UNREACHABLE_TTL would send them back here again and again.
+PROMISED = 3600.0
+
+
+class Outside(Protocol):
+    """The scheduler and the engine, as the waiting room needs them."""
+
+    def put_back(self, requests: list[Request]) -> None:
+        """Give requests to the scheduler, in this order, past its filter of duplicates."""
+
+    def backwards(self, request: Request) -> bool:
+        """Whether the scheduler hands out last what it was given first."""
+
+    def keep_open(self) -> None:
+        """Keep the engine from closing its scheduler."""
+
+    def let_close(self) -> None:
+        """Undo `keep_open`."""
+
+
+@dataclass(eq=False, slots=True)
+class Batch(Generic[_T]):
+    """Everybody who waits for one verdict.
+
+    :param open: whether it is still to come.
+    :param value: the verdict; ``None`` when the crawl ended first.
+    :param requests: those that are set aside.
+    :param listeners: those that wait in place.
+    """
+
+    key: Any
+    open: bool = True
+    value: _T | None = None
+    requests: list[Request] = field(default_factory=list)
+    listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
+
+    async def wait(self) -> _T | None:
+        """Wait in place."""
+        if self.open:
+            waiter: Waiter[_T | None] = Waiter()
+            self.listeners.append(waiter.resolve)
+            return await waiter
+        return self.value
+
+
+@dataclass(slots=True)
+class _Promise(Generic[_T]):
+    value: _T
+    until: float
+    count: int = 0
+
+
+class WaitingRoom(Generic[_T]):
+    """The requests of a crawl that wait.
+
+    :param limit: how many are set aside at most.
+    :param ask: tells a listener the verdict on a key; called with (key, request, listener).
+    :param joined: called for each who waits for what another one asked for.
+    :param outside: the scheduler and the engine.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        *,
+        ask: Callable[[Any, Request, Callable[[_T | None], object]], None],
+        joined: Callable[[], object],
+        outside: Outside,
+        runtime: Runtime,
+    ) -> None:
+        self._limit = limit
+        self._ask = ask
+        self._joined = joined
+        self._outside = outside
+        self._runtime = runtime
+        self._batches: dict[Hashable, Batch[_T]] = {}
+        self._promises: dict[Hashable, _Promise[_T]] = {}
+        self._held = 0
+        # By identity; the request itself is kept beside it, so that no other can get its number.
+        self._leaving: dict[int, tuple[Request, Batch[_T]]] = {}
+        #: Requests that were given back because the crawl ended first.
+        self.handed_back = 0
+
+    def __len__(self) -> int:
+        return self._held + len(self._leaving)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more requests may be set aside."""
+        return len(self) >= self._limit
+
+    # Coming.
+
+    def join(self, key: Hashable, request: Request) -> Batch[_T]:
+        """Return the batch of a key, which may be complete already; ask for the verdict if nobody did."""
+        batch = self._batches.get(key)
+        if batch is not None:
+            self._joined()
+            return batch
+        batch = self._batches[key] = Batch(key)
+        self._ask(key, request, partial(self._settle, batch))
+        return batch
+
+    def promised(self, key: Hashable) -> _T | None:
+        """Return the verdict for a request that waited for it, once for each that did."""
+        promise = self._promises.get(key)
+        if promise is None:
+            return None
+        promise.count -= 1
+        if promise.count <= 0 or self._runtime.clock() >= promise.until:
+            del self._promises[key]
+        return promise.value if self._runtime.clock() < promise.until else None
+
+    def leave(self, request: Request, batch: Batch[_T]) -> None:
+        """Expect a request that `process_request` is about to return."""
+        self._leaving[id(request)] = request, batch
+
+    def returned(self, request: Request) -> Batch[_T] | None:
+        """Return the batch of a request that came back past the scheduler; ``None``: it did not."""
+        return self._leaving.pop(id(request), (None, None))[1]
+
+    def take(self, request: Request) -> bool:
+        """Take a request out of the way to the scheduler; false: it is none that left."""
+        if not self._leaving:
+            return False
+        _, batch = self._leaving.pop(id(request), (None, None))
+        if batch is None:
+            return False
+        if batch.open:
+            batch.requests.append(request)
+            self._hold(1)
+        else:
+            self._put_back(batch, [request])
+        return True
+
+    # Going.
+
+    def _settle(self, batch: Batch[_T], value: _T | None) -> None:
+        batch.open, batch.value = False, value
+        if self._batches.get(batch.key) is batch:
+            del self._batches[batch.key]
+        listeners, batch.listeners = batch.listeners, []
+        tell_all(listeners, value)
+        if batch.requests:
+            # Such that they come out of the scheduler's queues in the order in which they came in here.
+            backwards = [request for request in batch.requests if self._outside.backwards(request)]
+            forwards = [request for request in batch.requests if not self._outside.backwards(request)]
+            batch.requests = [*forwards, *reversed(backwards)]
+            self._release(batch)
+
+    def _release(self, batch: Batch[_T]) -> None:
+        portion, batch.requests = batch.requests[:PORTION], batch.requests[PORTION:]
+        try:
+            self._put_back(batch, portion)
+        finally:
+            self._hold(-len(portion))
+            if batch.requests:
+                self._runtime.call_later(0, partial(self._release, batch))
+
+    def _put_back(self, batch: Batch[_T], requests: list[Request]) -> None:
+        if batch.value is None:
+            self.handed_back += len(requests)
+        else:
+            self._promise(batch.key, batch.value, len(requests))
+        self._outside.put_back(requests)
+
+    def _promise(self, key: Hashable, value: _T, count: int) -> None:
+        promise = self._promises.get(key)
+        if promise is None or promise.value is not value:
+            until = self._runtime.clock() + PROMISED
+            left = 0 if promise is None else promise.count
+            promise = self._promises[key] = _Promise(value, until, left)
+        promise.count += count
+
+    def _hold(self, change: int) -> None:
+        before, self._held = self._held, self._held + change
+        if before == 0 < self._held:
+            self._outside.keep_open()
+        elif before > 0 == self._held:
+            self._outside.let_close()

@@ -1,0 +1,40 @@
+"""Crawls in processes of their own that are interrupted once, and resumed; `python -m bench.interrupted` runs more."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bench.interrupted import Crawled, crawl, moments, wrong
+
+RUNS = [(after, sign) for sign, runs in ((signal.SIGINT, 4), (signal.SIGKILL, 2)) for after in moments(runs, runs)]
+
+
+@pytest.fixture(scope="module")
+def crawls() -> list[Crawled]:
+    """One that is not interrupted, and one for each of the runs."""
+    with ThreadPoolExecutor(3) as pool:  # most of their time they wait
+        return list(pool.map(lambda run: crawl(*run), [(None, signal.SIGINT), *RUNS]))
+
+
+def test_the_crawl_itself(crawls: list[Crawled]) -> None:
+    """Without interruption every open page is fetched, and every closed one dropped, once, with its meta."""
+    plain = crawls[0]
+    assert [pages.total() for pages in plain.pages] == [21, 20, 20]
+    outcomes = Counter((outcome, own) for (_, _, outcome, own) in plain.told.elements())
+    assert outcomes == {("200", "True"): 61, ("RobotsDisallowed", "True"): 30}
+    assert plain.errors == ""
+
+
+@pytest.mark.parametrize("run", range(len(RUNS)))
+def test_interrupted_and_resumed(crawls: list[Crawled], run: int) -> None:
+    """After SIGINT the same pages are fetched, each once, and every callback gets the same; SIGKILL opens none."""
+    after, sign = RUNS[run]
+    found = crawls[run + 1]
+    assert found.processes == 2 or after > 1  # it may be over by then
+    assert wrong(crawls[0], found, sign) == "", after
+    assert found.errors == "" or sign is signal.SIGKILL
+    assert found.closing < 2

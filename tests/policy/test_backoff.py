@@ -1,0 +1,76 @@
+"""When an unreachable file is asked for again."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.policy.backoff import Backoff, retry_after
+
+# Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110, 5.6.7.
+DATE = 784_111_777.0
+
+
+@pytest.mark.parametrize(
+    ("attempts", "asked", "again"),
+    [
+        (0, None, 5),
+        (1, None, 15),
+        (2, None, 45),
+        (3, None, None),
+        (0, 4.0, 5),
+        (0, 20.0, 20),
+        (1, 1e9, 300),
+        (0, math.inf, 300),
+        (3, 20.0, None),
+    ],
+)
+def test_delays(attempts: int, asked: float | None, again: float | None) -> None:
+    """Each delay in turn, then none; what the server asks for makes one longer, up to the cap."""
+    assert Backoff((5, 15, 45), 300).again(attempts, asked) == again
+
+
+def test_no_delays() -> None:
+    """An empty list: there is one attempt, whatever the server asks for."""
+    assert Backoff((), 300).again(0, 10) is None
+
+
+def test_at_least() -> None:
+    """A time to be left alone is prolonged the same way."""
+    backoff = Backoff((), 600)
+    assert [backoff.at_least(300, asked) for asked in (None, 10.0, 400.0, 1e9)] == [300, 300, 400, 600]
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (b"120", 120),
+        (b" 0 ", 0),
+        (b"9" * 12, 999_999_999_999),
+        (b"Sun, 06 Nov 1994 08:51:37 GMT", 120),
+        (b"Sunday, 06-Nov-94 08:51:37 GMT", 120),
+        (b"Sun Nov  6 08:51:37 1994", 120),
+        (b"Sun, 06 Nov 1994 08:00:00 GMT", 0),
+        (b"", None),
+        (None, None),
+        (b"-1", None),
+        (b"1.5", None),
+        (b"soon", None),
+        (b"Sun, 99 Nov 1994 99:99:99 GMT", None),
+        (b"\xff\xfe", None),
+        (b"9" * 400, None),
+    ],
+)
+def test_retry_after(value: bytes | None, seconds: float | None) -> None:
+    """Seconds, and the three forms of a date; whatever cannot be read is nothing."""
+    assert retry_after(value, DATE) == seconds
+
+
+@given(st.binary(max_size=40) | st.from_regex(rb"(Sun, )?[0-9]{1,3} Nov [0-9]{1,5} [0-9:]{1,9} GMT", fullmatch=True))
+def test_hostile_headers(value: bytes) -> None:
+    """Whatever stands in the header: a number of seconds that is none below 0, or nothing."""
+    seconds = retry_after(value, DATE)
+    assert seconds is None or 0 <= seconds < math.inf

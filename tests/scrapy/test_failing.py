@@ -1,0 +1,107 @@
+"""What happens when robots.txt fails: under every runtime (scenarios_failing.py), and what the log says of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from tests.scrapy.crawling import Pages, crawl, records
+from tests.scrapy.scenarios_failing import Failing, short
+from tests.scrapy.site import Reply
+
+if TYPE_CHECKING:
+    from tests.scrapy.site import Site
+
+
+def test_asked_again_until_it_is_there(results: dict[str, Any]) -> None:
+    """A file that fails twice is asked for after each delay of the backoff, once, and its requests wait that long."""
+    assert results["recovers"] == {
+        "outcomes": [200, 200, 200, "rule"],
+        "first": ["/robots.txt"] * 3,
+        "kept": [True, True],
+        "soon": True,
+        "counted": [4, 1, 3, 2],
+        "origins": [1, 0],
+    }
+
+
+def test_disallowed_after_the_last_attempt(results: dict[str, Any]) -> None:
+    """A file that fails for good is asked for as often as the backoff says; all that waited are disallowed."""
+    assert results["gives_up"] == {"outcomes": ["unreachable"] * 5, "fetches": 2, "pages": [], "origins": 1}
+
+
+def test_retry_after(results: dict[str, Any]) -> None:
+    """Retry-After makes a delay longer up to ROBOTSTXT_RETRY_AFTER_MAX, never shorter; nonsense is none."""
+    gaps, outcomes = zip(*results["retry_after"]["gaps"], strict=True)
+    assert outcomes == (200,) * 4
+    for gap, least in zip(gaps, (1, 0.5, 0.5, 0.01), strict=True):
+        assert least <= gap < least + 0.9
+
+
+def test_unknown_host(results: dict[str, Any]) -> None:
+    """A host that does not resolve is disallowed at once."""
+    assert results["at_once"] == {"outcome": "unreachable", "requests": 1}
+
+
+def test_a_thousand_failing_hosts(results: dict[str, Any]) -> None:
+    """While a thousand hosts fail and their requests wait, another site is crawled to its end."""
+    assert results["many_failing"] == {
+        "pages": 100,
+        "others": 0,
+        "set_aside": True,
+        "undecided": True,
+        "reason": "enough",
+    }
+
+
+def test_not_idle(results: dict[str, Any]) -> None:
+    """The spider does not close while everything is set aside, nor is it asked again and again whether it is idle."""
+    assert results["idle"] == {"outcomes": ["200", "rule"], "idle": True, "reason": "finished"}
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_log(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """One WARNING an origin says what failed and what follows; INFO says how it ended, and sums up."""
+    site.replies["/robots.txt"] = Failing(1, Reply(503))
+    other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
+    urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
+    await crawl(urls, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01, 0.02]})
+    wait = "its requests wait for up to 2 more attempts; if they fail, none of its pages is fetched"
+    assert sorted(records(caplog)) == sorted(
+        f"{address.url('/robots.txt')} is unreachable ({status}): {wait}; it is asked for again in 0.01 s"
+        for address, status in ((site, 503), (other, 500))
+    )
+    requests = "1 allowed, 3 forbidden (1 rule, 2 unreachable)"
+    told = [line for line in records(caplog, logging.INFO) if line not in records(caplog)]
+    assert told == [
+        f"{site.url('/robots.txt')} can be reached again (200)",
+        f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
+        f"robots.txt of origins: 1 successful, 1 unreachable (1 500); requests: {requests}",
+    ]
+
+
+class Again(Pages):
+    """Asks for another page of a site whose first one was dropped."""
+
+    def failed(self, failure: Any) -> Any:
+        """Ask."""
+        super().failed(failure)
+        return failure.request.replace(url=failure.request.url.replace("/a", "/b"))
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_next_request_asks_again(site: Site) -> None:
+    """After ROBOTSTXT_UNREACHABLE_TTL the next request has the file fetched again, with the same patience."""
+    failing = site.replies["/robots.txt"] = Failing(3, Reply(503))
+    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}
+    result = await crawl([site.url("/a")], settings, spider=Again)
+    assert {url: short(outcome) for url, outcome in result.outcomes.items()} == {
+        site.url("/a"): "unreachable",
+        site.url("/b"): 200,
+    }
+    assert len(failing.arrived) == 4
