@@ -15,7 +15,7 @@ from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
 from scrapy_robots_rfc.core.lines import Line, records, source_of
 from scrapy_robots_rfc.core.percent import is_normal_url, octets, request_target
 from scrapy_robots_rfc.core.ruleset import Ruleset
-from scrapy_robots_rfc.core.scan import AgentLine, agent_lines, sections, whole_groups
+from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, sections, whole_groups
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -141,7 +141,8 @@ class RobotsTxt:
         return tuple(record for section in found for record in section.records(lower, keys))
 
     def _values(self, *keys: str) -> Iterable[str]:
-        return (record.value for record in self.records if record.key in keys)
+        whole = Section(self._source.octets, 0, len(self._source.octets), 1)
+        return (record.value for record in whole.records(self._source.octets.lower(), keys))
 
     def _group_values(self, tokens: str | Sequence[str], key: str) -> Iterable[str]:
         return (record.value for record in self.records_for(tokens, key))

@@ -126,10 +126,11 @@ class Section(NamedTuple):
                 stop = self.end if stop < 0 else stop
                 lines[lower.rfind(b"\n", 0, at) + 1] = stop
                 at = lower.find(word, stop, self.end)
+        number, counted = self.agent_line, self.start
         for start, stop in sorted(lines.items()):
             reading = read_line(self.octets[start:stop].decode("latin-1"))
             if reading.kind is LineKind.RECORD and reading.key in keys:
-                number = self.agent_line + self.octets.count(b"\n", self.start, start)
+                number, counted = number + self.octets.count(b"\n", counted, start), start
                 yield Record(reading.key, as_text(reading.value), number)
 
 
