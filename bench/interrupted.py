@@ -158,7 +158,9 @@ def crawl(after: float | None, sign: signal.Signals = signal.SIGINT) -> Crawled:
 
 
 def _interrupt(process: subprocess.Popen[str], sites: list[Server], after: float, sign: signal.Signals) -> bool:
-    sites[0].first.wait(PATIENCE)
+    while not sites[0].first.wait(0.05):
+        if process.poll() is not None:
+            return False  # it did not even begin
     try:
         process.wait(after)
     except subprocess.TimeoutExpired:
