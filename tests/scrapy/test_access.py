@@ -206,7 +206,7 @@ async def test_timeout_is_unreachable(site: Site) -> None:
     outcome = result.outcomes[site.url("/x")]
     assert isinstance(outcome, RobotsDisallowed)
     assert outcome.decision.reason is Reason.UNREACHABLE
-    assert result.stats["elapsed_time_seconds"] < 2
+    assert result.stats["elapsed_time_seconds"] < 5
 
 
 @ensureDeferred
