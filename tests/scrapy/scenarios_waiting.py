@@ -237,6 +237,7 @@ async def few_fetches(run: Run) -> dict[str, Any]:
             return {
                 "asked": [sorted(asked[:2]), asked[2:]],
                 "outcome": result.outcomes[three.url("/few/1")],
+                "too_late": any(isinstance(result.outcomes[url], RobotsDisallowed) for url in urls),
             }
 
 
