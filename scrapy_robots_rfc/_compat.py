@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from scrapy import Request, signals
 from scrapy.exceptions import CannotResolveHostError
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+#: A slot of the downloader, Scrapy's or the user's own.
+_Slot: TypeAlias = Any
 #: What is raised for a host name that does not exist.
 UNRESOLVED: tuple[type[Exception], ...] = (CannotResolveHostError, DNSLookupError)
 
@@ -88,9 +91,83 @@ class Runtime:
         """Seconds on a clock that never goes back."""
         return time.monotonic()
 
+    def utc(self) -> datetime.time:
+        """The time of day in UTC."""
+        return datetime.datetime.now(datetime.UTC).time()
+
     def date(self) -> float:
         """Seconds since 1970, on the clock that dates are made with."""
         return time.time()
+
+
+class GatedSlots:
+    """A gate in slots of the downloader: each request of such a slot asks before it starts.
+
+    Scrapy asks a slot `free_transfer_slots()` right before it takes the first request from the slot's queue and starts
+    it, after delay and jitter have passed: nothing that anybody sets can get by there, and nothing of it is changed.
+
+    :param wait: seconds until a request may start; 0, and it starts now; ``None``: `go_on` will be called for its slot.
+    """
+
+    def __init__(self, crawler: Crawler, wait: Callable[[Request], float | None]) -> None:
+        self._crawler = crawler
+        self._wait = wait
+        self._classes: dict[type, type] = {}
+
+    def gate(self, key: str | None) -> tuple[bool, Collection[Request]] | None:
+        """Put the gate into a slot, if it is not there yet.
+
+        :param key: the name of the slot.
+        :returns: whether the slot was used before, and the requests that are not in its queue: they are under way, or
+            about to join it; ``None`` if the gate was there.
+        :raises TypeError: the user's own downloader has no slots, or they cannot be gated.
+        """
+        slot = self._slot(key)
+        if not hasattr(slot, "free_transfer_slots"):
+            raise TypeError("no slot of Scrapy's kind")
+        if type(slot) in self._classes.values():
+            return None
+        slot.__class__ = self._gated(type(slot))  # a slot has no room for anything of ours
+        return slot.lastseen > 0, slot.active - {request for request, _ in slot.queue}
+
+    def go_on(self, key: str) -> None:
+        """Let a slot ask again for the first request of its queue."""
+        slot = self._slot(key)
+        if slot is not None and slot.queue:
+            self._crawler.engine.downloader._process_queue(slot)
+
+    def _slot(self, key: str | None) -> _Slot:
+        return getattr(self._crawler.engine.downloader, "slots", {}).get(key)
+
+    def _gated(self, base: type) -> type:
+        def free_transfer_slots(slot: _Slot) -> int:
+            free: int = base.free_transfer_slots(slot)  # type: ignore[attr-defined]  # Scrapy's Slot
+            return free if free <= 0 or not slot.queue or self._may_start(slot) else 0
+
+        if base not in self._classes:
+            members = {"__slots__": (), "free_transfer_slots": free_transfer_slots}
+            self._classes[base] = type(f"Gated{base.__name__}", (base,), members)
+        return self._classes[base]
+
+    def _may_start(self, slot: _Slot) -> bool:
+        seconds = self._wait(slot.queue[0][0])
+        if seconds and not slot.latercall:  # as the downloader itself does when it waits for a delay
+            slot.latercall = call_later(seconds, self._crawler.engine.downloader._latercall, slot)
+        return seconds == 0
+
+
+def send_once(crawler: Crawler) -> None:
+    """Let no download handler that is in use send a request again by itself when a kept connection breaks.
+
+    Twisted and aiohttp do so at once, where neither the downloader nor RetryMiddleware sees it. Handlers of the user's
+    own are left alone.
+    """
+    handlers = getattr(getattr(crawler.engine.downloader, "handlers", None), "_handlers", {})
+    for handler in handlers.values():
+        if hasattr(handler, "_pool"):
+            handler._pool.retryAutomatically = False
+        if hasattr(handler, "_session"):
+            handler._session._retry_connection = False
 
 
 def is_closing(crawler: Crawler) -> bool:

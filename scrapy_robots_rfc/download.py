@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
@@ -16,6 +17,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._compat import one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.decoding import decode
+from scrapy_robots_rfc.errors import BrokenTransferError
 from scrapy_robots_rfc.service import Answer
 
 if TYPE_CHECKING:
@@ -89,7 +91,12 @@ class Downloader:
             headers = response.headers
             return Answer(response.status, headers.get(b"Location"), b"", headers.get(b"Retry-After"))
         # One octet more than counts, so that the parser sees that there is more.
-        return Answer(response.status, None, decode(response.body, transfer.codings, self._max_size + 1))
+        cut = transfer.received > self._max_size
+        if "download_stopped" in response.flags and not cut:
+            # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
+            raise BrokenTransferError
+        body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
+        return Answer(response.status, None, body)
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""
@@ -139,7 +146,10 @@ def _robots_request(url: str, asker: Request | None, meta: dict[str, Any]) -> Re
 
 
 def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
-    """Take the way that the page will take: same proxy, same local address. Nothing else is inherited."""
+    """Take the way that the page will take: same proxy, local address, slot. Nothing else is inherited."""
+    slot = chosen_slot(asker)
+    if slot is not None:
+        meta["download_slot"] = slot
     if "bindaddress" in asker.meta:
         meta["bindaddress"] = asker.meta["bindaddress"]
     # A proxy from the environment is chosen by scheme; HttpProxyMiddleware chooses again for each hop.
@@ -150,3 +160,13 @@ def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, by
     credentials = asker.headers.get(b"Proxy-Authorization")
     if credentials is not None and meta["proxy"]:
         headers[b"Proxy-Authorization"] = credentials
+
+
+def chosen_slot(request: Request) -> str | None:
+    """The downloader slot that the user chose for a request; ``None`` where it is the one of its host.
+
+    Scrapy writes the name of a request's slot into its meta, and a redirect keeps it: it says nothing then.
+    """
+    slot: str | None = request.meta.get("download_slot")
+    before = (urlsplit(url).hostname for url in request.meta.get("redirect_urls", ()))
+    return None if slot is None or slot == urlparse_cached(request).hostname or slot in before else slot

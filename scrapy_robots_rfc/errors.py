@@ -57,5 +57,9 @@ class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
     """
 
 
+class BrokenTransferError(RobotsError):
+    """The transfer of a robots.txt was stopped by somebody else before its end."""
+
+
 class DecodingError(RobotsError):
-    """A robots.txt came in a content coding that is unknown, or broken from its first octet on."""
+    """A robots.txt came in a content coding that is unknown, or is broken, or breaks off."""

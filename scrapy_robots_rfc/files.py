@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.policy.pacing import KEYS, Pace, pace_of, pace_of_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.identity import Agent
 
 logger = logging.getLogger(__name__)
+
+# Agents whose pace is kept with a file; a crawl that makes up a User-Agent for every request must not make it grow.
+_KEPT_PACES = 16
 
 
 class RobotsFile(Protocol):
@@ -36,23 +40,53 @@ class RobotsFile(Protocol):
     def crawl_delay(self, agent: Agent) -> float | None:
         """The Crawl-delay for an agent, in seconds."""
 
+    def pace(self, agent: Agent) -> Pace | None:
+        """What the file asks of an agent's pace, ``None`` for nothing; never raises."""
+
 
 class RfcFile:
-    """A file in the hands of `RfcRobotParser`."""
+    """A file in the hands of `RfcRobotParser`.
 
-    __slots__ = ("parser", "robots")
+    :param own_delay: the parser is a subclass with a `crawl_delay()` of its own.
+    """
 
-    def __init__(self, parser: object, robots: RobotsTxt) -> None:
+    __slots__ = ("_own_delay", "_paces", "parser", "robots")
+
+    def __init__(self, parser: Any, robots: RobotsTxt, *, own_delay: bool = False) -> None:  # noqa: ANN401 - as below
         self.parser = parser
         self.robots: RobotsTxt = robots
+        self._own_delay = own_delay
+        self._paces: dict[Agent, Pace | None] | None = {}
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2)."""
         return self.robots.decide(url, agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the core's value."""
+        """Return the core's value, or a subclass's own."""
+        if self._own_delay:
+            return _delay_of(self.parser, agent)
         return self.robots.crawl_delay(agent.tokens)
+
+    def pace(self, agent: Agent) -> Pace | None:
+        """Return what the records of the group that applies ask for, or a subclass's own delay."""
+        if self._paces is None:
+            return None
+        if agent in self._paces:
+            return self._paces[agent]
+        if not self._own_delay and not self.robots.mentions(*KEYS):
+            self._paces = None  # as most files: nobody needs to look again
+            return None
+        return _kept(self._paces, agent, self._pace_of(agent))
+
+    def _pace_of(self, agent: Agent) -> Pace | None:
+        if not self._own_delay:
+            return pace_of(self.robots.records_for(agent.tokens, *KEYS))
+        try:
+            return pace_of_number(_delay_of(self.parser, agent))
+        except Exception:
+            logger.exception(_NO_DELAY, type(self.parser).__name__)
+            return None
 
 
 class ForeignFile:
@@ -62,7 +96,7 @@ class ForeignFile:
     :param failed: called for each exception.
     """
 
-    __slots__ = ("_failed", "_told", "parser")
+    __slots__ = ("_failed", "_paces", "_told", "parser")
 
     robots: RobotsTxt | None = None
 
@@ -70,12 +104,15 @@ class ForeignFile:
         self.parser = parser
         self._failed = failed
         self._told = False
+        self._paces: dict[Agent, Pace | None] = {}
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Ask the parser, by the first product token, or the whole identification where there is none."""
-        name = agent.tokens[0] if agent.tokens else agent.identification
         try:
-            return Decision(bool(self.parser.allowed(url, name)), Reason.PARSER)
+            allowed = self.parser.allowed(url, _name(agent))
+            if allowed not in (True, False):  # a coroutine, a text: true for Python, and no verdict
+                raise TypeError(f"allowed() gave {allowed!r}, not True or False")
+            return Decision(bool(allowed), Reason.PARSER)
         except Exception:
             self._failed()
             if not self._told:
@@ -85,7 +122,35 @@ class ForeignFile:
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Ask the parser, if it can tell (Scrapy 2.18 and newer)."""
-        if not hasattr(self.parser, "crawl_delay"):
-            return None
-        delay: float | None = self.parser.crawl_delay(agent.tokens[0] if agent.tokens else agent.identification)
-        return delay
+        return _delay_of(self.parser, agent) if hasattr(self.parser, "crawl_delay") else None
+
+    def pace(self, agent: Agent) -> Pace | None:
+        """Return what the parser's Crawl-delay asks for."""
+        if agent in self._paces:
+            return self._paces[agent]
+        try:
+            pace = pace_of_number(self.crawl_delay(agent))
+        except Exception:
+            self._failed()
+            logger.exception(_NO_DELAY, type(self.parser).__name__)
+            pace = None
+        return _kept(self._paces, agent, pace)
+
+
+_NO_DELAY = "%s.crawl_delay() failed: no delay is kept"
+
+
+def _kept(paces: dict[Agent, Pace | None], agent: Agent, pace: Pace | None) -> Pace | None:
+    if len(paces) >= _KEPT_PACES:
+        paces.clear()
+    paces[agent] = pace
+    return pace
+
+
+def _name(agent: Agent) -> str:
+    return agent.tokens[0] if agent.tokens else agent.identification
+
+
+def _delay_of(parser: Any, agent: Agent) -> float | None:  # noqa: ANN401 - the user's class
+    delay: float | None = parser.crawl_delay(_name(agent))
+    return delay

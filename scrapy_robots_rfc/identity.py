@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.core.agents import invalid_reason, product_tokens
+from scrapy_robots_rfc.core.agents import invalid_reason, is_product_token, product_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ def agent_of(value: object) -> Agent | None:
     :param value: a product token, a User-Agent header's value, or a list of those.
     :raises TypeError: it is something else.
     """
-    names = [value] if isinstance(value, (str, bytes)) else value
+    names = _separated(value) if isinstance(value, str) else [value] if isinstance(value, bytes) else value
     if names is None:
         return None
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, (str, bytes)) for name in names):
@@ -51,6 +51,12 @@ def agent_of(value: object) -> Agent | None:
         return None
     tokens = dict.fromkeys(token for text in texts for token in product_tokens(text))
     return Agent(tuple(tokens), texts[0])
+
+
+def _separated(value: str) -> list[str]:
+    """Tokens of ``foobot-news,foobot``, as the command line gives a list; a User-Agent header's value stays whole."""
+    names = [name.strip() for name in value.split(",")]
+    return names if all(map(is_product_token, names)) else [value]
 
 
 class Agents:

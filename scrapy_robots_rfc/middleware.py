@@ -21,9 +21,11 @@ from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, SettingError
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
 from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of
+from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
+from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.report import summary
 from scrapy_robots_rfc.service import Ports, Robots, RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
@@ -66,6 +68,7 @@ class RfcRobotsTxtMiddleware:
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, self._ports(settings))
         self._configured = settings.user_agent
+        self._pacing = self._make_pacing(settings)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
             ask=self.service.ask,
@@ -98,6 +101,9 @@ class RfcRobotsTxtMiddleware:
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
             if MARK not in request.meta:
                 self._count(stats.EXEMPTED)
+            return None
+        if parts.path == "/robots.txt" and not parts.query and not parts.params:
+            self._count(stats.ALLOWED)  # always (RFC 9309, 2.2.2): nothing to fetch, nothing to wait for
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         if origin is None:
@@ -168,10 +174,17 @@ class RfcRobotsTxtMiddleware:
 
     def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
         decision = robots.judge(request.url, agent)
-        if decision.allowed:
+        why = None
+        if not decision.allowed:
+            why = robots.why(decision)
+        elif self._pacing is not None:
+            why = self._pacing.refusal(request, robots, agent)
+            if why is not None:
+                decision = Decision(False, Reason.CRAWL_DELAY, token=decision.token)
+        if why is None:
             self._count(stats.ALLOWED)
-            return
-        self._refuse(request, replace(decision, origin=str(robots.origin)), robots.why(decision))
+        else:
+            self._refuse(request, replace(decision, origin=str(robots.origin)), why)
 
     def _refuse(self, request: Request, decision: Decision, why: str) -> NoReturn:
         logger.debug("Forbidden by robots.txt: %s (%s)", _shown(request), why, extra=self._extra)
@@ -184,8 +197,16 @@ class RfcRobotsTxtMiddleware:
     def _extra(self) -> dict[str, Any]:
         return {"spider": self._crawler.spider}
 
+    def _make_pacing(self, settings: Settings) -> Pacing | None:
+        limit = Limit(settings.crawl_delay_max, settings.crawl_delay_over)
+        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime()) if settings.crawl_delay else None
+
+    def _origin_of(self, request: Request) -> Origin | None:
+        parts = urlparse_cached(request)
+        return self._origin(parts.scheme, parts.netloc)
+
     def _origin(self, scheme: str, netloc: str) -> Origin | None:
-        key = (scheme, netloc)
+        key = (scheme, netloc.rpartition("@")[2])  # userinfo is nobody's business, not even a key's
         try:
             return self._origins[key]
         except KeyError:
@@ -253,10 +274,12 @@ class RfcRobotsTxtMiddleware:
         parser = build_from_crawler(self._parser_class, self._crawler, body)
         # A subclass with its own allowed() is asked through it.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
-            return RfcFile(parser, parser.robots)
+            return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
         return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS))
 
     async def _fetched(self, robots: Robots, access: Access, asker: Request | None) -> None:
+        if self._pacing is not None:
+            self._pacing.fetched(robots)
         send = self._crawler.signals.send_catch_log_async
         if isinstance(access, Successful) and robots.file is not None and _compat.ROBOTS_PARSED is not None:
             await send(_compat.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)

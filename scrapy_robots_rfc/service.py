@@ -23,7 +23,7 @@ from scrapy_robots_rfc.inquiries import Attempted, Inquiries, Inquiry
 from scrapy_robots_rfc.policy import backoff, freshness
 from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.freshness import Limits, Term
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
 from scrapy_robots_rfc.report import Report
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._compat import Runtime
     from scrapy_robots_rfc.files import RobotsFile
+    from scrapy_robots_rfc.policy.pacing import Pace
     from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ class Robots:
     :param status: the HTTP status of the last fetch; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``DownloadTimeoutError``.
     :param file: the parsed file that is obeyed; ``None`` where there is none.
+    :param fetched: when the last fetch ended, on the service's clock.
     """
 
     origin: Origin
@@ -109,6 +111,7 @@ class Robots:
     cause: str
     file: RobotsFile | None = field(repr=False)
     _agent: Callable[[], Agent] = field(repr=False)
+    fetched: float = 0.0
 
     @property
     def outcome(self) -> Outcome:
@@ -137,6 +140,13 @@ class Robots:
         """
         return None if self.file is None else self.file.crawl_delay(self._named(agent))
 
+    def pace(self, agent: str | list[str] | None = None) -> Pace | None:
+        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` where they ask for nothing.
+
+        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        """
+        return None if self.file is None else self.file.pace(self._named(agent))
+
     def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
         """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal is sent.
 
@@ -147,23 +157,36 @@ class Robots:
     def judge(self, url: str, agent: Agent) -> Decision:
         """As `decide`, for an agent that is known; the decision has no origin yet."""
         if self.file is not None:
-            return self.file.decide(url, agent)
+            decision = self.file.decide(url, agent)
+            if decision.allowed and (resolved := without_dot_segments(url)) is not None:
+                return self.file.decide(resolved, agent)
+            return decision
         if self.term.outcome is Outcome.UNAVAILABLE:
             return _UNAVAILABLE
         closed = _CLOSED.decide(url, ())
         return closed if closed.allowed else _UNREACHABLE
 
     def why(self, decision: Decision) -> str:
-        """What a decision rests on, for log lines and errors."""
+        """What a decision rests on, for log lines, errors and people."""
         if decision.rule is not None:
             return f"robots.txt line {decision.rule.line}: {decision.rule}"
-        if decision.reason in (Reason.UNAVAILABLE, Reason.UNREACHABLE):
-            return f"robots.txt {decision.reason.value}: {self.cause}"
-        return f"robots.txt: {decision.reason.value}"
+        return _WHY[decision.reason].format(token=decision.token, cause=self.cause)
 
     def _named(self, agent: str | list[str] | None) -> Agent:
         return agent_of(agent) or self._agent()
 
+
+#: What a decision without a rule rests on.
+_WHY = {
+    Reason.RULE: "robots.txt: a rule",
+    Reason.NO_RULE: "robots.txt: no rule of the group `{token}` matches",
+    Reason.NO_GROUP: "robots.txt: no group is meant for this crawler",
+    Reason.ROBOTS_TXT: "robots.txt itself may always be fetched",
+    Reason.UNAVAILABLE: "robots.txt unavailable: {cause}",
+    Reason.UNREACHABLE: "robots.txt unreachable: {cause}",
+    Reason.PARSER: "robots.txt: the verdict of ROBOTSTXT_PARSER",
+    Reason.CRAWL_DELAY: "robots.txt: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
+}
 
 _UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
 _UNREACHABLE = Decision(False, Reason.UNREACHABLE)
@@ -305,12 +328,11 @@ class RobotsService:
         file, access = self._parsed(origin, access)
         before = self._memory.get(origin)
         old = inquiry.last or before
-        term = freshness.renew(
-            old.term if old else None, access.outcome, self._ports.runtime.clock(), self._limits_after(access)
-        )
+        now = self._ports.runtime.clock()
+        term = freshness.renew(old.term if old else None, access.outcome, now, self._limits_after(access))
         if term.stale and old is not None:
             file = old.file
-        robots = Robots(origin, term, access.status, access.cause, file, self._ports.agent)
+        robots = Robots(origin, term, access.status, access.cause, file, self._ports.agent, now)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
         again = None
         if isinstance(access, Unreachable):

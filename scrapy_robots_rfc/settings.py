@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
+from scrapy_robots_rfc.policy.pacing import Over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,9 @@ class Settings:
     unreachable_statuses: frozenset[int]
     stale_max_age: float
     unreachable_max_age: float | None
+    crawl_delay: bool
+    crawl_delay_max: float
+    crawl_delay_over: Over
     max_waiting: int
     concurrent_fetches: int
     unreachable_backoff: tuple[float, ...]
@@ -136,7 +140,7 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_USER_AGENT", "user_agent", "str, list or None", None, f"{ACCEPTED}, or None", agent_of,
-        "Product tokens in order of preference. None: those of the User-Agent header that a request sends.",
+        "Product tokens in order of preference; commas separate them too. None: those of the User-Agent header.",
     ),
     Setting(
         "ROBOTSTXT_TIMEOUT", "timeout", "seconds", 30.0, "a number above 0", _number(0, above=True),
@@ -162,7 +166,7 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_UNREACHABLE_STATUSES", "unreachable_statuses", "list of int", [429],
-        "a list of statuses from 400 to 499", _statuses,
+        "statuses from 400 to 499, as a list or separated by commas", _statuses,
         "Which 4xx statuses count as unreachable (complete disallow) and not as unavailable (all allowed).",
     ),
     Setting(
@@ -175,6 +179,18 @@ TABLE = (
         "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
     ),
     Setting(
+        "ROBOTSTXT_CRAWL_DELAY", "crawl_delay", "bool", True, "True or False", _boolean,
+        "Whether the intervals that Crawl-delay and Request-rate ask for are kept.",
+    ),
+    Setting(
+        "ROBOTSTXT_CRAWL_DELAY_MAX", "crawl_delay_max", "seconds", 60.0, f"a number above 0, at most {DAY}",
+        _number(0, DAY, above=True), "The longest interval that is kept because a robots.txt asks for it.",
+    ),
+    Setting(
+        "ROBOTSTXT_CRAWL_DELAY_OVER", "crawl_delay_over", "str", "clamp", "'clamp' or 'forbid'", Over,
+        "What becomes of a site that asks for more: the maximum is kept (clamp), or no page is fetched (forbid).",
+    ),
+    Setting(
         "ROBOTSTXT_MAX_WAITING", "max_waiting", "requests", 100_000, "a whole number, at least 0", _integer(0),
         "How many requests that wait for a robots.txt are set aside; more of them wait in CONCURRENT_REQUESTS.",
     ),
@@ -183,9 +199,9 @@ TABLE = (
         "How many robots.txt files are fetched at once; the others stand in line.",
     ),
     Setting(
-        "ROBOTSTXT_UNREACHABLE_BACKOFF", "unreachable_backoff", "list of seconds", [5, 15, 45],
+        "ROBOTSTXT_UNREACHABLE_BACKOFF", "unreachable_backoff", "list of seconds", [],
         "a list of numbers, at least 0", _delays,
-        "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
+        "When an unreachable file is asked for again while requests wait, as [5, 15, 45]. Empty: they are disallowed.",
     ),
     Setting(
         "ROBOTSTXT_RETRY_AFTER_MAX", "retry_after_max", "seconds", 300.0, "a number, at least 0", _number(0),

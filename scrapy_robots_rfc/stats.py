@@ -28,6 +28,11 @@ SET_ASIDE = "robotstxt/set_aside"
 ORIGINS = "robotstxt/origins/{outcome}"
 RECOVERED = "robotstxt/recovered"
 PARSER_ERRORS = "robotstxt/parser_errors"
+CRAWL_DELAY_SITES = "robotstxt/crawl_delay/sites"
+CRAWL_DELAY_MAX = "robotstxt/crawl_delay/max"
+CRAWL_DELAY_CAPPED = "robotstxt/crawl_delay/capped"
+CRAWL_DELAY_ADDED = "robotstxt/crawl_delay/added_seconds"
+VISIT_TIME_OUTSIDE = "robotstxt/visit_time/outside"
 
 #: Key -> what it counts.
 TABLE = {
@@ -37,7 +42,7 @@ TABLE = {
     EXCEPTION_COUNT: "fetches that ended with an exception, by its class; IgnoreRequest is not counted, as in Scrapy",
     FORBIDDEN: "requests that were dropped",
     ALLOWED: "requests that were let through by a decision",
-    FORBIDDEN_BY: "requests that were dropped, by `Reason`: `rule`, `unreachable`, `parser`",
+    FORBIDDEN_BY: "requests that were dropped, by `Reason`: `rule`, `unreachable`, `parser`, `crawl_delay`",
     RESULT: "fetches by access result: `successful`, `unavailable`, `unreachable`",
     REDIRECT_COUNT: "redirects of a robots.txt that were followed",
     TRUNCATED: "files longer than ROBOTSTXT_MAX_SIZE, of which only the beginning counts",
@@ -50,5 +55,10 @@ TABLE = {
     SET_ASIDE: "requests that were set aside until their robots.txt was there",
     ORIGINS: "origins by what governs their pages: `successful`, `unavailable`, `unreachable`; again when that changes",
     RECOVERED: "origins whose robots.txt was unreachable, and was there when it was asked for again in time",
-    PARSER_ERRORS: "exceptions of the parser that the user set in ROBOTSTXT_PARSER; each closes the gate",
+    PARSER_ERRORS: "exceptions of the parser that the user set in ROBOTSTXT_PARSER; those of allowed() close the gate",
+    CRAWL_DELAY_SITES: "origins whose robots.txt asks for an interval that is kept",
+    CRAWL_DELAY_MAX: "the longest interval that is kept, in seconds",
+    CRAWL_DELAY_CAPPED: "origins that asked for more than ROBOTSTXT_CRAWL_DELAY_MAX, and are paced at it",
+    CRAWL_DELAY_ADDED: "seconds that downloader slots stood still for it, beyond what your own settings made them wait",
+    VISIT_TIME_OUTSIDE: "origins of which pages were asked for outside of their Visit-time",
 }

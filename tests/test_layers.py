@@ -19,6 +19,7 @@ ORDER = (
     "__init__",
     "addon",
     "middleware",
+    "pacing",
     "parser",
     "download",
     "waiting",
@@ -35,6 +36,7 @@ ORDER = (
     "signals",
     "errors",
     "policy.__init__",
+    "policy.pacing",
     "policy.backoff",
     "policy.freshness",
     "policy.access",
@@ -53,7 +55,7 @@ ORDER = (
 )
 
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
-SCRAPY = {"addon", "middleware", "parser", "download", "settings", "_compat", "errors"}
+SCRAPY = {"addon", "middleware", "pacing", "parser", "download", "settings", "_compat", "errors"}
 TWISTED = {"_compat"}
 
 #: All that the pure part may have from outside: nothing in here does I/O, reads a clock, or throws dice.
@@ -69,6 +71,7 @@ PURE = {
     "functools",
     "ipaddress",
     "itertools",
+    "math",
     "re",
     "string",
     "typing",

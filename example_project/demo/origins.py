@@ -40,6 +40,8 @@ HALF = b"User-agent: *\nDisallow: /closed/\n"
 # 512,000 octets count (RFC 9309, 2.5: at least 500 KiB). One rule stands before that, one beyond it.
 LARGE = b"User-agent: *\nDisallow: /before/\n" + b"# A comment to fill the file.\n" * 18_000 + b"Disallow: /beyond/\n"
 
+PACED = b"User-agent: *\nCrawl-delay: 0.3\n"
+
 SLOW_PAGES = 20
 
 
@@ -52,6 +54,7 @@ class Exhibit:
     :param asks: what the demo spider asks for.
     :param closed: what the owner closes, by product token. The site's log is checked against it.
     :param batch: where set, all pages are one row of the table, under this name.
+    :param paced: the site asks for a pace: the table shows the shortest gap between two requests.
     """
 
     title: str
@@ -59,6 +62,7 @@ class Exhibit:
     asks: tuple[str, ...]
     closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     batch: str | None = None
+    paced: bool = False
 
     def trespasses(self, token: str) -> list[str]:
         """Return what was asked for, by the site's own log, although it is closed to a crawler."""
@@ -69,7 +73,7 @@ def exhibits() -> dict[str, Exhibit]:
     """Return the demo's origins by name; their sites have started."""
     elsewhere = Site({"/shared-rules.txt": Reply(body=HALF)}, host="localhost")
     elsewhere.start()
-    found = {**_about_rules(), **_about_access(elsewhere.url("/shared-rules.txt"))}
+    found = {**_about_rules(), **_about_pace(), **_about_access(elsewhere.url("/shared-rules.txt"))}
     for exhibit in found.values():
         exhibit.site.start()
     return {**found, "elsewhere": Exhibit("The host that is redirected to", elsewhere, ())}
@@ -96,6 +100,17 @@ def _about_rules() -> dict[str, Exhibit]:
             "Another port of the same host: another robots.txt, and nothing is closed here",
             {"/robots.txt": Reply(body=OPEN)},
             allowed=("/private/plan.html", "/files/plan.pdf"),
+        ),
+    }
+
+
+def _about_pace() -> dict[str, Exhibit]:
+    return {
+        "paced": Exhibit(
+            "Paced: the site asks for 0.3 s between two requests, and gets them, from robots.txt on",
+            Site({"/robots.txt": Reply(body=PACED)}),
+            ("/a.html", "/b.html", "/c.html"),
+            paced=True,
         ),
     }
 

@@ -57,6 +57,8 @@ class Report:
     also: str = ""
     #: How the fetch of an origin's robots.txt ended, by origin.
     access: dict[str, str] = field(default_factory=dict)
+    #: The pace that was kept, by origin, where there is something to say of it.
+    paces: dict[str, str] = field(default_factory=dict)
     _rows: dict[int, Row] = field(default_factory=dict)
 
     def add(self, position: int, row: Row) -> None:
@@ -90,6 +92,8 @@ class Report:
         if origin in self.titles:
             yield f"  {origin}"
         yield f"  robots.txt: {self.access.get(origin, 'not asked for')}"
+        if origin in self.paces:
+            yield f"  pace: {self.paces[origin]}"
         for cells in (self._heading(), *map(self._cells, rows)):
             yield "    " + "  ".join(map(str.ljust, cells, widths)).rstrip()
         yield ""

@@ -12,7 +12,7 @@ from scrapy import Request, Spider
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from demo.report import Report, Row
-from scrapy_robots_rfc import Decision, Reason, RobotsDisallowed, RobotsTxt, robots_service, signals
+from scrapy_robots_rfc import RobotsDisallowed, RobotsTxt, robots_service, signals
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -54,7 +54,7 @@ class ReportingSpider(Spider):
             self._add(request, "fetched", "ROBOTSTXT_OBEY is False")
             return
         robots = await robots_service(self.crawler).robots(request.url)
-        self._add(request, "allowed", _because(robots.decide(request.url), robots.cause))
+        self._add(request, "allowed", robots.why(robots.decide(request.url)))
 
     def dropped(self, failure: Failure) -> None:
         """Add the row of a page that was not fetched: the exception of a forbidden one holds the decision."""
@@ -87,15 +87,3 @@ class ReportingSpider(Spider):
         print(*self.report.lines(stats.get_stats()), "", sep="\n")
         if reason != "finished":
             print(f"The crawl was ended early: {reason}")
-
-
-def _because(decision: Decision, cause: str) -> str:
-    """Say why a page is allowed."""
-    if decision.rule is not None:
-        return f"robots.txt line {decision.rule.line}: {decision.rule}"
-    texts = {
-        Reason.NO_RULE: f"no rule of the group `{decision.token}` matches",
-        Reason.NO_GROUP: "no group is meant for this crawler",
-        Reason.UNAVAILABLE: f"robots.txt unavailable: {cause}",
-    }
-    return texts.get(decision.reason, decision.reason.value)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class Site:
     secure_replies: Mapping[str, Reply] = field(default_factory=dict)
     #: What was asked for, in order: paths with their query.
     log: list[str] = field(default_factory=list)
+    #: When each of them arrived, in seconds.
+    times: list[float] = field(default_factory=list)
     _server: _Server | None = None
 
     def start(self) -> None:
@@ -80,6 +84,11 @@ class Site:
     def pages(self) -> list[str]:
         """What was asked for, less rules: robots.txt, and what one redirects to."""
         return [target for target in self.log if not target.endswith(".txt")]
+
+    @property
+    def shortest_gap(self) -> float | None:
+        """The shortest time between two requests, that for robots.txt among them; ``None`` before the second one."""
+        return min((after - before for before, after in pairwise(self.times)), default=None)
 
 
 class _Server(ThreadingHTTPServer):
@@ -118,6 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer from the table."""
         self.site.log.append(self.path)
+        self.site.times.append(time.monotonic())
         secured = self.site.secure_replies.get(self.path) if self.secure else None
         reply = secured or self.site.replies.get(self.path) or page(self.path)
         if reply.drop or (reply.delay and self.ending.wait(reply.delay)):

@@ -34,6 +34,8 @@ class Reason(enum.Enum):
     UNREACHABLE = "unreachable"
     #: A `RobotParser` that the user chose said so; it gives no rule.
     PARSER = "parser"
+    #: The site asks for a longer interval than the user's maximum, and the user wants such sites left out: disallowed.
+    CRAWL_DELAY = "crawl_delay"
 
 
 @dataclass(frozen=True, slots=True)

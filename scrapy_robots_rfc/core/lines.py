@@ -133,21 +133,28 @@ def read_line(line: str) -> Reading:
     return Reading(kind, key, value, frozenset(flags))
 
 
-# The usual spellings of the two rules' keys.
-_USUAL = {"Allow": True, "allow": True, "ALLOW": True, "Disallow": False, "disallow": False, "DISALLOW": False}
+# Keys of rules in every spelling that is read, and whether they allow; with the usual ones as they are usually written.
+_RULE_KEYS = {key: kind is LineKind.ALLOW for key, (kind, _) in KEYS.items() if kind in RULES}
+_USUAL_KEYS = {"Allow": True, "Disallow": False, **_RULE_KEYS}
+_LIKE_A_RULE = re.compile("[lL][oOaA][wW]").search  # in every one of them, however it is misspelt
 
 
 def read_rule(line: str) -> tuple[bool, str] | None:
     """Read one line as a rule: whether it allows, and its pattern; ``None`` for any other. As `read_line`, but faster.
 
-    :param line: its octets, one character each, without the line end.
+    :param line: its octets, one character each, without the line end; not longer than `MAX_LINE`.
     """
-    key, colon, pattern = line.partition(":")
-    allow = _USUAL.get(key) if colon else None
-    if allow is not None and len(line) <= MAX_LINE:
-        return allow, (pattern.partition("#")[0] if "#" in pattern else pattern).strip(BLANKS)
-    reading = read_line(line)
-    return (reading.kind is LineKind.ALLOW, reading.value) if reading.kind in RULES else None
+    text = line.partition("#")[0]
+    key, colon, pattern = text.partition(":")
+    if not colon:
+        if not _LIKE_A_RULE(text):
+            return None
+        reading = read_line(line)
+        return (reading.kind is LineKind.ALLOW, reading.value) if reading.kind in RULES else None
+    allow = _USUAL_KEYS.get(key)
+    if allow is None:
+        allow = _RULE_KEYS.get(key.strip(BLANKS).lower())
+    return None if allow is None else (allow, pattern.strip(BLANKS))
 
 
 def as_text(octets: str) -> str:

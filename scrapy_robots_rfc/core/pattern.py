@@ -149,11 +149,11 @@ def _normalized(head: str, runs: list[str], anchored: bool) -> Pattern:
     for run in runs:
         queries.append(after_query)
         after_query = after_query or "?" in run
-    parts = tuple(normal_form(run, in_query=after) for run, after in zip(runs, queries, strict=True))
     ambiguous = any(not after and AMBIGUOUS_ESCAPE.search(run) for run, after in zip(runs, queries, strict=True))
     head = normal_form(head)
     if not ambiguous:
+        parts = tuple(normal_form(run, in_query=after) for run, after in zip(runs, queries, strict=True))
         return Pattern(head, parts, anchored, max((*parts, head), key=len))
     # What stands between ambiguous escapes reads the same wherever it lies.
     pieces = [normal_form(piece, in_query=True) for run in runs for piece in AMBIGUOUS_ESCAPE.split(run)]
-    return Pattern(head, parts, anchored, max(pieces, key=len), tuple(map(_literal, runs, queries)))
+    return Pattern(head, (), anchored, max(pieces, key=len), tuple(map(_literal, runs, queries)))

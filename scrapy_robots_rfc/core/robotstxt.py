@@ -15,7 +15,7 @@ from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
 from scrapy_robots_rfc.core.lines import Line, records, source_of
 from scrapy_robots_rfc.core.percent import is_normal_url, octets, request_target
 from scrapy_robots_rfc.core.ruleset import Ruleset
-from scrapy_robots_rfc.core.scan import AgentLine, agent_lines, sections
+from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, sections, whole_groups
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -80,15 +80,19 @@ class RobotsTxt:
         return self._asked[key]
 
     def _ruleset(self, tokens: str | Sequence[str]) -> Ruleset | _Unrestricted:
-        if self._agents is None:
-            self._agents = agent_lines(self._source.octets)
-        token = _choose(tokens, {name for _, _, name in self._agents})
+        agents = self._agent_lines()
+        token = _choose(tokens, {name for _, _, name in agents})
         if token is None:
             return _Unrestricted()
         written, compared = token
         if token not in self._rulesets:
-            self._rulesets[token] = Ruleset(sections(self._source.octets, self._agents, compared), written)
+            self._rulesets[token] = Ruleset(sections(self._source.octets, agents, compared), written)
         return self._rulesets[token]
+
+    def _agent_lines(self) -> list[AgentLine]:
+        if self._agents is None:
+            self._agents = agent_lines(self._source.octets)
+        return self._agents
 
     @property
     def truncated(self) -> bool:
@@ -118,12 +122,30 @@ class RobotsTxt:
         token = _choose(tokens, {token_of(octets(name)) for group in self.groups for name in group.tokens})
         return merged(group for group in self.groups if token is not None and group.names(token[1]))
 
+    def mentions(self, *keys: str) -> bool:
+        """Whether records of some keys, in lower case, may stand in the file: a look that costs next to nothing."""
+        lower = self._source.octets.lower()
+        return any(key.encode("ascii") in lower for key in keys)
+
+    def records_for(self, tokens: str | Sequence[str], *keys: str) -> tuple[Record, ...]:
+        """The records of some keys, in lower case, in the group that applies (RFC 9309, 2.2.4).
+
+        They are those of `group`, without the cost of reading the whole file.
+        """
+        agents = self._agent_lines()
+        token = _choose(tokens, {name for _, _, name in agents})
+        if token is None:
+            return ()
+        lower = self._source.octets.lower()
+        found = whole_groups(self._source.octets, agents, token[1])
+        return tuple(record for section in found for record in section.records(lower, keys))
+
     def _values(self, *keys: str) -> Iterable[str]:
-        return (record.value for record in self.records if record.key in keys)
+        whole = Section(self._source.octets, 0, len(self._source.octets), 1)
+        return (record.value for record in whole.records(self._source.octets.lower(), keys))
 
     def _group_values(self, tokens: str | Sequence[str], key: str) -> Iterable[str]:
-        group = self.group(tokens)
-        return (record.value for record in group.records if record.key == key) if group else ()
+        return (record.value for record in self.records_for(tokens, key))
 
     @property
     def sitemaps(self) -> tuple[str, ...]:

@@ -182,7 +182,7 @@ class Ruleset:
         rank = _rank(*rule, number)
         self._written[rank] = text
         pattern = parse_pattern(text)
-        if pattern.parts:
+        if pattern.parts or pattern.literals:
             wilds.append((rank, pattern.needle, pattern))
             return
         table = self._exact if pattern.anchored else plain

@@ -11,18 +11,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
-from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, LineKind, read_line, read_rule
+from scrapy_robots_rfc.core.groups import Record
+from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, LineKind, as_text, read_line, read_rule
 from scrapy_robots_rfc.core.pattern import parse_pattern, precedence
 from scrapy_robots_rfc.core.percent import BARE_RUN, UNRESERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 # The usual user-agent line, in lower case: its token is a run of token characters, or `*` alone.
 _AGENT_LINE = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f#]|\Z))")
 
 # The usual spellings of a rule, in octets and in text.
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
+_LIKE_A_RULE = re.compile(rb"[lL][oOaA][wW]")  # in every key of a rule, however it is misspelt
 _KEY = "(?:[Dd]isa|[Aa])llow: ?"
 _PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]*'  # bare octets of the normal form: nothing to expand, nothing to escape
 
@@ -30,8 +32,18 @@ _PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]*'  # bare octets of the normal form:
 _ROWS = re.compile(rf"\n(?:[Dd]isallow: ?({_PLAIN})(?=\n)|[Aa]llow: ?({_PLAIN})(?=\n)|([^\n]*))").findall
 Row = tuple[str, str, str]
 
+_BARE = BARE_RUN.pattern
+
+# How many octets of a target rule out lines: one, since an expression is made for each that occurs; of a text of this
+# size so many, since there the making costs less than the reading.
+_LARGE = 65_536
+_DEEP = 8
+
 # A rule: whether it allows, its pattern as octets, its line number in the file.
 RawRule = tuple[bool, str, int]
+
+# What stands before the first `agent` of a user-agent line, in lower case.
+_BEFORE_AGENT = (b"user-", b"user", b"user ")
 
 # A user-agent line: start and end offset, and its token in the form in which tokens compare.
 AgentLine = tuple[int, int, str]
@@ -50,10 +62,11 @@ def agent_lines(octets: bytes) -> list[AgentLine]:
         end = lower.find(b"\n", at)
         if end < 0:
             end = len(lower)
-        usual = _AGENT_LINE.match(lower, start, end) if end - start <= MAX_LINE else None
-        token = usual[1].decode("ascii") if usual else _token_of_line(octets[start:end])
-        if token is not None:
-            found.append((start, end, token))
+        if lower[max(start, at - 5) : at].endswith(_BEFORE_AGENT):
+            usual = _AGENT_LINE.match(lower, start, end) if end - start <= MAX_LINE else None
+            token = usual[1].decode("ascii") if usual else _token_of_line(octets[start:end])
+            if token is not None:
+                found.append((start, end, token))
         at = lower.find(b"agent", end)
     return found
 
@@ -87,6 +100,8 @@ class Section(NamedTuple):
 
     def has_rules(self) -> bool:
         """Whether one of its lines is a rule."""
+        if not _LIKE_A_RULE.search(self.octets, self.start, self.end):
+            return False
         if _USUAL_RULE.search(self.octets, self.start, self.end):
             return True
         return any(map(read_rule, self.text().split("\n")))
@@ -95,6 +110,28 @@ class Section(NamedTuple):
         """A row for each line: the pattern of a disallow, the pattern of an allow, or the line as it is."""
         rows: list[Row] = _ROWS(self.text())
         return rows
+
+    def records(self, lower: bytes, keys: Sequence[str]) -> Iterator[Record]:
+        """The records of some keys, in order.
+
+        :param lower: the file in lower case.
+        :param keys: in lower case.
+        """
+        lines = {}
+        for key in keys:
+            word = key.encode("ascii")
+            at = lower.find(word, self.start, self.end)
+            while at >= 0:
+                stop = lower.find(b"\n", at, self.end)
+                stop = self.end if stop < 0 else stop
+                lines[lower.rfind(b"\n", 0, at) + 1] = stop
+                at = lower.find(word, stop, self.end)
+        number, counted = self.agent_line, self.start
+        for start, stop in sorted(lines.items()):
+            reading = read_line(self.octets[start:stop].decode("latin-1"))
+            if reading.kind is LineKind.RECORD and reading.key in keys:
+                number, counted = number + self.octets.count(b"\n", counted, start), start
+                yield Record(reading.key, as_text(reading.value), number)
 
 
 def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
@@ -106,17 +143,17 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     :param target: a request target in normal form.
     """
     best, found = 0, None
-    candidates = _candidates(target[1:2]).finditer
     for section in sections:
         text = section.text()
-        for match in candidates(text):
-            disallow, head, rest, line = match.groups()
-            if head is None:
+        for match in _candidates(target, len(text)).finditer(text):
+            disallow, head, rest, needle, line = match.groups()
+            if line is not None:
                 allow, pattern = read_rule(line) or (False, "")
-            elif target.startswith(head):
-                allow, pattern = not disallow, (head + rest).rstrip(BLANKS) if rest else head
+            # Bare octets are their own normal form, so most patterns are out before they are taken apart.
+            elif (head and not target.startswith(head)) or (needle and needle not in target):
+                continue
             else:
-                continue  # bare octets are their own normal form: most patterns are out before they are taken apart
+                allow, pattern = not disallow, (head + rest).rstrip(BLANKS) if rest else head
             order = precedence(allow, pattern)
             # Of equals the first one counts, so a later one has to be better.
             if order > best and pattern and (pattern is head or parse_pattern(pattern).matches(target)):
@@ -127,12 +164,25 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     return allow, pattern, section.agent_line + text.count("\n", 0, start) + 1
 
 
+def _candidates(target: str, size: int) -> re.Pattern[str]:
+    """Finds the lines of a text of some size that a target does not rule out by its first octets."""
+    depth = _DEEP if size > _LARGE else 1
+    return _lines_but_those(target[1 : 1 + depth], len(target) <= depth)
+
+
 @lru_cache(maxsize=256)
-def _candidates(octet: str) -> re.Pattern[str]:
-    """Finds all lines but blank ones, comments, and usual rules whose second octet is unreserved and not `octet`."""
-    others = re.escape(UNRESERVED.replace(octet, "") if octet else UNRESERVED)
-    usual = rf"(?:([Dd]is)a|[Aa])llow: ?(/{BARE_RUN.pattern})([^\n#]*)"
-    return re.compile(rf"\n(?!{_KEY}/[{others}]|[#\n]|\Z)(?:{usual}|([^\n]+))")
+def _lines_but_those(prefix: str, ended: bool) -> re.Pattern[str]:
+    """Finds all lines but blank ones, comments, and usual rules with an unreserved octet where a target has another.
+
+    :param prefix: what stands behind the first ``/`` of the target.
+    :param ended: whether the target ends there.
+    """
+    differs = f"[{re.escape(UNRESERVED)}]" if ended else ""
+    for octet in reversed(prefix):
+        other = f"[{re.escape(UNRESERVED.replace(octet, ''))}]"
+        differs = f"(?:{other}|{re.escape(octet)}{differs})" if differs else other
+    rule = rf"(?:([Dd]is)a|[Aa])llow:[ \t]*(/{_BARE}|)((?:\*({_BARE}))?[^\n#]*)"
+    return re.compile(rf"\n(?!{_KEY}/{differs}|[#\n]|\Z)(?:{rule}|([^\n]+))")
 
 
 def sections(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Section]:
@@ -157,4 +207,24 @@ def sections(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Sec
             found.append(Section(octets, start, end, line))
             if at == len(agents) or found[-1].has_rules():
                 break
+    return found
+
+
+def whole_groups(octets: bytes, agents: Sequence[AgentLine], token: str) -> list[Section]:
+    """As `sections`, with what stands in a group before the user-agent line of its token: records are the group's.
+
+    It has to look at every group of the file, so only files that have such records are read like this.
+    """
+    found: list[Section] = []
+    group: list[Section] = []
+    wanted = False
+    line, counted = 1, 0
+    for at, (_, start, name) in enumerate(agents):
+        end = agents[at + 1][0] if at + 1 < len(agents) else len(octets)
+        line, counted = line + octets.count(b"\n", counted, start), start
+        group.append(Section(octets, start, end, line))
+        wanted = wanted or name == token
+        if end == len(octets) or group[-1].has_rules():
+            found += group if wanted else ()
+            group, wanted = [], False
     return found

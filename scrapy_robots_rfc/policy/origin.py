@@ -85,3 +85,30 @@ def without_userinfo(url: str) -> str:
         return url
     end = min((i for i in map(rest.find, "/?#") if i >= 0), default=len(rest))
     return f"{scheme}://{rest[:end].rpartition('@')[2]}{rest[end:]}"
+
+
+_PARTS = re.compile(r"(?P<before>[^/?#]*//[^/?#]*)(?P<path>/[^?#]*)(?P<after>.*)", re.DOTALL)
+_DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?=[/?#]|$)", re.IGNORECASE)
+
+
+def without_dot_segments(url: str) -> str | None:
+    """Return a URL without ``.`` and ``..`` in its path (RFC 3986, 5.2.4); ``None`` where it has none.
+
+    What a page with them is depends on who removes them: some download handlers do before they ask, some servers do
+    afterwards. So both forms are judged, and a page is fetched where neither is disallowed.
+    """
+    if "/." not in url and "%2" not in url:  # nearly all
+        return None
+    parts = _PARTS.match(url)
+    if parts is None or not _DOT_SEGMENT.search(parts["path"]):
+        return None
+    kept: list[str] = []
+    for segment in parts["path"].split("/")[1:]:
+        plain = re.sub("%2e", ".", segment, flags=re.IGNORECASE)
+        if plain == "..":
+            del kept[-1:]
+        elif plain != ".":
+            kept.append(segment)
+    if plain in (".", ".."):
+        kept.append("")  # what a dot segment ends in is a folder
+    return f"{parts['before']}/{'/'.join(kept)}{parts['after']}"

@@ -37,4 +37,6 @@ def test_interrupted_and_resumed(crawls: list[Crawled], run: int) -> None:
     assert found.processes == 2 or after > 1  # it may be over by then
     assert wrong(crawls[0], found, sign) == "", after
     assert found.errors == "" or sign is signal.SIGKILL
-    assert found.closing < 4  # two seconds, and what Scrapy and the interpreter need themselves
+    assert (
+        found.closing < 15
+    )  # a busy machine takes its time; what an idle one takes, `python -m bench.interrupted` prints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import time
+from itertools import product
 
 import pytest
 
@@ -100,6 +101,35 @@ def test_forty_wildcard_rules_and_more() -> None:
         assert decision.rule is not None
         assert decision.rule.line == number
     assert robots.decide("/q7y/zz", "Foo").allowed
+
+
+def test_first_verdict_on_a_large_file() -> None:
+    """In a large file, where more of the target rules lines out, the first verdict is that of the index."""
+    pieces = ["a", "b/", "*", "%61", "%2F", "$", "-", "ab", "", "=", "?", " #c", "\t"]
+    rules = [
+        f"{key}{a}{b}{c}{d}"
+        for key in ("Disallow: /", "Allow:/", "disallow: ", "Disallow /")
+        for a, b, c, d in product(pieces, pieces, pieces, ["", "a", "*b", "x"])
+    ]
+    body = ("User-agent: *\n" + "\n".join(rules)).encode()
+    assert len(body) > 2 * 65_536
+    indexed = RobotsTxt.parse(body)
+    indexed.decide("/", "Foo")
+    for target in [
+        "/",
+        "",
+        "/a",
+        "/ab/a",
+        "/ab/b/x",
+        "/-=a",
+        "/a%2Fb",
+        "/?a=b",
+        "/x",
+        "/b/b/b/b/b/b/b/",
+        "//a",
+        "/%7Ea",
+    ]:
+        assert RobotsTxt.parse(body).decide(target, "Foo") == indexed.decide(target, "Foo")
 
 
 def test_many_identifications_do_not_make_it_grow() -> None:

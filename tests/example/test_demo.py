@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ RUNTIMES = {
     "none": "TWISTED_REACTOR_ENABLED=False",
 }
 
-NO_RULE = ("allowed", "no rule of the group `*` matches")
+NO_RULE = ("allowed", "robots.txt: no rule of the group `*` matches")
 
 
 @pytest.fixture(scope="session")
@@ -53,8 +54,8 @@ def test_rules(output: Output) -> None:
 def test_group_of_our_own(output: Output) -> None:
     """The group for demobot decides, and the one for all is not asked."""
     assert output.sections["Groups"].rows == {
-        "/": ("allowed", "no rule of the group `demobot` matches"),
-        "/news.html": ("allowed", "no rule of the group `demobot` matches"),
+        "/": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
+        "/news.html": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
         "/drafts/idea.html": ("disallowed", "robots.txt line 5: Disallow: /drafts/"),
     }
 
@@ -65,6 +66,15 @@ def test_another_port(output: Output) -> None:
         "/private/plan.html": ("allowed", "robots.txt line 2: Allow: /"),
         "/files/plan.pdf": ("allowed", "robots.txt line 2: Allow: /"),
     }
+
+
+def test_paced(output: Output) -> None:
+    """The pages of a paced site come at its pace, by its own clock, and the table says so."""
+    assert set(output.sections["Paced"].rows.values()) == {NO_RULE}
+    [gap] = re.findall(
+        r"^  pace: (\S+) s at least between two requests, by the site's clock$", output.stdout, re.MULTILINE
+    )
+    assert float(gap) >= 0.3
 
 
 def test_missing(output: Output) -> None:
@@ -122,10 +132,11 @@ def test_stats(output: Output) -> None:
         "robotstxt/allowed": sum(row[0] == "allowed" for row in rows),
         "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + merged,
         "robotstxt/forbidden/unreachable": 2,
-        "robotstxt/request_count": 12,  # of the failing ones 3 and 2
+        "robotstxt/request_count": 13,  # of the failing ones 3 and 2
         "robotstxt/redirect_count": 1,
         "robotstxt/truncated": 1,
-        "robotstxt/cache/misses": 9,
+        "robotstxt/cache/misses": 10,
+        "robotstxt/crawl_delay/sites": 1,
     }
     assert {key: output.stats.get(key) for key in expected} == expected
 
@@ -133,7 +144,7 @@ def test_stats(output: Output) -> None:
 def test_check_by_the_sites_own_logs(output: Output) -> None:
     """The demo ends with what its sites saw: no page that is disallowed was asked for."""
     assert output.last_line == (
-        "Check, by the sites' own logs: robots.txt requested: 12, pages requested: 13, "
+        "Check, by the sites' own logs: robots.txt requested: 13, pages requested: 16, "
         "pages of disallowed paths requested: 0"
     )
 
@@ -141,7 +152,7 @@ def test_check_by_the_sites_own_logs(output: Output) -> None:
 def test_check_can_fail() -> None:
     """When robots.txt is not obeyed, the check counts the 29 pages that should have stayed closed."""
     output = crawl("demo", "-s", "ROBOTSTXT_OBEY=False")
-    assert output.last_line.endswith("pages requested: 42, pages of disallowed paths requested: 29")
+    assert output.last_line.endswith("pages requested: 45, pages of disallowed paths requested: 29")
     assert {row for section in output.sections.values() for row in section.rows.values()} == {
         ("fetched", "ROBOTSTXT_OBEY is False")
     }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS: list[str] = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
-RULES = "User-agent: *\nDisallow: /private/\nSitemap: https://example.com/map.xml\nCrawl-delay: 3\n"
+RULES = "User-agent: *\nDisallow: /private/\nSitemap: https://example.com/map.xml\nCrawl-delay: 0.3\n"
 
 
 def block(text: str) -> str:
@@ -134,7 +134,11 @@ def test_spider(tmp_path: Path) -> None:
         assert site.fetches == 1
     items = json.loads((tmp_path / "items.json").read_text())
     assert sorted(items, key=lambda item: "url" in item) == [
-        {"sitemaps": ["https://example.com/map.xml"], "delay": 3.0, "why": "robots.txt: no_rule"},
+        {
+            "sitemaps": ["https://example.com/map.xml"],
+            "delay": 0.3,
+            "why": "robots.txt: no rule of the group `*` matches",
+        },
         {"url": site.url("/private/plan.html"), "reason": "rule", "rule": "Disallow: /private/"},
     ]
 

@@ -40,8 +40,8 @@ def test_site() -> None:
         assert site.pages == ["/", "/a"]
         assert other.asked == []
     assert output.sections[site.url("")].rows == {
-        "/": ("allowed", "no rule of the group `demobot` matches"),
-        "/a": ("allowed", "no rule of the group `demobot` matches"),
+        "/": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
+        "/a": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
         "/closed/x": ("disallowed", "robots.txt line 2: Disallow: /closed"),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
+from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments, without_userinfo
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,24 @@ def test_two_ports_and_two_schemes_are_different_services() -> None:
 def test_without_userinfo(url: str, expected: str) -> None:
     """Section 3: what goes into a log line has no credentials."""
     assert without_userinfo(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "resolved"),
+    [
+        ("https://e.example/a/../private/x", "https://e.example/private/x"),
+        ("https://e.example/a/%2e%2E/private?x=/../y#/..", "https://e.example/private?x=/../y#/.."),
+        ("https://e.example/./private/.", "https://e.example/private/"),
+        ("https://e.example/a/b/..", "https://e.example/a/"),
+        ("https://e.example/../../a", "https://e.example/a"),
+        ("https://e.example/..", "https://e.example/"),
+        ("https://e.example/a//../b", "https://e.example/a/b"),
+        ("https://e.example/.well-known/..a/b..", None),
+        ("https://e.example/a?/../b", None),
+        ("https://e.example/%2f/a", None),
+        ("https://e.example", None),
+    ],
+)
+def test_dot_segments(url: str, resolved: str | None) -> None:
+    """RFC 3986, 5.2.4: dot segments of the path are removed, in any spelling; what has none is left alone."""
+    assert without_dot_segments(url) == resolved

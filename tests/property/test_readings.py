@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
@@ -68,6 +69,24 @@ def test_groups_of_the_records(body: bytes, tokens: list[str]) -> None:
     found, merged = rules_for(groups, tokens), robots.group(tokens)
     assert (found is None) is (merged is None)
     assert found is None or merged is None or list(merged.rules) == found[1]
+
+
+_KEYS = ("crawl-delay", "x-agent")
+
+
+_FEW_LINES = ["User-agent: FooBot", "User-agent: *", "User-agent: x", "Crawl-delay: 1", "X-Agent: a # b", "Disallow: /"]
+_small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(lambda lines: "\n".join(lines).encode())
+
+
+@given(body=st.one_of(_small, any_bodies), tokens=token_lists)
+@settings(max_examples=400)
+def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
+    """The records that are looked for by key are those of the merged group, and a file that has some mentions them."""
+    robots = RobotsTxt.parse(body)
+    group = robots.group(tokens)
+    expected = [record for record in group.records if record.key in _KEYS] if group else []
+    assert list(robots.records_for(tokens, *_KEYS)) == expected
+    assert robots.mentions(*_KEYS) or not expected
 
 
 @given(body=any_bodies, tokens=token_lists)

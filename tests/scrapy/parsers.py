@@ -27,7 +27,7 @@ class Fixed(RobotParser):
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
         """Give a number that no file has."""
-        return 7.0
+        return 0.07
 
 
 class FailsToParse(Fixed):
@@ -39,6 +39,14 @@ class FailsToParse(Fixed):
         if robotstxt_body:
             raise RuntimeError("cannot parse")
         return cls()
+
+
+class Undecided(Fixed):
+    """Gives something that is no verdict, though it is true for Python."""
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Say no, in words."""
+        return "no"  # type: ignore[return-value]  # the mistake that it stands for
 
 
 class FailsToDecide(Fixed):

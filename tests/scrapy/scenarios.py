@@ -12,18 +12,19 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc import RobotsDisallowed, RobotsService, robots_service
 from scrapy_robots_rfc.signals import robots_fetched
+from tests.scrapy.clocked import DELAY, PACED, Clocked, gaps, urls
 from tests.scrapy.crawling import Crawl, Pages
-from tests.scrapy.site import HANG, Reply, Site, redirect, robots
+from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
 #: Crawls with a spider class, settings and arguments for the spider.
@@ -209,7 +210,7 @@ class Asking(Pages):
 
 async def asking(run: Run) -> dict[str, Any]:
     """A spider awaits the service; nothing is fetched twice."""
-    text = "User-agent: *\nDisallow: /x\nCrawl-delay: 3\nSitemap: http://a.example/map.xml\n"
+    text = "User-agent: *\nDisallow: /x\nCrawl-delay: 0.3\nSitemap: http://a.example/map.xml\n"
     with Site({"/robots.txt": robots(text)}) as site:
         result = await run(Asking, {}, [site.url("/y")])
         known = result.spider.second
@@ -235,6 +236,28 @@ async def broken_parser(run: Run) -> dict[str, Any]:
     return outcomes
 
 
+async def pacing(run: Run) -> dict[str, Any]:
+    """A paced site, with much that would speed it up, and another origin in a slot of its own."""
+    settings = {
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
+        "DOWNLOAD_DELAY": 0.01,
+        "AUTOTHROTTLE_ENABLED": True,
+        "AUTOTHROTTLE_START_DELAY": 0.01,
+        "AUTOTHROTTLE_MAX_DELAY": 0.02,
+        "RETRY_ENABLED": True,
+    }
+    with Clocked({"/robots.txt": PACED, "/1": redirect("/x")}) as site:
+        answers = iter([Reply(reset=True), Reply(503)])
+        site.replies["/0"] = lambda _: next(answers, PAGE)
+        result = await run(Pages, settings, [*urls(site, 3), Request(site.url("/3"), meta={"download_slot": "3"})])
+        return {
+            "pages": sum(outcome == 200 for outcome in result.outcomes.values()),
+            "requests": len(site.arrivals),
+            "kept": min(gaps(site)) >= DELAY,
+            "sites": result.stat("crawl_delay/sites"),
+        }
+
+
 ALL: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
     for function in (
@@ -247,5 +270,6 @@ ALL: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
         hanging_handler,
         asking,
         broken_parser,
+        pacing,
     )
 }

@@ -199,7 +199,10 @@ class Following(Pages):
 
 
 async def order(run: Run) -> dict[str, Any]:
-    """Pages come in the order in which they come without a robots.txt, as start requests and otherwise."""
+    """Start requests come in the order in which they come without a robots.txt; of others, all of them come.
+
+    In what order requests of a callback come depends on when Scrapy's engine looks, also without us.
+    """
     found: dict[str, list[list[str]]] = {"start": [], "followed": []}
     for obey in (False, True):
         settings = {**OURS, "ROBOTSTXT_OBEY": obey, "CONCURRENT_REQUESTS": 1}
@@ -211,7 +214,7 @@ async def order(run: Run) -> dict[str, Any]:
         with Site() as site, Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as other:
             Following.other = other.netloc  # type: ignore[attr-defined]
             await run(Following, settings, [site.url("/")])
-            found["followed"].append([target for target in other.targets if target != "/robots.txt"])
+            found["followed"].append(sorted(target for target in other.targets if target != "/robots.txt"))
     return {name: [without == with_ours, len(with_ours)] for name, (without, with_ours) in found.items()}
 
 

@@ -73,9 +73,19 @@ def test_truncated_stream_gives_its_beginning(coding: bytes, compress: Callable[
     """2.5: a stream that was cut off at the limit gives what could be decoded."""
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
     compressed = compress(data)
-    found = decode(compressed[: len(compressed) // 2], [coding], 10**6)
+    half = compressed[: len(compressed) // 2]
+    found = decode(half, [coding], 10**6, cut=True)
     assert len(found) > 1000
     assert data.startswith(found)
+    with pytest.raises(DecodingError):  # nobody cut it: what is missing might be what closes
+        decode(half, [coding], 10**6)
+
+
+def test_padding_after_gzip_data() -> None:
+    """RFC 1952: octets that begin no further member say nothing; a further member that is broken closes the gate."""
+    assert decode(gzip.compress(TEXT) + bytes(100), [b"gzip"], LIMIT) == TEXT
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT) + gzip.compress(TEXT)[:-12], [b"gzip"], LIMIT)
 
 
 @each_coding
@@ -83,6 +93,27 @@ def test_broken_from_the_start(coding: bytes, compress: Callable[[bytes], bytes]
     """2.3.1.4: data that are no such stream at all are an error, which closes the gate."""
     with pytest.raises(DecodingError):
         decode(b"\xff\xffUser-agent: *", [coding], LIMIT)
+
+
+@pytest.mark.parametrize("last", [1, 5, -12])
+def test_last_member_that_breaks_off(last: int) -> None:
+    """2.3.1.4: a further gzip member that was begun and breaks off closes the gate, wherever it does."""
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT) + gzip.compress(TEXT)[:last], [b"gzip"], LIMIT)
+
+
+@pytest.mark.parametrize(("coding", "compress"), [(b"gzip", gzip.compress), (b"zstd", zstd)])
+def test_thousands_of_empty_parts(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """Section 3: parts that give nothing never reach the limit, so their number is bounded too."""
+    with pytest.raises(DecodingError, match="parts"):
+        decode(compress(b"") * 10_000, [coding], LIMIT)
+
+
+def test_gzip_that_nobody_named() -> None:
+    """A .gz file that is sent as it is can be told by its first octets; its rules count."""
+    assert decode(gzip.compress(TEXT), [], LIMIT) == TEXT
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT)[:20], [], LIMIT)
 
 
 def test_several_codings() -> None:
@@ -126,6 +157,7 @@ def test_any_octets(body: bytes, coding: bytes) -> None:
         ("br", brotli, "rule"),
         ("zstd", zstd, "rule"),
         ("gzip", bytes, "unreachable"),
+        ("gzip", lambda text: gzip.compress(text)[:-12], "unreachable"),
         ("rot13", bytes, "unreachable"),
     ],
 )

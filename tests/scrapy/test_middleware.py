@@ -15,7 +15,6 @@ from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
 from tests.scrapy.crawling import Pages, crawl, records
-from tests.scrapy.parsers import Fixed
 from tests.scrapy.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -305,40 +304,6 @@ async def test_http_cache_is_not_asked(site: Site, tmp_path: Any) -> None:
     for _ in range(2):
         await crawl([site.url("/x")], settings)
     assert (site.fetches, site.pages) == (2, ["/x"])
-
-
-@ensureDeferred
-async def test_parser_of_the_users(site: Site) -> None:
-    """Another ROBOTSTXT_PARSER gives the verdicts, under our policy for everything else."""
-    Fixed.asked.clear()
-    site.replies["/robots.txt"] = robots("")
-    settings = {"ROBOTSTXT_PARSER": "tests.scrapy.parsers.Fixed", "USER_AGENT": "FooBot/1.0 (+http://foo.example)"}
-    result = await crawl([site.url("/yes"), site.url("/no")], settings)
-    error = result.outcomes[site.url("/no")]
-    assert isinstance(error, RobotsDisallowed)
-    assert (error.decision.reason, error.decision.rule) == (Reason.PARSER, None)
-    assert result.outcomes[site.url("/yes")] == 200
-    assert set(Fixed.asked) == {"FooBot"}
-    site.replies["/robots.txt"] = Reply(503)
-    result = await crawl([site.url("/yes")], settings)
-    assert isinstance(result.outcomes[site.url("/yes")], RobotsDisallowed)
-
-
-class Lenient(RfcRobotParser):
-    """Allows one page more."""
-
-    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Allow it."""
-        return "special" in str(url) or super().allowed(url, user_agent)
-
-
-@ensureDeferred
-async def test_subclass_of_our_parser(site: Site) -> None:
-    """A subclass of our parser with an `allowed` of its own is asked through it."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
-    result = await crawl([site.url("/special"), site.url("/x")], {"ROBOTSTXT_PARSER": Lenient})
-    assert result.outcomes[site.url("/special")] == 200
-    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
 
 
 @ensureDeferred

@@ -10,6 +10,7 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import Agent
+from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.scrapy.crawling import crawl
 
@@ -31,9 +32,12 @@ def test_defaults() -> None:
         unreachable_statuses=frozenset({429}),
         stale_max_age=2_592_000,
         unreachable_max_age=2_592_000,
+        crawl_delay=True,
+        crawl_delay_max=60,
+        crawl_delay_over=Over.CLAMP,
         max_waiting=100_000,
         concurrent_fetches=500,
-        unreachable_backoff=(5, 15, 45),
+        unreachable_backoff=(),
         retry_after_max=300,
     )
 
@@ -48,6 +52,8 @@ def test_defaults() -> None:
         ("ROBOTSTXT_PARSER", "scrapy.robotstxt.ProtegoRobotParser", "parser", "scrapy.robotstxt.ProtegoRobotParser"),
         ("ROBOTSTXT_USER_AGENT", "FooBot", "user_agent", Agent(("FooBot",), "FooBot")),
         ("ROBOTSTXT_USER_AGENT", ["A", "B", "A"], "user_agent", Agent(("A", "B"), "A")),
+        ("ROBOTSTXT_USER_AGENT", "A-news, A", "user_agent", Agent(("A-news", "A"), "A-news")),
+        ("ROBOTSTXT_USER_AGENT", "Foo/1.0 (a, b)", "user_agent", Agent(("Foo",), "Foo/1.0 (a, b)")),
         ("ROBOTSTXT_USER_AGENT", "", "user_agent", None),
         ("ROBOTSTXT_TIMEOUT", "2.5", "timeout", 2.5),
         ("ROBOTSTXT_MAX_SIZE", "1000000", "max_size", 1_000_000),
@@ -61,6 +67,9 @@ def test_defaults() -> None:
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", None, "unreachable_max_age", None),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "None", "unreachable_max_age", None),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
+        ("ROBOTSTXT_CRAWL_DELAY", "False", "crawl_delay", False),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", "0.5", "crawl_delay_max", 0.5),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", Over.FORBID),
         ("ROBOTSTXT_MAX_WAITING", "0", "max_waiting", 0),
         ("ROBOTSTXT_CONCURRENT_FETCHES", "1", "concurrent_fetches", 1),
         ("ROBOTSTXT_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
@@ -101,6 +110,13 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_UNREACHABLE_STATUSES", 429),
         ("ROBOTSTXT_STALE_MAX_AGE", -1),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", 0),
+        ("ROBOTSTXT_CRAWL_DELAY", "sometimes"),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", 0),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", 86_401),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", None),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", "drop"),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", None),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", []),
     ],
 )
 def test_refused(key: str, value: Any) -> None:

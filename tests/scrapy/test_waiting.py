@@ -67,7 +67,7 @@ def test_bound(results: dict[str, Any]) -> None:
 
 
 def test_order(results: dict[str, Any]) -> None:
-    """Setting requests aside does not change the order in which pages are fetched."""
+    """Setting requests aside does not change the order in which start requests are fetched, and loses none."""
     assert results["order"] == {"start": [True, 8], "followed": [True, 8]}
 
 

@@ -24,10 +24,19 @@ class DemoSpider(ReportingSpider):
         """Ask for the pages, exhibit by exhibit."""
         for exhibit in DemoSite.of(self.crawler).exhibits.values():
             self.report.titles[exhibit.site.url()] = exhibit.title
+            # All sites of the demo are on one host, and would share its slot in the downloader: the pace of one of them
+            # would hold the others back.
+            slot = {"download_slot": "paced"} if exhibit.paced else {}
             for target in exhibit.asks:
-                yield self.ask(exhibit.site.url(target), batch=exhibit.batch)
+                yield self.ask(exhibit.site.url(target), batch=exhibit.batch, **slot)
 
     def closed(self, reason: str) -> None:
         """Print the table, and what the sites' own logs say."""
+        for exhibit in DemoSite.of(self.crawler).exhibits.values():
+            gap = exhibit.site.shortest_gap
+            if exhibit.paced and gap is not None:
+                self.report.paces[exhibit.site.url()] = (
+                    f"{gap:.3f} s at least between two requests, by the site's clock"
+                )
         super().closed(reason)
         print(DemoSite.of(self.crawler).check("demobot"))

@@ -28,7 +28,7 @@ class SiteSpider(ReportingSpider):
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
         "DOWNLOAD_TIMEOUT": 30,
         "ROBOTSTXT_TIMEOUT": 30,
-        "ROBOTSTXT_UNREACHABLE_BACKOFF": [5, 15, 45],  # as by default
+        "ROBOTSTXT_UNREACHABLE_BACKOFF": [5, 15, 45],
         "RETRY_ENABLED": True,  # as Scrapy does by itself: a real site may answer the second time
     }
 

@@ -1,0 +1,328 @@
+"""Pacing: holds requests back in the downloader until the interval that their site asks for has passed.
+
+In here: which requests keep an interval with which others, what is logged and counted of it. What a file asks for,
+and from when an interval counts, is `policy/pacing.py`; how a request is held back, `_compat.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._compat import GatedSlots, send_once
+from scrapy_robots_rfc.core.percent import request_target
+from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
+from scrapy_robots_rfc.download import chosen_slot
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Pace, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import time
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_robots_rfc._compat import Runtime
+    from scrapy_robots_rfc.identity import Agent
+    from scrapy_robots_rfc.policy.origin import Origin
+    from scrapy_robots_rfc.service import Robots
+
+logger = logging.getLogger(__name__)
+
+# Seconds that a site without requests is remembered, beyond its interval: a request that was let through may stay this
+# long with other middlewares before it comes to the downloader.
+_KEPT = 300.0
+
+# Seconds by which slots that wait for the same turn stand behind the one that has waited longest, so that none of them
+# waits for ever while another one goes on.
+_BEHIND = 0.001
+
+# So many sites before the first look for those that may be forgotten.
+_FIRST_SWEEP = 1000
+
+
+@dataclass(slots=True, eq=False)
+class _Site:
+    """An origin that asks for a pace.
+
+    :param fetched: the fetch of its robots.txt that the paces are from.
+    :param waiting: slots that wait for an answer, and since when their next request has been held back.
+    :param paces: those of the crawl's agents, where they differ: the largest interval is kept.
+    """
+
+    turns: Turns
+    fetched: float
+    paces: dict[Agent, Pace] = field(default_factory=dict)
+    waiting: dict[str, float] = field(default_factory=dict)
+
+    def bound(self, utc: time) -> Bound | None:
+        """The largest bound that holds."""
+        bounds = [bound for pace in self.paces.values() if (bound := pace.bound(utc))]
+        return max(bounds, key=lambda bound: bound.seconds, default=None)
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """A gated slot of the downloader: all of its requests keep the largest interval of the sites in it.
+
+    :param present: sites by the number of requests that they have in the slot.
+    :param tail: the interval that the last request left behind, although its site may have no other in the slot.
+    """
+
+    turns: Turns = field(default_factory=Turns)
+    present: Counter[_Site] = field(default_factory=Counter)
+    tail: float = 0.0
+    waiting: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Visit:
+    """A request on its way through a gated slot.
+
+    :param unanswered: it has started, and its answer has not begun.
+    :param held_since: when it was first held back.
+    """
+
+    lane: _Lane
+    site: _Site | None = None
+    unanswered: bool = False
+    held_since: float | None = None
+
+
+class Pacing:
+    """The paces of a crawl.
+
+    :param limit: the longest interval that is kept.
+    :param origin: gives the origin of a request, ``None`` for one that has none.
+    """
+
+    def __init__(
+        self, crawler: Crawler, limit: Limit, origin: Callable[[Request], Origin | None], runtime: Runtime
+    ) -> None:
+        collector = crawler.stats
+        assert collector is not None
+        self._crawler, self._stats = crawler, collector
+        self._limit, self._origin = limit, origin
+        self._clock, self._utc = runtime.clock, runtime.utc
+        self._slots = GatedSlots(crawler, self._wait)
+        self._sites: dict[Origin, _Site] = {}
+        self._lanes: dict[str, _Lane] = {}
+        self._visits: dict[Request, _Visit] = {}
+        self._sweep_at = _FIRST_SWEEP
+        self._added = 0.0
+        # What was said of which origin: hashes, as there may be millions.
+        self._told: dict[str, set[int]] = {stats.CRAWL_DELAY_SITES: set(), stats.VISIT_TIME_OUTSIDE: set()}
+        self._listening = self._powerless = False
+        self._behind = 0.0
+
+    # What the middleware says.
+
+    def refusal(self, request: Request, robots: Robots, agent: Agent) -> str | None:
+        """Take note of the pace that a request has to keep.
+
+        :returns: why it may not be fetched at all, where the site asks for more than the user lets it; else ``None``.
+        """
+        pace = None if robots.file is None else robots.file.pace(agent)
+        if pace is None:
+            return None
+        if request.meta.get("redirect_urls") and chosen_slot(request) is None:
+            # The redirect has brought it into the slot of another host, whose pages would wait behind it.
+            request.meta.pop("download_slot", None)
+        site = self._site(robots)
+        if pace not in site.paces.values():
+            site.paces[agent] = pace
+        utc = self._utc()
+        unwelcome = pace.unwelcome(utc)
+        if unwelcome is not None and self._first(stats.VISIT_TIME_OUTSIDE, robots.origin):
+            self._log("%s for %s: pages are asked for outside of it", unwelcome.text, robots.origin)
+        bound = pace.bound(utc)
+        if bound is None:
+            return None
+        over = bound.seconds > self._limit.longest
+        if over and self._limit.over is Over.FORBID:
+            if request_target(request.url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
+                return None
+            return f"{bound.text} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {self._limit.longest:g} s"
+        self._tell(robots.origin, bound, over=over)
+        return None
+
+    def fetched(self, robots: Robots) -> None:
+        """Keep what a robots.txt that was fetched again asks for, and not what the one before it did."""
+        if robots.origin in self._sites:
+            self._site(robots)
+
+    def _site(self, robots: Robots) -> _Site:
+        site = self._sites.get(robots.origin)
+        if site is None:
+            self._listen()
+            send_once(self._crawler)
+            if len(self._sites) >= self._sweep_at:
+                self._sweep()
+            # The request for robots.txt is the first of those that keep the interval.
+            site = self._sites[robots.origin] = _Site(Turns(robots.fetched), robots.fetched)
+        elif site.fetched != robots.fetched:
+            site.fetched = robots.fetched
+            site.turns.last = max(site.turns.last, robots.fetched)
+            if robots.outcome is not Outcome.UNREACHABLE:  # pages that were let through may still be on their way
+                found = {agent: robots.file.pace(agent) for agent in site.paces} if robots.file else {}
+                site.paces = {agent: pace for agent, pace in found.items() if pace is not None}
+        return site
+
+    def _first(self, key: str, origin: Origin) -> bool:
+        """Count an origin; false where that was done before."""
+        if hash(origin) in self._told[key]:
+            return False
+        self._told[key].add(hash(origin))
+        self._stats.inc_value(key)
+        return True
+
+    def _tell(self, origin: Origin, bound: Bound, *, over: bool) -> None:
+        self._stats.max_value(stats.CRAWL_DELAY_MAX, min(bound.seconds, self._limit.longest))
+        if not self._first(stats.CRAWL_DELAY_SITES, origin):
+            return
+        if over:
+            self._stats.inc_value(stats.CRAWL_DELAY_CAPPED)
+            self._log("%s for %s: kept at %g s (ROBOTSTXT_CRAWL_DELAY_MAX)", bound.text, origin, self._limit.longest)
+        else:
+            self._log("%s for %s", bound.text, origin)
+
+    def _log(self, message: str, *arguments: object) -> None:
+        logger.info(message, *arguments, extra={"spider": self._crawler.spider})
+
+    # What the downloader says.
+
+    def _listen(self) -> None:
+        """Connect to the downloader, when the first site asks for a pace: no other crawl pays for this."""
+        if not self._listening:
+            self._listening = True
+            connect = self._crawler.signals.connect
+            connect(self._reached, signals.request_reached_downloader)
+            connect(self._answered, signals.headers_received)
+            connect(self._left, signals.request_left_downloader)
+
+    def _reached(self, request: Request) -> None:
+        """A request is about to join the queue of its slot."""
+        key: str = request.meta["download_slot"]
+        site = self._sites.get(self._origin(request))  # type: ignore[arg-type]  # no site is kept under None
+        if site is not None and not self._powerless:
+            self._gate(key, request)
+        if key in self._lanes:
+            self._visit(request, key)
+
+    def _gate(self, key: str, reached: Request) -> None:
+        try:
+            gated = self._slots.gate(key)
+        except TypeError as error:
+            self._powerless = True
+            logger.warning("Crawl-delay is not kept: this downloader has %s", error)
+            return
+        if gated is None:
+            return
+        lane = self._lanes.setdefault(key, _Lane())
+        used, under_way = gated
+        if used:  # nobody knows since when
+            lane.turns.last = self._clock()
+        for request in under_way:
+            if request is not reached:  # that one has not joined the queue yet
+                self._visits.setdefault(request, _Visit(lane)).unanswered = True
+                lane.turns.start(request)
+
+    def _visit(self, request: Request, key: str) -> _Visit:
+        visit = self._visits.get(request)
+        if visit is None:
+            visit = self._visits[request] = _Visit(self._lanes.setdefault(key, _Lane()))
+        if visit.site is None:
+            visit.site = self._sites.get(self._origin(request))  # type: ignore[arg-type]  # as above
+            if visit.site is not None:
+                visit.lane.present[visit.site] += 1
+        return visit
+
+    def _answered(self, request: Request) -> None:
+        """The answer to a request begins to arrive, or it ended without one."""
+        visit = self._visits.get(request)
+        if visit is None or not visit.unanswered:
+            return
+        visit.unanswered = False
+        now = self._clock()
+        visit.lane.tail = self._interval(visit.lane, self._utc())
+        waiting: dict[str, float] = {}
+        for holder in (visit.lane, visit.site):
+            if holder is not None:
+                holder.turns.answered(request, now)
+                waiting |= holder.waiting
+                holder.waiting = {}
+        for key in sorted(waiting, key=waiting.__getitem__):
+            self._slots.go_on(key)
+            self._behind = _BEHIND
+        self._behind = 0.0
+
+    def _left(self, request: Request) -> None:
+        self._answered(request)
+        visit = self._visits.pop(request, None)
+        if visit is not None and visit.site is not None:
+            visit.lane.present[visit.site] -= 1
+            if not visit.lane.present[visit.site]:
+                del visit.lane.present[visit.site]
+
+    # Whose turn it is.
+
+    def _wait(self, request: Request) -> float | None:
+        """Whether a request may start: see `GatedSlots`."""
+        key = request.meta["download_slot"]
+        visit = self._visit(request, key)
+        now, utc = self._clock(), self._utc()
+        seconds = max(0.0, visit.lane.turns.last + visit.lane.tail - now)
+        for holder in (visit.lane, visit.site):
+            if holder is None:
+                continue
+            wait = holder.turns.wait(request, self._interval(holder, utc), now)
+            if wait is None:
+                visit.held_since = visit.held_since or now
+                holder.waiting[key] = visit.held_since
+                return None
+            seconds = max(seconds, wait)
+        if seconds:
+            visit.held_since = visit.held_since or now
+            return seconds + self._behind
+        self._start(request, visit, now)
+        return 0.0
+
+    def _start(self, request: Request, visit: _Visit, now: float) -> None:
+        visit.unanswered = True
+        visit.lane.turns.start(request)
+        if visit.site is not None:
+            visit.site.turns.start(request)
+        if visit.held_since is not None:
+            self._added += now - visit.held_since
+            visit.held_since = None
+            self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
+
+    def _interval(self, holder: _Lane | _Site, utc: time) -> float:
+        if isinstance(holder, _Lane):
+            return max((self._interval(site, utc) for site in holder.present), default=0.0)
+        bound = holder.bound(utc)
+        return 0.0 if bound is None else min(bound.seconds, self._limit.longest)
+
+    # What need not be remembered.
+
+    def _sweep(self) -> None:
+        """Forget sites and slots that nothing was heard of for a while."""
+        before = self._clock() - _KEPT - self._limit.longest
+        present = {site for lane in self._lanes.values() for site in lane.present}
+        self._sites = {
+            origin: site
+            for origin, site in self._sites.items()
+            if site in present or not site.turns.idle or site.turns.last > before
+        }
+        self._lanes = {
+            key: lane
+            for key, lane in self._lanes.items()
+            if lane.present or not lane.turns.idle or lane.turns.last > before
+        }
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._sites))

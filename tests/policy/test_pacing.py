@@ -1,0 +1,140 @@
+"""From records to an interval, and the turns of requests that keep one."""
+
+from __future__ import annotations
+
+import math
+from datetime import time
+
+import pytest
+
+from scrapy_robots_rfc import RobotsTxt
+from scrapy_robots_rfc.core.extensions import VisitTime
+from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Pace, Turns, Visit, inside, pace_of, pace_of_number
+
+NOON = time(12)
+MORNING = VisitTime(time(6), time(8, 45))
+
+
+def pace(text: str, *tokens: str) -> Pace | None:
+    """What a file asks of an agent."""
+    return pace_of(RobotsTxt.parse(text.encode()).records_for(tokens or ("foobot",), *KEYS))
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds", "says"),
+    [
+        ("Crawl-delay: 10", 10.0, "Crawl-delay 10 s (robots.txt line 2)"),
+        ("Crawl-delay: 0.5", 0.5, "Crawl-delay 0.5 s (robots.txt line 2)"),
+        ("crawl-DELAY :5s # please", 5.0, "Crawl-delay 5 s (robots.txt line 2)"),
+        ("Crawl-delay: 0", None, None),
+        ("Crawl-delay: -1", None, None),
+        ("Crawl-delay: soon", None, None),
+        ("Crawl-delay: inf", math.inf, "Crawl-delay inf s (robots.txt line 2)"),
+        ("Crawl-delay: " + "9" * 400, math.inf, "Crawl-delay inf s (robots.txt line 2)"),
+        ("Crawl-delay: 2\nCrawl-delay: 7\nCrawl-delay: 3", 7.0, "Crawl-delay 7 s (robots.txt line 3)"),
+        ("Crawl-delay: 0\nCrawl-delay: -5\nCrawl-delay: 1", 1.0, "Crawl-delay 1 s (robots.txt line 4)"),
+        ("Disallow: /x\nUser-agent: other\nCrawl-delay: 9", None, None),
+        ("User-agent: other\nCrawl-delay: 9\nDisallow: /x", 9.0, "Crawl-delay 9 s (robots.txt line 3)"),
+        (
+            "Disallow: /x\nUser-agent: other\nDisallow: /\nUser-agent: FOOBOT\nCrawl-delay: 4",
+            4.0,
+            "Crawl-delay 4 s (robots.txt line 6)",
+        ),
+        ("Request-rate: 1/5", 5.0, "Request-rate 1/5 s (robots.txt line 2)"),
+        ("Request-rate: 30/1m", 2.0, "Request-rate 30/60 s (robots.txt line 2)"),
+        ("Request-rate: 1/0", None, None),
+        ("Request-rate: 0/5", None, None),
+        ("Crawl-delay: 3\nRequest-rate: 1/5", 5.0, "Request-rate 1/5 s (robots.txt line 3)"),
+        ("Crawl-delay: 7\nRequest-rate: 1/5", 7.0, "Crawl-delay 7 s (robots.txt line 2)"),
+        ("Request-rate: 1/5 1100-1300", 5.0, "Request-rate 1/5 s 1100-1300 (robots.txt line 2)"),
+        ("Request-rate: 1/5 0600-0845", None, None),
+        ("Request-rate: 1/9 0600-0845\nRequest-rate: 1/5", 5.0, "Request-rate 1/5 s (robots.txt line 3)"),
+    ],
+)
+def test_largest_bound_at_noon(lines: str, seconds: float | None, says: str | None) -> None:
+    """The largest interval that holds decides, from every record of the merged group that is a number above 0."""
+    found = pace(f"User-agent: foobot\n{lines}\n")
+    bound = found.bound(NOON) if found else None
+    assert (bound and bound.seconds, bound and bound.text) == (seconds, says)
+
+
+def test_nothing_to_keep() -> None:
+    """Records that mean nothing, and a file without a group for the agent, ask for nothing."""
+    assert pace("User-agent: foobot\nCrawl-delay: 0\nRequest-rate: x\nVisit-time: noon\n") is None
+    assert pace("User-agent: other\nCrawl-delay: 5\n") is None
+    assert pace("Crawl-delay: 5\n") is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "at", "expected"),
+    [
+        (time(6), time(8, 45), time(6), True),
+        (time(6), time(8, 45), time(8, 44, 59), True),
+        (time(6), time(8, 45), time(8, 45), False),
+        (time(6), time(8, 45), time(5, 59), False),
+        (time(22), time(4), time(23), True),
+        (time(22), time(4), time(3), True),
+        (time(22), time(4), time(4), False),
+        (time(22), time(4), NOON, False),
+        (time(0), time(0), NOON, True),
+    ],
+)
+def test_window(start: time, end: time, at: time, *, expected: bool) -> None:
+    """A window is a time of day in UTC, may span midnight, and is all day where it ends as it starts."""
+    assert inside(VisitTime(start, end), at) is expected
+
+
+def test_visit_time() -> None:
+    """A crawler is unwelcome outside of every Visit-time, and welcome where there is none."""
+    found = pace("User-agent: *\nVisit-time: 0600-0845\nVisit-time: 2000-2100\n")
+    assert found is not None
+    assert found.unwelcome(NOON) == Visit(MORNING, "Visit-time 0600-0845 (robots.txt line 2)")
+    assert found.unwelcome(time(7)) is None
+    assert found.unwelcome(time(20, 30)) is None
+    assert found.bound(NOON) is None
+    assert Pace((Bound(1, ""),)).unwelcome(NOON) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds"),
+    [
+        (7.0, 7.0),
+        (2, 2.0),
+        (math.inf, math.inf),
+        (10**400, math.inf),
+        (0, None),
+        (-1.5, None),
+        (math.nan, None),
+        (None, None),
+        ("5", None),
+    ],
+)
+def test_number_of_another_parser(number: object, seconds: float | None) -> None:
+    """What another parser gives for a Crawl-delay counts where it is a number above 0."""
+    found = pace_of_number(number)
+    bound = found.bound(NOON) if found else None
+    assert (bound and bound.seconds) == seconds
+
+
+def test_turns() -> None:
+    """A request waits for the answer to the one before it, and then for the interval from when that answer began."""
+    turns = Turns(last=10.0)
+    assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.idle) == (3.0, 0, True)
+    turns.start("a")
+    assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.idle) == (0, None, False)
+    turns.answered("a", 100.0)
+    assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.idle) == (4.0, 0, True)
+    turns.answered("a", 103.0)  # its end changes nothing
+    assert turns.wait("b", 5, 105.0) == 0
+    assert Turns().wait("a", 1e9, 0.0) == 0
+
+
+def test_turns_of_several() -> None:
+    """Of several requests under way, the last answer counts, whichever it is to."""
+    turns = Turns()
+    turns.start("a")
+    turns.start("b")
+    turns.answered("b", 20.0)
+    assert turns.wait("c", 5, 90.0) is None
+    turns.answered("a", 30.0)
+    assert turns.wait("c", 5, 31.0) == 4.0
