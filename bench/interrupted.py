@@ -1,8 +1,9 @@
 """`python -m bench.interrupted [--runs N] [--seed S]`: crawls that are interrupted at random moments, and resumed.
 
-Sites whose robots.txt is quick, slow, or fails at first; a crawl in a process of its own, with JOBDIR. It gets SIGINT
-once and is resumed: the pages that the sites see must be those of an uninterrupted crawl, each once. Or it gets
-SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none that is disallowed may be fetched.
+Sites whose robots.txt is quick, is slow and asks for a pace, or fails at first; a crawl in a process of its own, with
+JOBDIR. It gets SIGINT once and is resumed: the pages that the sites see must be those of an uninterrupted crawl, each
+once. Or it gets SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none that is disallowed may be
+fetched.
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ class Server:
     """One site.
 
     :param delay: seconds until its robots.txt comes.
+    :param pace: its Crawl-delay, in seconds.
     :param failures: how often robots.txt answers 503 first, in each crawl.
     """
 
     delay: float = 0
     failures: int = 0
+    pace: float = 0
     index: bytes = b""
     asked: list[str] = field(default_factory=list)
     failed: int = 0
@@ -61,7 +64,7 @@ class Server:
             return 200, self.index if target == "/" else b"page"
         time.sleep(self.delay)
         self.failed += 1
-        return (503, b"") if self.failed <= self.failures else (200, ROBOTS_TXT)
+        return (503, b"") if self.failed <= self.failures else (200, ROBOTS_TXT + b"Crawl-delay: %g\n" % self.pace)
 
     @property
     def pages(self) -> Counter[str]:
@@ -130,7 +133,7 @@ def crawl(after: float | None, sign: signal.Signals = signal.SIGINT) -> Crawled:
 
     :param after: seconds after the first request at which the crawl is interrupted; ``None``: it is not.
     """
-    sites = [Server(), Server(delay=1), Server(failures=2)]
+    sites = [Server(), Server(delay=1, pace=0.03), Server(failures=2)]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         urls = [stack.enter_context(serving(site)) for site in sites]

@@ -85,8 +85,6 @@ class Faithful(Pages):
                 str(item),
                 callback=self.parse,
                 errback=self.failed,
-                method="PUT",
-                body=b"body",
                 headers={"X-Test": "yes"},
                 cookies={"a": "b"},
                 meta={"own": 1},
@@ -140,7 +138,7 @@ async def faithful(run: Run) -> dict[str, Any]:
             "same": sum(sent[id(request)] == snapshot(request) for request, _ in spider.came),
             "arguments": {argument for _, argument in spider.came} == {2},
             "dropped": sorted(spider.dropped) == sorted(urls),
-            "outcomes": sorted(getattr(outcome, "why", "200") for outcome in spider.outcomes.values()),
+            "outcomes": sorted(str(getattr(outcome, "why", outcome)) for outcome in spider.outcomes.values()),
             "scheduled": spider.scheduled,
             "fetched": site.fetches,
             "set_aside": result.stat("set_aside"),
@@ -242,6 +240,7 @@ async def few_fetches(run: Run) -> dict[str, Any]:
             return {
                 "asked": [sorted(asked[:2]), asked[2:]],
                 "outcome": result.outcomes[three.url("/few/1")],
+                "too_late": any(isinstance(result.outcomes[url], RobotsDisallowed) for url in urls),
             }
 
 

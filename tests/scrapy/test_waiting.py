@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from tests.scrapy.crawling import crawl, records
+from tests.scrapy.scenarios import OURS, Gate
+from tests.scrapy.scenarios_failing import CloseSoon
+from tests.scrapy.scenarios_waiting import FEW, Faithful, snapshot
+from tests.scrapy.site import Reply, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scrapy.site import Site
 
 
 def test_slow_origin_holds_nobody_up(results: dict[str, Any]) -> None:
@@ -57,4 +73,55 @@ def test_order(results: dict[str, Any]) -> None:
 
 def test_few_fetches_at_once(results: dict[str, Any]) -> None:
     """No more than ROBOTSTXT_CONCURRENT_FETCHES are under way; who stands in line is served when one ends."""
-    assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200}
+    assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200, "too_late": True}
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_on_disk(site: Site, tmp_path: Path) -> None:
+    """With JOBDIR a request goes through the queue on disk once more, and comes out as it was, `dont_filter` too."""
+    Gate.opened, Gate.expected = threading.Event(), 4
+    site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
+    urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
+    result = await crawl(urls, {**OURS, "JOBDIR": str(tmp_path)}, spider=Faithful)
+    assert result.stat("set_aside") == 4
+    assert result.stats["scheduler/enqueued/disk"] == 8
+    assert "scheduler/unserializable" not in result.stats
+    sent = {request.url: before for request, before in reversed(result.spider.sent)}  # without the duplicates
+    assert [snapshot(request) for request, _ in result.spider.came] == [
+        sent[request.url] for request, _ in result.spider.came
+    ]
+    assert [result.outcomes[url] for url in urls[:2]] == [200, 200]
+    assert sorted(result.outcomes) == sorted(urls)
+
+
+@pytest.mark.reactor
+@pytest.mark.parametrize(("scheduler", "dropped"), [("Own", 2), ("Refuses", 4)])
+@ensureDeferred
+async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) -> None:
+    """A scheduler of another make takes requests back by `dont_filter`, or drops them, which is told as usual."""
+    Gate.opened, Gate.expected = threading.Event(), 2
+    site.replies["/robots.txt"] = robots(FEW, gate=Gate.opened)
+    urls = [site.url("/few/1"), site.url("/x")]
+    settings = {**OURS, "SCHEDULER": f"tests.scrapy.schedulers.{scheduler}"}
+    result = await crawl(urls, settings, spider=Faithful)
+    spider = result.spider
+    assert len(spider.dropped) == dropped
+    assert all(snapshot(request) == before for request, before in spider.sent)
+    assert len(spider.came) == 4 - dropped
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """What waits for another attempt when the spider closes is dropped with the queue, and the log says how many."""
+    site.replies["/robots.txt"] = Reply(503)
+    CloseSoon.expected = 1
+    pages = [*(site.url(f"/{n}") for n in range(5)), other.url("/page")]
+    result = await crawl(pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600]}, spider=CloseSoon)
+    assert result.outcomes == {other.url("/page"): 200}
+    assert result.stat("undecided") == 5
+    assert result.stats["elapsed_time_seconds"] < 2
+    assert "5 requests waited for a robots.txt when the spider closed: they are dropped, as all that is queued" in (
+        records(caplog, logging.INFO)
+    )
