@@ -106,21 +106,10 @@ async def at_once(run: Run) -> dict[str, Any]:
 
 
 class CloseSoon(Pages):
-    """Closes when the pages of the good site are here, and notes how often Scrapy found it idle."""
+    """Closes when the pages of the good site are here."""
 
     good = ""
     expected = 0
-    idle = 0
-
-    async def start(self) -> AsyncIterator[Any]:
-        """Connect, then ask for the pages."""
-        self.crawler.signals.connect(self.on_idle, signals.spider_idle)
-        async for request in super().start():
-            yield request
-
-    def on_idle(self) -> None:
-        """Count."""
-        self.idle += 1
 
     def parse(self, response: Any, **_: Any) -> None:
         """Count."""
