@@ -199,9 +199,9 @@ TABLE = (
         "How many robots.txt files are fetched at once; the others stand in line.",
     ),
     Setting(
-        "ROBOTSTXT_UNREACHABLE_BACKOFF", "unreachable_backoff", "list of seconds", [],
+        "ROBOTSTXT_UNREACHABLE_BACKOFF", "unreachable_backoff", "list of seconds", [5, 15, 45],
         "a list of numbers, at least 0", _delays,
-        "When an unreachable file is asked for again while requests wait, as [5, 15, 45]. Empty: they are disallowed.",
+        "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
     ),
     Setting(
         "ROBOTSTXT_RETRY_AFTER_MAX", "retry_after_max", "seconds", 300.0, "a number, at least 0", _number(0),

@@ -12,7 +12,7 @@ USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
 # Starts the demo site for the spiders that set DEMO_SITE_ENABLED, and stops it when they are done.
 EXTENSIONS = {"demo.extension.DemoSite": 0}
 
-# The demo's failing servers fail at once, so that asking again soon is enough; on the web [5, 15, 45] is patient.
+# The demo's failing servers fail at once, so that asking again soon is enough; the default is [5, 15, 45].
 ROBOTSTXT_UNREACHABLE_BACKOFF = [0.2, 0.4]
 RETRY_ENABLED = False
 

@@ -37,7 +37,7 @@ def test_defaults() -> None:
         crawl_delay_over=Over.CLAMP,
         max_waiting=100_000,
         concurrent_fetches=500,
-        unreachable_backoff=(),
+        unreachable_backoff=(5, 15, 45),
         retry_after_max=300,
     )
 
