@@ -30,6 +30,10 @@ class SettingError(RobotsError, ValueError):
         self.key, self.value, self.accepted = key, value, accepted
 
 
+class StoreError(RobotsError):
+    """A store of robots.txt files cannot work, or failed; the text says what to do, and holds no credentials."""
+
+
 class AgentError(RobotsError, ValueError):
     """Request meta ``robotstxt_user_agent`` is neither a string nor a list of strings.
 
