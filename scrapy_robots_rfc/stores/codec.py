@@ -6,10 +6,14 @@ In here: the values of every store, whatever the store is. For how long a copy i
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from scrapy_robots_rfc.policy.access import Outcome
+
+_T = TypeVar("_T")
 
 #: The version of what is written.
 VERSION = 1
@@ -68,17 +72,177 @@ class Copy:
         )
 
 
+#: How a value begins; the version and the checksum of the rest follow in the same line.
+_MAGIC = b"robots.txt"
+_FIRST_LINE = 64
+#: A file that is larger is not compressed, so that no value becomes larger than this by being read.
+_LARGEST_PACKED = 16 * 1024 * 1024
+#: Shorter files hardly shrink.
+_SMALLEST_PACKED = 64
+#: What a site can make long is left out when it is longer, in characters: a head is small.
+_LONGEST_URL, _LONGEST_VALIDATOR, _LONGEST_CAUSE = 8192, 1024, 200
+_LARGEST_HEAD = 128 * 1024
+
+
 def encode(copy: Copy) -> bytes:
-    """Return a copy as octets."""
-    raise NotImplementedError
+    """Return a copy as octets: a line with version and checksum, a line of JSON, and the file.
+
+    Validators that are longer than anybody's, or that no header can hold, are left out.
+    """
+    head: dict[str, object] = {
+        "outcome": copy.outcome.value,
+        "status": copy.status,
+        "cause": copy.cause[:_LONGEST_CAUSE],
+        "fetched": copy.fetched,
+        "fresh_until": copy.fresh_until,
+        "confirmed": copy.confirmed,
+        "unreachable_since": copy.unreachable_since,
+        **_written(copy.validators),
+    }
+    body = b"" if copy.body is None else copy.body
+    if copy.body is not None:
+        packed = zlib.compress(body, 9) if _SMALLEST_PACKED <= len(body) <= _LARGEST_PACKED else body
+        head["length"] = len(body)
+        if len(packed) < len(body):
+            head["coding"], body = "zlib", packed
+    known = {key: value for key, value in head.items() if value is not None}
+    rest = json.dumps(known, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n" + body
+    return b"%s %d %08x\n%s" % (_MAGIC, VERSION, zlib.crc32(rest), rest)
+
+
+def _written(validators: Validators | None) -> dict[str, object]:
+    if validators is None or len(validators.url) > _LONGEST_URL:
+        return {}
+    headers = {"etag": validators.etag, "last_modified": validators.last_modified}
+    # Latin-1 has a character for each octet, and an octet for each of these characters.
+    texts = {key: value.decode("latin-1") for key, value in headers.items() if value is not None}
+    return {"url": validators.url, **{key: text for key, text in texts.items() if _is_value(text)}}
+
+
+def _is_value(text: str) -> bool:
+    """Whether a text can be sent as the value of a header: what ends one would begin another."""
+    return len(text) <= _LONGEST_VALIDATOR and not _CONTROL.search(text)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def decode(value: bytes) -> Copy:
-    """Return the copy of `encode`; hostile octets are refused, and cost no more than they are long.
+    """Return the copy of `encode`.
 
-    :raises ValueError: an unknown version, or damaged.
+    Hostile octets are refused; what they cost in memory is bounded by their own length and 16 MiB.
+
+    :raises ValueError: an unknown version, or damaged; the text has nothing of the value but its version.
     """
-    raise NotImplementedError
+    first, _, rest = value[:_FIRST_LINE].partition(b"\n")
+    magic, version, checksum = (*first.split(b" "), b"", b"", b"")[:3]
+    if magic != _MAGIC or not version.isdigit():
+        raise ValueError("not a copy of a robots.txt")
+    if version != b"%d" % VERSION:
+        raise ValueError(f"written in version {version.decode('ascii')}, where {VERSION} is known")
+    rest = value[len(first) + 1 :]
+    if checksum != b"%08x" % zlib.crc32(rest):
+        raise ValueError("damaged: the checksum differs")
+    line, _, body = rest.partition(b"\n")
+    return _read(_Head.of(line), body)
 
 
-_ = json, zlib
+class _Head:
+    """The line of JSON: what stands in it has the type that is asked for, or it is refused."""
+
+    def __init__(self, entries: dict[str, object]) -> None:
+        self._entries = entries
+
+    @classmethod
+    def of(cls, line: bytes) -> _Head:
+        if len(line) > _LARGEST_HEAD:
+            raise ValueError("damaged: a head of this size is written by nobody")
+        try:
+            entries = json.loads(line)
+        except (ValueError, RecursionError):
+            raise ValueError("damaged: the head is no JSON") from None
+        if not isinstance(entries, dict):
+            raise ValueError("damaged: the head is no JSON object")
+        return cls(entries)
+
+    def text(self, key: str) -> str | None:
+        value = self._entries.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        raise _wrong(key)
+
+    def number(self, key: str) -> int | None:
+        value = self._entries.get(key)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        raise _wrong(key)
+
+    def time(self, key: str) -> float | None:
+        value = self._entries.get(key)
+        if value is None:
+            return None
+        # Compared first: an integer of any size may stand there, and infinity, and what is no number at all.
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NEVER:
+            return float(value)
+        raise _wrong(key)
+
+    def header(self, key: str) -> bytes | None:
+        text = self.text(key)
+        if text is None:
+            return None
+        if not _is_value(text) or any(ord(character) > 255 for character in text):
+            raise _wrong(key)
+        return text.encode("latin-1")
+
+
+#: A time that no clock shows: ten times the largest year that a date can have, in seconds.
+_NEVER = 1e13
+
+
+def _wrong(key: str) -> ValueError:
+    return ValueError(f"damaged: {key} is not what it should be")
+
+
+def _needed(value: _T | None, key: str) -> _T:
+    if value is None:
+        raise _wrong(key)
+    return value
+
+
+def _read(head: _Head, body: bytes) -> Copy:
+    try:
+        outcome = Outcome(head.text("outcome"))
+    except ValueError:
+        raise _wrong("outcome") from None
+    file = _unpacked(head, body)
+    if (file is None) == (outcome is Outcome.SUCCESSFUL):
+        raise ValueError("damaged: the file is missing, or too much")  # neither may open what the file closes
+    url = head.text("url")
+    return Copy(
+        outcome,
+        head.number("status"),
+        _needed(head.text("cause"), "cause"),
+        _needed(head.time("fetched"), "fetched"),
+        _needed(head.time("fresh_until"), "fresh_until"),
+        head.time("confirmed"),
+        head.time("unreachable_since"),
+        None if url is None else Validators(url, head.header("etag"), head.header("last_modified")),
+        file,
+    )
+
+
+def _unpacked(head: _Head, body: bytes) -> bytes | None:
+    length, coding = head.number("length"), head.text("coding")
+    if length is None:
+        return None
+    if coding == "zlib" and 0 <= length <= _LARGEST_PACKED:
+        unpacking = zlib.decompressobj()
+        try:
+            body = unpacking.decompress(body, length + 1)  # one more, to see whether there is one more
+        except zlib.error:
+            raise _wrong("the file") from None
+    elif coding is not None:
+        raise _wrong("coding")
+    if len(body) != length:
+        raise _wrong("length")
+    return body

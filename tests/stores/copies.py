@@ -1,0 +1,25 @@
+"""Copies of robots.txt files that the tests of the stores use."""
+
+from __future__ import annotations
+
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.stores.codec import Copy, Validators
+
+#: A file that is obeyed, with everything that can be known of it.
+FILE = Copy(
+    Outcome.SUCCESSFUL,
+    200,
+    "200",
+    1_700_000_000.25,
+    1_700_086_400.25,
+    confirmed=1_700_000_000.25,
+    unreachable_since=1_700_000_100.0,
+    validators=Validators("https://a.example/robots.txt", b'W/"5\xff"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
+    body=b"User-agent: *\nDisallow: /x\n# \xff\n" * 20,
+)
+
+#: That there is no file.
+MISSING = Copy(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
+
+#: That nobody knows.
+UNKNOWN = Copy(Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0)
