@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy_robots_rfc.stores.base import SharedStore
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,6 +28,11 @@ class Keeper:
 
     def __init__(self, store: Store, name: str, *, runtime: Runtime, count: Callable[[str], None]) -> None:
         self._store, self._name, self._runtime, self._count = store, name, runtime, count
+
+    @property
+    def shared(self) -> bool:
+        """Whether several crawls take turns by this store."""
+        return isinstance(self._store, SharedStore)
 
     def start(self) -> None:
         """Open the store.

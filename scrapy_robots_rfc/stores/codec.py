@@ -44,6 +44,8 @@ class Copy:
     :param fresh_until: from then on the file is asked for again.
     :param confirmed: when the file that is obeyed was last confirmed; ``None`` where there is none.
     :param unreachable_since: when the run of unreachable fetches began; ``None`` outside of one.
+    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` where it said nothing. A 304
+        that says nothing leaves it as it is.
     :param body: the file that is obeyed, without content coding; ``None`` where there is none.
     """
 
@@ -54,6 +56,7 @@ class Copy:
     fresh_until: float
     confirmed: float | None = None
     unreachable_since: float | None = None
+    lifetime: float | None = None
     validators: Validators | None = None
     body: bytes | None = field(default=None, repr=False)
 
