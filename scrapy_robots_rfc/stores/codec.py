@@ -45,6 +45,8 @@ class Copy:
     :param confirmed: when the file that is obeyed was last confirmed; ``None`` where there is none.
     :param unreachable_since: when the run of unreachable fetches began; ``None`` outside of one.
     :param body: the file that is obeyed, without content coding; ``None`` where there is none.
+    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` where it said nothing. A 304
+        that says nothing leaves it as it is.
     """
 
     outcome: Outcome
@@ -56,6 +58,7 @@ class Copy:
     unreachable_since: float | None = None
     validators: Validators | None = None
     body: bytes | None = field(default=None, repr=False)
+    lifetime: float | None = None
 
     def moved(self, seconds: float) -> Copy:
         """Return the same copy on a clock that shows so many seconds more."""
@@ -97,6 +100,7 @@ def encode(copy: Copy) -> bytes:
         "fresh_until": copy.fresh_until,
         "confirmed": copy.confirmed,
         "unreachable_since": copy.unreachable_since,
+        "lifetime": copy.lifetime,
         **_written(copy.validators),
     }
     body = b"" if copy.body is None else copy.body
@@ -228,6 +232,7 @@ def _read(head: _Head, body: bytes) -> Copy:
         head.time("unreachable_since"),
         None if url is None else Validators(url, head.header("etag"), head.header("last_modified")),
         file,
+        head.time("lifetime"),
     )
 
 

@@ -16,6 +16,7 @@ FILE = Copy(
     unreachable_since=1_700_000_100.0,
     validators=Validators("https://a.example/robots.txt", b'W/"5\xff"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
     body=b"User-agent: *\nDisallow: /x\n# \xff\n" * 20,
+    lifetime=3600.0,
 )
 
 #: That there is no file.

@@ -30,6 +30,7 @@ copies = st.builds(
     st.none() | times,
     st.none() | validators,
     st.binary(max_size=2000),
+    st.none() | st.floats(0, 1e9),
 )
 
 
