@@ -87,6 +87,23 @@ class Runtime:
         """Call a function after so many seconds."""
         return call_later(delay, function)
 
+    def caller(self) -> Callable[[Callable[[], object]], None]:
+        """Return what has a function called on this thread, soon, and may itself be called on any thread.
+
+        Nothing is called once the event loop has ended.
+        """
+        if not is_asyncio_available():
+            from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
+
+            return reactor.callFromThread  # type: ignore[no-any-return]  # the module stands for it
+        loop = asyncio.get_event_loop()
+
+        def call(function: Callable[[], object]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(function)
+
+        return call
+
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
         return time.monotonic()

@@ -5,9 +5,19 @@ In here: threads, errors, clocks. Times are those of the crawl's own clock outsi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._compat import Waiter
+from scrapy_robots_rfc.errors import StoreError
+from scrapy_robots_rfc.outages import Outages, said
 from scrapy_robots_rfc.stores.base import SharedStore
+from scrapy_robots_rfc.stores.codec import Copy, decode, encode
+from scrapy_robots_rfc.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +25,16 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc._compat import Runtime
     from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.stores.base import Store
-    from scrapy_robots_rfc.stores.codec import Copy
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+#: Seconds that a call may take before the crawl goes on without its answer. A store that can give up earlier by itself
+#: should: its error says more.
+PATIENCE = 5.0
+#: Seconds that a store has to finish when the crawl ends.
+FAREWELL = 1.0
 
 
 class Keeper:
@@ -28,38 +47,157 @@ class Keeper:
 
     def __init__(self, store: Store, name: str, *, runtime: Runtime, count: Callable[[str], None]) -> None:
         self._store, self._name, self._runtime, self._count = store, name, runtime, count
+        self._shared = store if isinstance(store, SharedStore) else None
+        self._owner = uuid.uuid4().hex
+        self._threads = Threads(store.threads, runtime, "robots.txt store")
+        self._outages = Outages(name, PATIENCE, clock=runtime.clock, count=count)
+        self._under_way = 0
+        self._idle: Waiter[None] | None = None
+        self._closed = False
+        self._warned = False
+
+    @property
+    def name(self) -> str:
+        """The store, for people."""
+        return self._name
 
     @property
     def shared(self) -> bool:
-        """Whether several crawls take turns by this store."""
-        return isinstance(self._store, SharedStore)
+        """Whether workers take turns by this store."""
+        return self._shared is not None
 
     def start(self) -> None:
         """Open the store.
 
         :raises StoreError: it cannot work.
         """
-        self._store.open()
+        try:
+            self._store.open()
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreError(f"The store of robots.txt files {self._name} cannot be opened: {said(error)}") from error
 
     async def load(self, origin: Origin) -> Copy | None:
         """Return what the store has of an origin; ``None`` where that is nothing, or nothing that can be read."""
-        raise NotImplementedError
+        key = str(origin)
+        value = await self._ask("get", lambda: _read(self._store.get(key)), otherwise=None)
+        if isinstance(value, ValueError):
+            self._unreadable(key, value)
+            return None
+        return None if value is None else self._here(value)
 
     async def save(self, origin: Origin, copy: Copy, keep: float) -> None:
         """Put a copy into the store.
 
         :param keep: seconds after which nobody wants it.
         """
-        raise NotImplementedError
+        key, dated = str(origin), copy.moved(self._since_1970())
+        if keep > 0:
+            await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
 
     async def lease(self, origin: Origin, seconds: float) -> bool:
         """Whether this crawl is to fetch a file: yes, where the store is not shared, or fails."""
-        raise NotImplementedError
+        key, shared = str(origin), self._shared
+        if shared is None:
+            return True
+        return await self._ask("lease", lambda: shared.lease(key, self._owner, seconds), otherwise=True)
 
     async def release(self, origin: Origin) -> None:
         """Let others fetch a file."""
-        raise NotImplementedError
+        key, shared = str(origin), self._shared
+        if shared is not None:
+            await self._ask("release", lambda: shared.release(key, self._owner), otherwise=None)
+
+    async def take_turn(self, origin: Origin, hold: float) -> float | None:
+        """As `SharedStore.take_turn`, for this crawl; ``None`` where the store is not shared, or fails."""
+        key, shared = str(origin), self._shared
+        if shared is None:
+            return None
+        return await self._ask("take_turn", lambda: shared.take_turn(key, self._owner, hold), otherwise=None)
+
+    async def end_turn(self, origin: Origin, interval: float) -> None:
+        """As `SharedStore.end_turn`, for this crawl."""
+        key, shared = str(origin), self._shared
+        if shared is not None:
+            await self._ask("end_turn", lambda: shared.end_turn(key, self._owner, interval), otherwise=None)
 
     async def close(self) -> None:
         """Wait a little for what is still to be written, and close the store."""
-        raise NotImplementedError
+        await self._next_turn()  # calls that were spawned before this one begin
+        if self._closed:
+            return
+        self._closed = True
+        if self._under_way:
+            self._idle = Waiter()
+            timer = self._runtime.call_later(FAREWELL, partial(self._idle.resolve, None))
+            await self._idle
+            timer.cancel()
+        try:
+            await self._threads.call(self._last, limit=FAREWELL)
+        except Exception as error:  # noqa: BLE001 - a store's own
+            self._outages.failed("close", error)
+        self._threads.stop()
+
+    def _last(self) -> None:
+        """Close the store, unless a call hangs in it: nothing is called beside its `close`."""
+        if self._threads.busy > 1:
+            raise TimeoutError("a call does not end")
+        self._store.close()
+
+    async def _ask(self, call: str, function: Callable[[], _T], *, otherwise: _T) -> _T:
+        if self._closed or not self._outages.may_try(call):
+            return otherwise
+        since = self._runtime.clock()
+        self._under_way += 1
+        try:
+            value = await self._threads.call(function, limit=PATIENCE)
+        except Exception as error:  # noqa: BLE001 - a store's own: none of them is the crawl's end
+            self._outages.failed(call, error)
+            return otherwise
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0 and self._idle is not None:
+                self._idle.resolve(None)
+        self._outages.worked(call, since)
+        return value
+
+    async def _next_turn(self) -> None:
+        turn: Waiter[None] = Waiter()
+        self._runtime.call_later(0, lambda: turn.resolve(None))
+        await turn
+
+    def _since_1970(self) -> float:
+        """What the clock of the crawl lacks to the one that dates are made with."""
+        return self._runtime.date() - self._runtime.clock()
+
+    def _here(self, copy: Copy) -> Copy:
+        """Return a copy on the clock of this crawl. Another machine's clock may be ahead: nothing was in the future."""
+        now = self._runtime.clock()
+        copy = copy.moved(-self._since_1970())
+        return replace(
+            copy,
+            fetched=min(copy.fetched, now),
+            confirmed=None if copy.confirmed is None else min(copy.confirmed, now),
+            unreachable_since=None if copy.unreachable_since is None else min(copy.unreachable_since, now),
+        )
+
+    def _unreadable(self, key: str, error: ValueError) -> None:
+        self._count(stats.STORE_UNREADABLE)
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "The store of robots.txt files %s holds what cannot be read (%s: %s): it is fetched anew; further ones "
+                "are only counted",
+                self._name, key, error,
+            )  # fmt: skip
+
+
+def _read(value: bytes | None) -> Copy | ValueError | None:
+    """Return what a value means: no fault of a value is the store's failure."""
+    if value is None:
+        return None
+    try:
+        return decode(bytes(value))  # a store of the user's may give another kind of octets, or none at all
+    except (ValueError, TypeError) as error:
+        return ValueError(str(error))

@@ -21,6 +21,8 @@ TRUNCATED = "robotstxt/truncated"
 CACHE_HITS = "robotstxt/cache/hits"
 CACHE_MISSES = "robotstxt/cache/misses"
 CACHE_EVICTIONS = "robotstxt/cache/evictions"
+STORE_ERRORS = "robotstxt/cache/store_errors"
+STORE_UNREADABLE = "robotstxt/cache/store_unreadable"
 WAITS = "robotstxt/waits"
 EXEMPTED = "robotstxt/exempted"
 UNDECIDED = "robotstxt/undecided"
@@ -49,6 +51,8 @@ TABLE = {
     CACHE_HITS: "look-ups that found a fresh file in memory",
     CACHE_MISSES: "look-ups that started a fetch",
     CACHE_EVICTIONS: "origins that were dropped from memory because of ROBOTSTXT_CACHE_SIZE",
+    STORE_ERRORS: "calls of the store of ROBOTSTXT_CACHE that failed; the crawl went on without them",
+    STORE_UNREADABLE: "values of the store that could not be read, damaged or of another version: fetched anew",
     WAITS: "look-ups that waited for a fetch that was already under way",
     EXEMPTED: "requests that were not decided: meta `dont_obey_robotstxt`, or a scheme other than http and https",
     UNDECIDED: "requests whose robots.txt was not there when the spider closed: given back to the scheduler, undecided",
