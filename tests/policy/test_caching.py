@@ -45,7 +45,7 @@ def lifetime(cache_control: bytes | None = None, **headers: Any) -> float | None
     ],
 )
 def test_cache_control(cache_control: bytes | None, seconds: float | None) -> None:
-    """5.2.2: s-maxage before max-age; no-cache and no-store have it asked for again; other directives change nothing."""
+    """5.2.2: s-maxage before max-age; no-cache and no-store end it at once; others change nothing."""
     assert lifetime(cache_control) == seconds
 
 
