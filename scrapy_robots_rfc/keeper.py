@@ -19,8 +19,6 @@ from scrapy_robots_rfc.stores.base import SharedStore
 from scrapy_robots_rfc.stores.codec import Copy, decode, encode
 from scrapy_robots_rfc.threads import Threads
 
-from scrapy_robots_rfc.stores.base import SharedStore
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,13 +63,8 @@ class Keeper:
 
     @property
     def shared(self) -> bool:
-        """Whether workers take turns by this store."""
-        return self._shared is not None
-
-    @property
-    def shared(self) -> bool:
         """Whether several crawls take turns by this store."""
-        return isinstance(self._store, SharedStore)
+        return self._shared is not None
 
     def start(self) -> None:
         """Open the store.
