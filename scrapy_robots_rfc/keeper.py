@@ -63,7 +63,7 @@ class Keeper:
 
     @property
     def shared(self) -> bool:
-        """Whether several crawls take turns by this store."""
+        """Whether workers take turns by this store."""
         return self._shared is not None
 
     def start(self) -> None:

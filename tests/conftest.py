@@ -1,1 +1,54 @@
 """Fixtures for all tests. Fixtures that only crawls need are in `tests/scrapy/conftest.py`."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc.stores.redis import RedisStore
+from tests.redis_server import COMMAND, RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def redis_installed() -> None:
+    """A Redis server can be started; CI has to have one."""
+    if COMMAND is None:
+        assert os.environ.get("CI") != "true", "redis-server is missing: these tests must not be skipped here"
+        pytest.skip("redis-server is not installed")
+
+
+@pytest.fixture(scope="session")
+def redis_server(redis_installed: None) -> Iterator[RedisServer]:
+    """A Redis server for all tests that do not harm it: each takes a prefix of its own."""
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_address(redis_server: RedisServer) -> str:
+    """The address of a part of that server that nobody else has."""
+    return f"{redis_server.url}?prefix=test{next(_numbers)}:"
+
+
+@pytest.fixture
+def open_redis(request: pytest.FixtureRequest) -> Iterator[Callable[..., RedisStore]]:
+    """Opens stores, of that address or another one, and closes them."""
+    made = []
+
+    def opened(address: str | None = None) -> RedisStore:
+        store = RedisStore(address or request.getfixturevalue("redis_address"))
+        made.append(store)
+        store.open()
+        return store
+
+    yield opened
+    for store in made:
+        store.close()

@@ -37,6 +37,7 @@ ORDER = (
     "decoding",
     "_compat",
     "stores.__init__",
+    "stores.redis",
     "stores.memory",
     "stores.codec",
     "stores.base",
@@ -65,6 +66,8 @@ ORDER = (
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
 SCRAPY = {"addon", "middleware", "pacing", "parser", "download", "settings", "_compat", "errors"}
 TWISTED = {"_compat"}
+#: Who may know redis-py, which not everybody has.
+REDIS = {"stores.redis"}
 
 #: All that the pure part may have from outside: nothing in here does I/O, reads a clock, or throws dice.
 PURE = {
@@ -141,8 +144,8 @@ def test_imports_go_down(name: str) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_who_knows_the_framework(name: str) -> None:
     """Scrapy and Twisted are imported only where the design says so."""
-    framework = {"scrapy", "twisted"} & outside(name)
-    assert framework <= ({"scrapy"} if name in SCRAPY else set()) | ({"twisted"} if name in TWISTED else set())
+    tables = {"scrapy": SCRAPY, "twisted": TWISTED, "redis": REDIS}
+    assert {package for package, allowed in tables.items() if package in outside(name) and name not in allowed} == set()
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("core.", "policy."))])
@@ -163,3 +166,4 @@ def test_the_tables_name_modules() -> None:
     """Nobody is allowed what no such module needs."""
     assert {name for name in SCRAPY if "scrapy" not in outside(name)} == set()
     assert {name for name in TWISTED if "twisted" not in outside(name)} == set()
+    assert {name for name in REDIS if "redis" not in outside(name)} == set()

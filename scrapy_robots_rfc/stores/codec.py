@@ -45,8 +45,8 @@ class Copy:
     :param confirmed: when the file that is obeyed was last confirmed; ``None`` where there is none.
     :param unreachable_since: when the run of unreachable fetches began; ``None`` outside of one.
     :param body: the file that is obeyed, without content coding; ``None`` where there is none.
-    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` where it said nothing. A 304
-        that says nothing leaves it as it is.
+    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` where it said nothing. A
+        304 that says nothing leaves it as it is.
     """
 
     outcome: Outcome

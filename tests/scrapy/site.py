@@ -191,7 +191,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @functools.cache
-def _tls_context() -> ssl.SSLContext:
+def self_signed() -> bytes:
+    """A private key and its certificate for 127.0.0.1, as PEM."""
     from cryptography import x509  # noqa: PLC0415 - slow to import, and few tests need it
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - as above
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
@@ -210,12 +211,14 @@ def _tls_context() -> ssl.SSLContext:
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
         .sign(key, hashes.SHA256())
     )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return pem + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _tls_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "site.pem"
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        file.write_bytes(pem + certificate.public_bytes(serialization.Encoding.PEM))
+        file.write_bytes(self_signed())
         context.load_cert_chain(file)
     return context

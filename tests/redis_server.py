@@ -1,0 +1,112 @@
+"""A real Redis server on 127.0.0.1, on a free port, that tests start, stop, and start again.
+
+In here: the process. What is asked of it stands in the tests.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+#: Where the server is; ``None`` where it is not installed.
+COMMAND = shutil.which("redis-server")
+
+
+class RedisServer:
+    """The server; it keeps nothing on disk, so that one that is started again is empty.
+
+    :param options: of redis.conf, with _ for each -: ``requirepass="x"``. With a certificate, it speaks TLS only.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.port = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory()
+        self.start()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    @property
+    def url(self) -> str:
+        """The address, without credentials."""
+        scheme = "rediss" if "tls_cert_file" in self.options else "redis"
+        return f"{scheme}://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Start it: on the port that it had, or else on a free one, for which others may compete."""
+        for _ in range(1 if self.port else 10):
+            port = self.port or _free_port()
+            if self._started(port):
+                self.port = port
+                return
+        raise RuntimeError("no Redis server could be started")
+
+    def stop(self) -> None:
+        """End it at once, and wait until it is gone; nothing happens when it has ended."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            self._reader.join()
+            assert process.stdout is not None
+            process.stdout.close()
+
+    def freeze(self) -> None:
+        """Keep it from answering; connections are still made."""
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Undo `freeze`."""
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _started(self, port: int) -> bool:
+        assert COMMAND is not None
+        ports = {"port": 0, "tls_port": port} if "tls_cert_file" in self.options else {"port": port}
+        options = {**ports, "bind": "127.0.0.1", "save": "", "dir": self._folder.name, **self.options}
+        words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+        self._process = subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
+        self._reader.start()
+        ready.wait()
+        if self._process.poll() is None:
+            return True
+        self.stop()
+        return False
+
+    def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        """Read what it says to the end, so that it never waits for a reader."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Ready to accept connections" in line:
+                ready.set()
+        process.wait()
+        ready.set()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
