@@ -6,10 +6,10 @@ In here: when a call may be tried, and what the log says. The calls are `keeper.
 from __future__ import annotations
 
 import logging
-import re
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.stores.address import without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,6 @@ class Outages:
 
 def said(error: Exception) -> str:
     """What an error says, on one short line without credentials: a driver's text may hold the address it was given."""
-    text = re.sub(r"://\S*@", "://", " ".join(str(error).split()))
-    text = re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
+    text = without_credentials(" ".join(str(error).split()))
     printable = "".join(character if character.isprintable() else "?" for character in text)
     return f"{type(error).__name__}: {printable[:200]}".removesuffix(": ")

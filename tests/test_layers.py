@@ -42,10 +42,14 @@ ORDER = (
     "decoding",
     "_compat",
     "stores.__init__",
+    "stores.opening",
     "stores.redis",
+    "stores.sqlite",
+    "stores.guard",
     "stores.memory",
     "stores.codec",
     "stores.base",
+    "stores.address",
     "stats",
     "signals",
     "errors",
@@ -71,7 +75,7 @@ ORDER = (
 )
 
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
-SCRAPY = {"addon", "middleware", "pacing", "parser", "download", "settings", "_compat", "errors"}
+SCRAPY = {"addon", "middleware", "pacing", "parser", "download", "settings", "_compat", "errors", "stores.opening"}
 TWISTED = {"_compat"}
 #: Who may know redis-py, which not everybody has.
 REDIS = {"stores.redis"}
