@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc._compat import Runtime
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.policy.origin import Origin
-    from scrapy_robots_rfc.service import Robots
+    from scrapy_robots_rfc.robots import Robots
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate
+
+from scrapy_robots_rfc.policy.dates import http_date
 
 # More digits than any clock has: such a number is cut off at the cap, and must not become a float on its way there.
 _SECONDS = re.compile(rb"[0-9]{1,12}")
@@ -50,10 +50,5 @@ def retry_after(value: bytes | None, date: float) -> float | None:
     text = (value or b"").strip()
     if _SECONDS.fullmatch(text):
         return float(text)
-    try:
-        parsed = parsedate(text.decode("latin-1"))
-        if parsed is None:
-            return None
-        return max(0.0, datetime(*parsed[:6], tzinfo=UTC).timestamp() - date)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    then = http_date(text)
+    return None if then is None else max(0.0, then - date)
