@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
-from scrapy_robots_rfc.copies import Rules, following, term_of
+from scrapy_robots_rfc.copies import following, rules_of, term_of
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports
 from scrapy_robots_rfc.flights import Flight, Flights
@@ -22,7 +22,7 @@ from scrapy_robots_rfc.memory import Memory
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import Limits, Term
+from scrapy_robots_rfc.policy.freshness import Term
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.report import Report
 from scrapy_robots_rfc.robots import Robots
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.files import RobotsFile
     from scrapy_robots_rfc.keeper import Keeper
+    from scrapy_robots_rfc.policy.freshness import Limits
     from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.stores.codec import Copy
 
@@ -78,15 +79,8 @@ class RobotsService:
     def __init__(self, settings: Settings, ports: Ports, keeper: Keeper | None = None) -> None:
         self._settings = settings
         self._ports = ports
-        self._limits = Limits(
-            settings.cache_max_age,
-            settings.unreachable_ttl,
-            settings.stale_max_age,
-            settings.unreachable_max_age,
-            settings.cache_min_age,
-        )
-        longest_ttl = max(settings.unreachable_ttl, settings.retry_after_max)
-        self._rules = Rules(self._limits, longest_ttl, settings.unreachable_statuses)
+        self._rules = rules_of(settings)
+        self._limits = self._rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._report = Report(ports.count)
         self._fetching = Fetching(settings, ports)
