@@ -58,7 +58,7 @@ class Rules:
 
 
 def rules_of(settings: Settings) -> Rules:
-    """Return the rules that settings make."""
+    """Return the rules of a crawl with these settings."""
     limits = Limits(
         settings.cache_max_age,
         settings.unreachable_ttl,

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.memory import Memory
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import Term
+from scrapy_robots_rfc.policy.freshness import Limits, Term
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.report import Report
 from scrapy_robots_rfc.robots import Robots
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.files import RobotsFile
     from scrapy_robots_rfc.keeper import Keeper
-    from scrapy_robots_rfc.policy.freshness import Limits
     from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.stores.codec import Copy
 
@@ -79,12 +78,12 @@ class RobotsService:
     def __init__(self, settings: Settings, ports: Ports, keeper: Keeper | None = None) -> None:
         self._settings = settings
         self._ports = ports
-        self._rules = rules_of(settings)
-        self._limits = self._rules.limits
+        rules = rules_of(settings)
+        self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._report = Report(ports.count)
         self._fetching = Fetching(settings, ports)
-        self._sharing = None if keeper is None else Sharing(keeper, self._rules, ports.runtime)
+        self._sharing = None if keeper is None else Sharing(keeper, rules, ports.runtime)
         self._memory: Memory[Robots] = Memory(
             settings.cache_size, revive=self._revive, evicted=lambda: ports.count(stats.CACHE_EVICTIONS)
         )
