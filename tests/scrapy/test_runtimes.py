@@ -40,9 +40,9 @@ def test_timeout(results: dict[str, Any]) -> None:
 
 
 def test_closing_while_robots_txt_hangs(results: dict[str, Any]) -> None:
-    """A spider that is closed meanwhile ends within two seconds, and no page is fetched undecided."""
+    """A spider that is closed meanwhile takes at most two seconds longer than with Scrapy alone; no page is fetched."""
     found = dict(results["closing"])
-    assert found.pop("seconds") < 5
+    assert found.pop("longer") < 2
     counted = {
         "robotstxt/cache/misses": 1,
         "robotstxt/request_count": 1,
