@@ -1,8 +1,8 @@
 """`python -m bench.interrupted [--runs N] [--seed S] [--runtime NAME]`: crawls that are interrupted, and resumed.
 
 Sites whose robots.txt is quick, is slow and asks for a pace, or fails at first; a crawl in a process of its own, with
-JOBDIR. It gets SIGINT once and is resumed: the pages that the sites see must be those of an uninterrupted crawl, each
-once. Or it gets SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none that is disallowed may be
+JOBDIR. At a random moment it gets SIGINT, once, and is resumed: the pages that the sites see must be those of an
+uninterrupted crawl, each once. Or it gets SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none that is disallowed may be
 fetched.
 """
 
