@@ -2,8 +2,8 @@
 
 Sites whose robots.txt is quick, is slow and asks for a pace, or fails at first; a crawl in a process of its own, with
 JOBDIR. At a random moment it gets SIGINT, once, and is resumed: the pages that the sites see must be those of an
-uninterrupted crawl, each once. Or it gets SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none that is disallowed may be
-fetched.
+uninterrupted crawl, each once. Or it gets SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none
+that is disallowed may be fetched.
 """
 
 from __future__ import annotations

@@ -53,6 +53,13 @@ def test_closing_while_robots_txt_hangs(results: dict[str, Any]) -> None:
     assert found == {"pages": [], "told": 0, "stats": counted, "reason": "test"}
 
 
+def test_closing_while_robots_txt_hangs_in_the_slot(results: dict[str, Any]) -> None:
+    """Neither does one that hangs in the slot of other pages hold up the end: it gives its place and its turn away."""
+    for seconds, reason, pages in results["closing_beside"].values():
+        assert (reason, pages) == ("test", [])
+        assert seconds < 5
+
+
 def test_hanging_signal_handler(results: dict[str, Any]) -> None:
     """A signal handler that never ends holds nobody beyond ROBOTSTXT_TIMEOUT, and the file is obeyed."""
     found = results["hanging_handler"]
