@@ -281,7 +281,8 @@ class RfcRobotsTxtMiddleware:
 
     def _ports(self, settings: Settings) -> Ports:
         # Retries on top of a backoff would multiply with it.
-        download = Downloader(self._crawler, settings.max_size, retry=not settings.unreachable_backoff)
+        retry = not settings.unreachable_backoff
+        download = Downloader(self._crawler, settings.max_size, retry=retry, abandoned=self._abandoned)
         return Ports(
             download=download,
             parse=self._parse,
@@ -295,6 +296,10 @@ class RfcRobotsTxtMiddleware:
             fetched=self._fetched,
             loaded=self._loaded,
         )
+
+    def _abandoned(self, request: Request) -> None:
+        if self._pacing is not None:
+            self._pacing.abandoned(request)
 
     def _parse(self, body: bytes) -> RobotsFile:
         parser = build_from_crawler(self._parser_class, self._crawler, body)

@@ -151,28 +151,31 @@ class Turns:
     """
 
     last: float = -math.inf
-    _unanswered: set[object] = field(default_factory=set)
+    _unanswered: dict[object, float] = field(default_factory=dict)
 
-    def start(self, request: object) -> None:
+    def start(self, request: object, now: float) -> None:
         """A request starts now."""
-        self._unanswered.add(request)
+        self._unanswered[request] = now
 
     def answered(self, request: object, now: float) -> None:
         """Its answer begins to arrive, or it has ended without one."""
         if request in self._unanswered:
-            self._unanswered.discard(request)
+            del self._unanswered[request]
             self.last = max(self.last, now)
 
-    def wait(self, request: object, interval: float, now: float) -> float | None:
+    def wait(self, request: object, interval: float, now: float, *, patient: bool = True) -> float | None:
         """Seconds until a request may start; ``None`` while nobody can tell, because an answer is outstanding.
 
         :param interval: seconds; 0 for none, then nothing is waited for.
+        :param patient: whether the server has to see the interval, and so an answer is waited for as long as it takes;
+            else a request that is not answered within the interval counts from its start.
         """
         if not interval:
             return 0.0
-        if self._unanswered - {request}:
+        others = [started for other, started in self._unanswered.items() if other is not request]
+        if others and patient:
             return None
-        return max(0.0, self.last + interval - now)
+        return max(0.0, max([self.last, *others]) + interval - now)
 
     @property
     def idle(self) -> bool:

@@ -120,7 +120,7 @@ def test_turns() -> None:
     """A request waits for the answer to the one before it, and then for the interval from when that answer began."""
     turns = Turns(last=10.0)
     assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.idle) == (3.0, 0, True)
-    turns.start("a")
+    turns.start("a", 15.0)
     assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.idle) == (0, None, False)
     turns.answered("a", 100.0)
     assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.idle) == (4.0, 0, True)
@@ -132,9 +132,18 @@ def test_turns() -> None:
 def test_turns_of_several() -> None:
     """Of several requests under way, the last answer counts, whichever it is to."""
     turns = Turns()
-    turns.start("a")
-    turns.start("b")
+    turns.start("a", 1.0)
+    turns.start("b", 2.0)
     turns.answered("b", 20.0)
     assert turns.wait("c", 5, 90.0) is None
     turns.answered("a", 30.0)
     assert turns.wait("c", 5, 31.0) == 4.0
+
+
+def test_turns_without_patience() -> None:
+    """Without patience an answer that does not come within the interval is not waited for."""
+    turns = Turns()
+    turns.start("a", 10.0)
+    assert [turns.wait("b", 5, now, patient=False) for now in (11.0, 15.0)] == [4.0, 0]
+    turns.answered("a", 13.0)
+    assert turns.wait("b", 5, 15.0, patient=False) == 3.0
