@@ -290,7 +290,7 @@ class ClosingBeside(Closing):
 
 
 async def closing_beside(run: Run) -> dict[str, Any]:
-    """The spider is closed while a robots.txt hangs in the slot of pages that wait: for their turn, for the one place."""
+    """The spider is closed while a robots.txt hangs in the slot of pages that wait: for a turn, for the one place."""
     found = {}
     for name, pace, concurrency in (("paced", 0.05, 8), ("one by one", 0, 1)):
         paced = robots(f"User-agent: *\nCrawl-delay: {pace}\n")
