@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from scrapy_robots_rfc.fetching import Fetched
+    from scrapy_robots_rfc.settings import Settings
 
 #: Seconds for which a store remembers that a file is unreachable where it never counts as unavailable: as long as the
 #: RFC's own example (RFC 9309, 2.3.1.4).
@@ -54,6 +55,19 @@ class Rules:
             longest = self.limits.unreachable_max_age
             ends.append(now + (_REMEMBERED if longest is None else longest))
         return max(max(ends) - now, 1.0)
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return the rules of a crawl with these settings."""
+    limits = Limits(
+        settings.cache_max_age,
+        settings.unreachable_ttl,
+        settings.stale_max_age,
+        settings.unreachable_max_age,
+        settings.cache_min_age,
+    )
+    longest_ttl = max(settings.unreachable_ttl, settings.retry_after_max)
+    return Rules(limits, longest_ttl, settings.unreachable_statuses)
 
 
 def term_of(copy: Copy) -> Term:

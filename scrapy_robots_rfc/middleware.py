@@ -31,6 +31,7 @@ from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.report import summary
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc.robots import Robots
-    from scrapy_robots_rfc.stores.base import Store
 
 logger = logging.getLogger(__name__)
 
@@ -344,11 +344,3 @@ def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
 
 def _shown(request: Request) -> str:
     return f"<{request.method} {without_userinfo(request.url)}>"
-
-
-def store_of(spec: Any, crawler: Crawler) -> tuple[Store, str] | None:  # noqa: ANN401 - the setting
-    """Return the store of ROBOTSTXT_CACHE and its name; ``None``: nothing is kept beyond the process."""
-    if spec is None or (isinstance(spec, str) and ":" in spec):
-        return None
-    store: Store = build_from_crawler(load_object(spec), crawler)
-    return store, type(store).__qualname__

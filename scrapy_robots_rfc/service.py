@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
-from scrapy_robots_rfc.copies import Rules, following, term_of
+from scrapy_robots_rfc.copies import following, rules_of, term_of
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports
 from scrapy_robots_rfc.flights import Flight, Flights
@@ -78,19 +78,12 @@ class RobotsService:
     def __init__(self, settings: Settings, ports: Ports, keeper: Keeper | None = None) -> None:
         self._settings = settings
         self._ports = ports
-        self._limits = Limits(
-            settings.cache_max_age,
-            settings.unreachable_ttl,
-            settings.stale_max_age,
-            settings.unreachable_max_age,
-            settings.cache_min_age,
-        )
-        longest_ttl = max(settings.unreachable_ttl, settings.retry_after_max)
-        self._rules = Rules(self._limits, longest_ttl, settings.unreachable_statuses)
+        rules = rules_of(settings)
+        self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._report = Report(ports.count)
         self._fetching = Fetching(settings, ports)
-        self._sharing = None if keeper is None else Sharing(keeper, self._rules, ports.runtime)
+        self._sharing = None if keeper is None else Sharing(keeper, rules, ports.runtime)
         self._memory: Memory[Robots] = Memory(
             settings.cache_size, revive=self._revive, evicted=lambda: ports.count(stats.CACHE_EVICTIONS)
         )

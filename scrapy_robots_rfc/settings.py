@@ -14,6 +14,7 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.policy.pacing import Over
+from scrapy_robots_rfc.stores import opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,6 @@ Value: TypeAlias = Any
 
 OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
 PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
-CACHE_ACCEPTED = "'memory:', 'sqlite:///PATH', 'redis://HOST', 'rediss://HOST', a Store class, the path of one, or None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ TABLE = (
         "How much of a file is downloaded and counts, after decompression.",
     ),
     Setting(
-        "ROBOTSTXT_CACHE", "cache", "str, class or None", None, CACHE_ACCEPTED, lambda value: value or None,
+        opening.KEY, "cache", "str, class or None", None, opening.ACCEPTED, lambda value: value or None,
         "Where files are kept beyond the process. None: in JOBDIR where there is one, else nowhere.",
     ),
     Setting(

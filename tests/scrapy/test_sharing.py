@@ -10,11 +10,14 @@ from pytest_twisted import ensureDeferred
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.errors import SettingError, StoreError
 from tests.scrapy.crawling import Crawl, crawl, records
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.scrapy.site import Asked
 
 pytestmark = pytest.mark.reactor
@@ -136,3 +139,47 @@ async def test_a_server_says_for_how_long(site: Site) -> None:
         result = await crawl([site.url("/x")], settings)
         assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert (site.fetches, result.stat("cache/revalidated")) == (2, 1)
+
+
+@ensureDeferred
+async def test_job_that_is_resumed(site: Site, tmp_path: Path) -> None:
+    """With JOBDIR and nothing else said, a crawl that is resumed goes by the files in the job's folder."""
+    site.replies["/robots.txt"] = FORBID
+    job = tmp_path / "a job: 100%?#"
+    settings = {"JOBDIR": str(job)}
+    await crawl([site.url("/x"), site.url("/y")], settings)
+    resumed = await crawl([site.url("/x"), site.url("/z")], settings)
+    assert site.targets == ["/robots.txt", "/y", "/z"]
+    assert isinstance(resumed.outcomes[site.url("/x")], RobotsDisallowed)
+    assert (job / "robots.sqlite").is_file()
+
+
+@ensureDeferred
+async def test_job_that_keeps_nothing(site: Site, tmp_path: Path) -> None:
+    """What the user says goes before JOBDIR."""
+    kept = tmp_path / "robots.sqlite"
+    settings = {"JOBDIR": str(tmp_path), "ROBOTSTXT_CACHE": "memory:"}
+    for _ in range(2):
+        await crawl([site.url("/x")], settings)
+    assert site.fetches == 2
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [("memcached://user:secret@host/", SettingError), ("no.such.Store", SettingError), ("sqlite:///", SettingError)],
+)
+@ensureDeferred
+async def test_address_that_is_not_accepted(value: str, error: type[Exception]) -> None:
+    """What is no store stops the crawl at start, and the message has no password."""
+    with pytest.raises(error) as caught:
+        await crawl((), {"ROBOTSTXT_CACHE": value})
+    assert "ROBOTSTXT_CACHE" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@ensureDeferred
+async def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    """A store that can never work stops the crawl at start."""
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await crawl((), {"ROBOTSTXT_CACHE": f"sqlite:///{tmp_path}"})
