@@ -80,6 +80,7 @@ class RfcRobotsTxtMiddleware:
             settings.max_waiting,
             ask=self.service.ask,
             joined=lambda: self._count(stats.WAITS),
+            hold=self.service.hold,
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
@@ -306,7 +307,7 @@ class RfcRobotsTxtMiddleware:
         # A subclass with its own allowed() is asked through it.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
             return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
-        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS))
+        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body))
 
     async def _loaded(self, robots: Robots, asker: Request | None) -> None:
         if self._pacing is not None:

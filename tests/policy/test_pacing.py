@@ -65,6 +65,25 @@ def test_nothing_to_keep() -> None:
     assert pace("Crawl-delay: 5\n") is None
 
 
+def test_the_largest_of_a_window() -> None:
+    """Of bounds that hold at the same time only the largest is kept: a thousand lines cost nothing."""
+    lines = "".join(f"Crawl-delay: {seconds}\nRequest-rate: 1/{seconds} 0600-0845\n" for seconds in (3, 7, 5))
+    found = pace(f"User-agent: *\n{lines}")
+    assert found is not None
+    assert [(bound.seconds, bound.window) for bound in found.bounds] == [(7, None), (7, MORNING)]
+
+
+def test_more_windows_than_anybody_has() -> None:
+    """Bounds in more windows than are told apart hold always, and further Visit-times are passed over."""
+    lines = "".join(f"Request-rate: 1/{100 + at} 00{at:02}-0059\nVisit-time: 00{at:02}-0059\n" for at in range(50))
+    found = pace(f"User-agent: *\n{lines}Crawl-delay: 120\n")
+    assert found is not None
+    assert (len(found.bounds), len(found.visits)) == (17, 16)
+    largest = found.bound(NOON)
+    assert largest is not None
+    assert (largest.seconds, largest.window) == (149, None)
+
+
 @pytest.mark.parametrize(
     ("start", "end", "at", "expected"),
     [
