@@ -15,14 +15,20 @@ from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc._compat import one_more, queued_metas, unbound_pool
+from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.decoding import decode
 from scrapy_robots_rfc.errors import BrokenTransferError
-from scrapy_robots_rfc.service import Answer
+from scrapy_robots_rfc.fetching import Answer
+from scrapy_robots_rfc.policy.caching import Caching
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.http.headers import Headers
+
+    from scrapy_robots_rfc.stores.codec import Validators
 
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
@@ -64,20 +70,29 @@ class Downloader:
 
     :param max_size: octets after which a transfer is cut off.
     :param retry: whether Scrapy's own retries apply.
+    :param abandoned: called with a request whose answer nobody waits for any more, although it is under way.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool) -> None:
-        self._crawler = crawler
+    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool, abandoned: Callable[[Request], object]) -> None:
+        self._crawler, self._abandoned = crawler, abandoned
         self._meta = META if retry else {**META, "dont_retry": True}
         self._max_size = max_size
         self._transfers = 0
         self._schemes: set[str] = set()
 
-    async def __call__(self, url: str, *, timeout: float, asker: Request | None, mark: object) -> Answer:  # noqa: ASYNC109 - Scrapy's own timeout
-        """Ask for one URL; see `service.Download`."""
+    async def __call__(
+        self,
+        url: str,
+        *,
+        timeout: float,  # noqa: ASYNC109 - Scrapy's own timeout
+        asker: Request | None,
+        mark: object,
+        known: Validators | None = None,
+    ) -> Answer:
+        """Ask for one URL; see `fetching.Download`."""
         transfer = _Transfer(mark)
         meta = {**self._meta, "download_timeout": timeout, MARK: transfer}
-        request = _robots_request(url, asker, meta)
+        request = _robots_request(url, asker, meta, known)
         engine = self._crawler.engine
         assert engine is not None
         self._prepare(urlparse_cached(request).scheme)
@@ -85,18 +100,24 @@ class Downloader:
         try:
             with one_more(self._crawler):
                 response = await engine.download_async(request)
+        except BaseException:
+            # Cancelled, most likely: Scrapy goes on with the transfer for as long as the server likes.
+            if give_place(self._crawler, request):
+                self._abandoned(request)
+            raise
         finally:
             self._stop_listening()
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
             headers = response.headers
-            return Answer(response.status, headers.get(b"Location"), b"", headers.get(b"Retry-After"))
+            location, retry_after = headers.get(b"Location"), headers.get(b"Retry-After")
+            return Answer(response.status, location, b"", retry_after, _caching(headers))
         # One octet more than counts, so that the parser sees that there is more.
         cut = transfer.received > self._max_size
         if "download_stopped" in response.flags and not cut:
             # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
             raise BrokenTransferError
         body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
-        return Answer(response.status, None, body)
+        return Answer(response.status, None, body, caching=_caching(response.headers))
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""
@@ -138,8 +159,18 @@ class Downloader:
             response.headers.pop(b"Content-Encoding", None)
 
 
-def _robots_request(url: str, asker: Request | None, meta: dict[str, Any]) -> Request:
+def _caching(headers: Headers) -> Caching:
+    lines = headers.getlist(b"Cache-Control")
+    names = (b"Expires", b"Date", b"Age", b"ETag", b"Last-Modified")
+    return Caching(b",".join(lines) or None, *(headers.get(name) for name in names))
+
+
+def _robots_request(url: str, asker: Request | None, meta: dict[str, Any], known: Validators | None) -> Request:
     headers = {b"Accept-Encoding": b"identity"}
+    if known is not None and known.etag is not None:
+        headers[b"If-None-Match"] = known.etag
+    if known is not None and known.last_modified is not None:
+        headers[b"If-Modified-Since"] = known.last_modified
     if asker is not None:
         _inherit_route(asker, meta, headers)
     return Request(url, priority=PRIORITY, callback=NO_CALLBACK, meta=meta, headers=headers)

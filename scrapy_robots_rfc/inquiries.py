@@ -32,12 +32,14 @@ class Inquiry(Generic[_T]):
     :param key: hashable; opaque in here, as is `asker`: on whose behalf.
     :param attempts: how many are behind it.
     :param last: what the last one of them gave.
+    :param looks: how often somebody else was found at it.
     """
 
     key: Any
     asker: Any
     attempts: int = 0
     last: _T | None = None
+    looks: int = 0
     listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
 
 
@@ -50,6 +52,16 @@ class Attempted(Generic[_T]):
 
     value: _T
     again: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """No attempt was made: somebody else is at it.
+
+    :param again: in how many seconds it is looked at again.
+    """
+
+    again: float
 
 
 class Inquiries(Generic[_T]):
@@ -67,7 +79,7 @@ class Inquiries(Generic[_T]):
         limit: int,
         *,
         closing: Callable[[], bool],
-        attempt: Callable[[Inquiry[_T], Callable[[Attempted[_T] | None], object]], None],
+        attempt: Callable[[Inquiry[_T], Callable[[Attempted[_T] | Elsewhere | None], object]], None],
     ) -> None:
         self._runtime = runtime
         self._closing = closing
@@ -113,10 +125,13 @@ class Inquiries(Generic[_T]):
         self._going = False
         self._arm()
 
-    def _attempted(self, inquiry: Inquiry[_T], attempted: Attempted[_T] | None) -> None:
+    def _attempted(self, inquiry: Inquiry[_T], attempted: Attempted[_T] | Elsewhere | None) -> None:
         self._free += 1
-        inquiry.attempts += 1
-        inquiry.last = None if attempted is None else attempted.value
+        if isinstance(attempted, Elsewhere):
+            inquiry.looks += 1
+        else:
+            inquiry.attempts += 1
+            inquiry.last = None if attempted is None else attempted.value
         if attempted is None or attempted.again is None:
             self._settle(inquiry, inquiry.last)
         else:

@@ -19,16 +19,19 @@ from scrapy_robots_rfc import _compat, signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, SettingError
+from scrapy_robots_rfc.fetching import Ports
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
 from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of
+from scrapy_robots_rfc.keeper import Keeper
 from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
 from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.report import summary
-from scrapy_robots_rfc.service import Ports, Robots, RobotsService, undecided
+from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+
+    from scrapy_robots_rfc.robots import Robots
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +55,7 @@ class RfcRobotsTxtMiddleware:
     :param crawler: the crawl; its settings are read here and nowhere else.
     :raises NotConfigured: ROBOTSTXT_OBEY is false.
     :raises SettingError: a setting, or the spider's `robotstxt_user_agent`, is not accepted.
+    :raises StoreError: the store of ROBOTSTXT_CACHE cannot work.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -65,14 +71,16 @@ class RfcRobotsTxtMiddleware:
         self._check_spider(crawler.spider)
         self._agents.default_header = self._default_header(crawler.spider)
         self._parser_class = _load_parser(settings, crawler)
+        self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(settings, self._ports(settings))
+        self.service = RobotsService(settings, self._ports(settings), self._keeper)
         self._configured = settings.user_agent
         self._pacing = self._make_pacing(settings)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
             ask=self.service.ask,
             joined=lambda: self._count(stats.WAITS),
+            hold=self.service.hold,
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
@@ -153,8 +161,8 @@ class RfcRobotsTxtMiddleware:
         if len(self._waiting):
             raise DontCloseSpider
 
-    def _spider_closed(self) -> None:
-        """Say what became of the requests: those that waited to the end, and all by reason."""
+    async def _spider_closed(self) -> None:
+        """Say what became of the requests: those that waited to the end, and all by reason. Let go of the store."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
         count = self._waiting.handed_back
@@ -171,6 +179,9 @@ class RfcRobotsTxtMiddleware:
         line = summary(stats_collector.get_stats(), self.service.report.causes)
         if line is not None:
             logger.info(line, extra=self._extra)
+        if self._pacing is not None:
+            self._pacing.close()
+        await self.service.close()
 
     def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
         decision = robots.judge(request.url, agent)
@@ -180,7 +191,9 @@ class RfcRobotsTxtMiddleware:
         elif self._pacing is not None:
             why = self._pacing.refusal(request, robots, agent)
             if why is not None:
-                decision = Decision(False, Reason.CRAWL_DELAY, token=decision.token)
+                decision = Decision(False, Reason.CRAWL_DELAY, token=decision.token, stale=decision.stale)
+        if decision.stale:
+            self._count(stats.CACHE_STALE_DECISIONS)
         if why is None:
             self._count(stats.ALLOWED)
         else:
@@ -198,8 +211,12 @@ class RfcRobotsTxtMiddleware:
         return {"spider": self._crawler.spider}
 
     def _make_pacing(self, settings: Settings) -> Pacing | None:
+        if not settings.crawl_delay:
+            return None
         limit = Limit(settings.crawl_delay_max, settings.crawl_delay_over)
-        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime()) if settings.crawl_delay else None
+        keeper = self._keeper
+        store = keeper if keeper is not None and keeper.shared and settings.crawl_delay_shared else None
+        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store)
 
     def _origin_of(self, request: Request) -> Origin | None:
         parts = urlparse_cached(request)
@@ -254,9 +271,19 @@ class RfcRobotsTxtMiddleware:
 
     # What the service needs of Scrapy.
 
+    def _open_store(self, settings: Settings) -> Keeper | None:
+        found = store_of(settings.cache, self._crawler)
+        if found is None:
+            return None
+        store, name = found
+        keeper = Keeper(store, name, runtime=_compat.Runtime(), count=self._count)
+        keeper.start()
+        return keeper
+
     def _ports(self, settings: Settings) -> Ports:
         # Retries on top of a backoff would multiply with it.
-        download = Downloader(self._crawler, settings.max_size, retry=not settings.unreachable_backoff)
+        retry = not settings.unreachable_backoff
+        download = Downloader(self._crawler, settings.max_size, retry=retry, abandoned=self._abandoned)
         return Ports(
             download=download,
             parse=self._parse,
@@ -268,23 +295,34 @@ class RfcRobotsTxtMiddleware:
             ignored=(IgnoreRequest,),
             hopeless=(*_compat.UNRESOLVED, IgnoreRequest),
             fetched=self._fetched,
+            loaded=self._loaded,
         )
+
+    def _abandoned(self, request: Request) -> None:
+        if self._pacing is not None:
+            self._pacing.abandoned(request)
 
     def _parse(self, body: bytes) -> RobotsFile:
         parser = build_from_crawler(self._parser_class, self._crawler, body)
         # A subclass with its own allowed() is asked through it.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
             return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
-        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS))
+        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body))
 
-    async def _fetched(self, robots: Robots, access: Access, asker: Request | None) -> None:
+    async def _loaded(self, robots: Robots, asker: Request | None) -> None:
         if self._pacing is not None:
             self._pacing.fetched(robots)
-        send = self._crawler.signals.send_catch_log_async
-        if isinstance(access, Successful) and robots.file is not None and _compat.ROBOTS_PARSED is not None:
+        if robots.file is not None and _compat.ROBOTS_PARSED is not None:
+            send = self._crawler.signals.send_catch_log_async
             await send(_compat.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
+
+    async def _fetched(self, robots: Robots, access: Access, asker: Request | None) -> None:
+        if isinstance(access, Successful):
+            await self._loaded(robots, asker)
+        elif self._pacing is not None:
+            self._pacing.fetched(robots)
         successful = access.outcome is Outcome.SUCCESSFUL
-        await send(
+        await self._crawler.signals.send_catch_log_async(
             signals.robots_fetched,
             origin=robots.origin,
             result=access.outcome,

@@ -1,4 +1,4 @@
-"""RobotsService: from an origin to what its robots.txt says. One inquiry whoever asks, memory, fetch.
+"""RobotsService: from an origin to what its robots.txt says. One inquiry whoever asks; memory, store, fetch.
 
 In here: the flow from question to answer, over callables that the middleware hands in. No Scrapy class; what the RFC
 decides is in `policy/` and `core/`.
@@ -7,189 +7,64 @@ decides is in `policy/` and `core/`.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
-from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.errors import DecodingError, RobotsUndecided
+from scrapy_robots_rfc.copies import following, rules_of, term_of
+from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports
 from scrapy_robots_rfc.flights import Flight, Flights
-from scrapy_robots_rfc.identity import Agent, agent_of
-from scrapy_robots_rfc.inquiries import Attempted, Inquiries, Inquiry
-from scrapy_robots_rfc.policy import backoff, freshness
-from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.inquiries import Attempted, Elsewhere, Inquiries, Inquiry
+from scrapy_robots_rfc.memory import Memory
+from scrapy_robots_rfc.policy import backoff
+from scrapy_robots_rfc.policy.access import Access, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.caching import Freshness
 from scrapy_robots_rfc.policy.freshness import Limits, Term
-from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
+from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.report import Report
+from scrapy_robots_rfc.robots import Robots
+from scrapy_robots_rfc.sharing import Sharing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Callable
 
-    from scrapy_robots_rfc._compat import Runtime
     from scrapy_robots_rfc.files import RobotsFile
-    from scrapy_robots_rfc.policy.pacing import Pace
+    from scrapy_robots_rfc.keeper import Keeper
     from scrapy_robots_rfc.settings import Settings
+    from scrapy_robots_rfc.stores.codec import Copy
 
 logger = logging.getLogger(__name__)
 
-#: The request on whose behalf a file is fetched; opaque in here.
-Asker: TypeAlias = Any
 
-# Complete disallow (RFC 9309, 2.3.1.4), as a file: it leaves /robots.txt itself allowed (2.2.2).
-_CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    """One attempt to find out about an origin.
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer: its status, its headers as far as they count, and of a 2xx its body, without content coding."""
-
-    status: int
-    location: bytes | None
-    body: bytes
-    retry_after: bytes | None = None
-
-
-class Download(Protocol):
-    """Asks for one URL, follows nothing, raises whatever goes wrong."""
-
-    def __call__(self, url: str, *, timeout: float, asker: Asker, mark: object) -> Awaitable[Answer]:
-        """Return the answer.
-
-        :param timeout: seconds.
-        :param asker: the request on whose behalf, or ``None``.
-        :param mark: names the fetch in `Ports.queued`.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """What the service needs of the world.
-
-    :param download: asks for one URL.
-    :param parse: parses a file; may raise when the user chose the parser.
-    :param agent: the agent of a request that brings none of its own.
-    :param runtime: tasks, timers, the clock.
-    :param closing: whether the crawl is ending.
-    :param queued: the marks of the downloads that only stand in a queue.
-    :param count: adds one to a stat.
-    :param ignored: the exceptions that the stock middleware does not count (IgnoreRequest).
-    :param hopeless: the exceptions after which asking again soon is of no use.
-    :param fetched: tells the world how a fetch ended; called with (robots, access, asker).
+    :param before: what this crawl went by until now; ``None``: nothing.
+    :param held: the newest copy that is known, fresh or not.
     """
 
-    download: Download
-    parse: Callable[[bytes], RobotsFile]
-    agent: Callable[[], Agent]
-    runtime: Runtime
-    closing: Callable[[], bool]
-    queued: Callable[[], Collection[Any]]
-    count: Callable[[str], None]
-    ignored: tuple[type[Exception], ...]
-    hopeless: tuple[type[Exception], ...]
-    fetched: Callable[[Robots, Access, Asker], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Robots:
-    """What is known of an origin's robots.txt, and what follows from it.
-
-    :param origin: whose file it is.
-    :param term: what governs, and until when.
-    :param status: the HTTP status of the last fetch; ``None`` without an answer.
-    :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``DownloadTimeoutError``.
-    :param file: the parsed file that is obeyed; ``None`` where there is none.
-    :param fetched: when the last fetch ended, on the service's clock.
-    """
-
-    origin: Origin
-    term: Term
-    status: int | None
-    cause: str
-    file: RobotsFile | None = field(repr=False)
-    _agent: Callable[[], Agent] = field(repr=False)
-    fetched: float = 0.0
+    inquiry: Inquiry[Robots]
+    before: Term | None
+    held: Copy | None
 
     @property
-    def outcome(self) -> Outcome:
-        """What governs the decisions: the file, that there is none, or that nobody knows (RFC 9309, 2.3.1)."""
-        return self.term.outcome
+    def origin(self) -> Origin:
+        """Whose file it is about."""
+        origin: Origin = self.inquiry.key
+        return origin
 
     @property
-    def stale(self) -> bool:
-        """Whether the file is an earlier one, obeyed because its refresh was unreachable."""
-        return self.term.stale
-
-    @property
-    def robots(self) -> RobotsTxt | None:
-        """The file itself: groups, rules, records. ``None`` where there is none, or another parser has it."""
-        return None if self.file is None else self.file.robots
-
-    @property
-    def sitemaps(self) -> tuple[str, ...]:
-        """The URLs of all Sitemap records."""
-        return () if self.robots is None else self.robots.sitemaps
-
-    def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
-        """The Crawl-delay, in seconds; ``None`` where there is none.
-
-        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
-        """
-        return None if self.file is None else self.file.crawl_delay(self._named(agent))
-
-    def pace(self, agent: str | list[str] | None = None) -> Pace | None:
-        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` where they ask for nothing.
-
-        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
-        """
-        return None if self.file is None else self.file.pace(self._named(agent))
-
-    def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
-        """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal is sent.
-
-        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
-        """
-        return replace(self.judge(url, self._named(agent)), origin=str(self.origin))
-
-    def judge(self, url: str, agent: Agent) -> Decision:
-        """As `decide`, for an agent that is known; the decision has no origin yet."""
-        if self.file is not None:
-            decision = self.file.decide(url, agent)
-            if decision.allowed and (resolved := without_dot_segments(url)) is not None:
-                return self.file.decide(resolved, agent)
-            return decision
-        if self.term.outcome is Outcome.UNAVAILABLE:
-            return _UNAVAILABLE
-        closed = _CLOSED.decide(url, ())
-        return closed if closed.allowed else _UNREACHABLE
-
-    def why(self, decision: Decision) -> str:
-        """What a decision rests on, for log lines, errors and people."""
-        if decision.rule is not None:
-            return f"robots.txt line {decision.rule.line}: {decision.rule}"
-        return _WHY[decision.reason].format(token=decision.token, cause=self.cause)
-
-    def _named(self, agent: str | list[str] | None) -> Agent:
-        return agent_of(agent) or self._agent()
+    def known(self) -> Term | None:
+        """What was known before it, from earlier attempts of the inquiry too."""
+        last = self.inquiry.last
+        return self.before if last is None else last.term
 
 
-#: What a decision without a rule rests on.
-_WHY = {
-    Reason.RULE: "robots.txt: a rule",
-    Reason.NO_RULE: "robots.txt: no rule of the group `{token}` matches",
-    Reason.NO_GROUP: "robots.txt: no group is meant for this crawler",
-    Reason.ROBOTS_TXT: "robots.txt itself may always be fetched",
-    Reason.UNAVAILABLE: "robots.txt unavailable: {cause}",
-    Reason.UNREACHABLE: "robots.txt unreachable: {cause}",
-    Reason.PARSER: "robots.txt: the verdict of ROBOTSTXT_PARSER",
-    Reason.CRAWL_DELAY: "robots.txt: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
-}
-
-_UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
-_UNREACHABLE = Decision(False, Reason.UNREACHABLE)
+_Result: TypeAlias = Attempted[Robots] | Elsewhere
 
 
 class RobotsService:
@@ -197,19 +72,28 @@ class RobotsService:
 
     :param settings: of the crawl.
     :param ports: what the service needs of the world.
+    :param keeper: the store, started; ``None``: nothing is kept beyond the process.
     """
 
-    def __init__(self, settings: Settings, ports: Ports) -> None:
+    def __init__(self, settings: Settings, ports: Ports, keeper: Keeper | None = None) -> None:
         self._settings = settings
         self._ports = ports
-        self._limits = Limits(
-            settings.cache_max_age, settings.unreachable_ttl, settings.stale_max_age, settings.unreachable_max_age
-        )
+        rules = rules_of(settings)
+        self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._report = Report(ports.count)
-        self._memory: OrderedDict[Origin, Robots] = OrderedDict()
-        self._flights: Flights[Attempted[Robots]] = Flights(
-            ports.runtime, settings.timeout, closing=ports.closing, queued=ports.queued
+        self._fetching = Fetching(settings, ports)
+        self._sharing = None if keeper is None else Sharing(keeper, rules, ports.runtime)
+        self._memory: Memory[Robots] = Memory(
+            settings.cache_size,
+            revive=self._revive,
+            evicted=lambda: ports.count(stats.CACHE_EVICTIONS),
+            weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
+        )
+        # Flights that wait for the store, or for another crawl: that is not the site's time.
+        self._aside: set[Flight[_Result]] = set()
+        self._flights: Flights[_Result] = Flights(
+            ports.runtime, settings.timeout, closing=ports.closing, queued=lambda: {*ports.queued(), *self._aside}
         )
         self._inquiries: Inquiries[Robots] = Inquiries(
             ports.runtime, settings.concurrent_fetches, closing=ports.closing, attempt=self._attempt
@@ -239,9 +123,15 @@ class RobotsService:
         robots = self._memory.get(origin)
         if robots is None or self._ports.runtime.clock() >= robots.term.fresh_until:
             return None
-        self._memory.move_to_end(origin)
         self._ports.count(stats.CACHE_HITS)
         return robots
+
+    def hold(self, origin: Origin, robots: Robots) -> Callable[[], Robots]:
+        """Return what gives the value, or a later one of its origin, as long as anybody may want it.
+
+        That takes the memory of a compressed file, and not that of a parsed one.
+        """
+        return self._memory.hold(origin, robots)
 
     async def get(self, origin: Origin, asker: Asker = None) -> Robots:
         """Return what is known of an origin's robots.txt; fetch it if it is not at hand. One fetch, whoever waits.
@@ -271,81 +161,84 @@ class RobotsService:
         self._ports.count(stats.WAITS if origin in self._inquiries else stats.CACHE_MISSES)
         self._inquiries.ask(origin, asker, listener)
 
-    def _attempt(self, inquiry: Inquiry[Robots], listener: Callable[[Attempted[Robots] | None], object]) -> None:
-        self._flights.watch(inquiry.key, partial(self._fetch, inquiry), partial(self._too_late, inquiry), listener)
+    async def close(self) -> None:
+        """Write what is still to be written, for a second or two at most, and let go of the store."""
+        if self._sharing is not None:
+            await self._sharing.close()
 
-    async def _fetch(self, inquiry: Inquiry[Robots], flight: Flight[Attempted[Robots]]) -> Attempted[Robots]:
-        """Fetch a file and keep what follows. Ends in a value whatever the network does; raises when too late."""
-        self._ports.count(stats.REQUEST_COUNT)
-        state: Asking | Access = Asking.first(inquiry.key)
-        while isinstance(state, Asking):
-            state = await self._step(state, inquiry.asker, flight)
-        attempted = self._conclude(inquiry, state)
-        flight.result = attempted  # what the listeners get should a signal handler hang
-        await self._ports.fetched(attempted.value, state, inquiry.asker)
-        return attempted
+    # One attempt.
 
-    async def _step(self, state: Asking, asker: Asker, flight: Flight[Attempted[Robots]]) -> Asking | Access:
-        left = max(self._settings.timeout - flight.spent, 0.1)
+    def _attempt(self, inquiry: Inquiry[Robots], listener: Callable[[_Result | None], object]) -> None:
+        held = self._memory.copy(inquiry.key)
+        attempt = _Attempt(inquiry, None if held is None else term_of(held), held)
+        self._flights.watch(inquiry.key, partial(self._work, attempt), partial(self._too_late, attempt), listener)
+
+    async def _work(self, attempt: _Attempt, flight: Flight[_Result]) -> _Result:
+        """Find out. Ends in a value whatever store and network do; raises when too late."""
+        found = None if self._sharing is None else await self._elsewhere(attempt, self._sharing, flight)
+        if found is None:
+            fetched = await self._fetching.fetch(attempt.origin, attempt.held, attempt.inquiry.asker, flight)
+            attempted, access = self._conclude(attempt, fetched)
+            flight.result = attempted  # what the listeners get should a signal handler hang
+            await self._ports.fetched(attempted.value, access, attempt.inquiry.asker)
+            return attempted
+        if isinstance(found, Attempted):
+            flight.result = found
+            await self._ports.loaded(found.value, attempt.inquiry.asker)
+        return found
+
+    async def _elsewhere(self, attempt: _Attempt, sharing: Sharing, flight: Flight[_Result]) -> _Result | None:
+        """Return what the store has, or that another crawl is at it; ``None``: it is for this one to fetch it."""
+        self._aside.add(flight)
         try:
-            answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight)
-        except Exception as error:
-            if flight.done:
-                raise
-            return self._failed(error)
-        if flight.done:
-            raise RobotsUndecided("too late: nobody waits for this answer any more")
-        following = state.answered(
-            answer.status, answer.location, answer.body, unreachable_statuses=self._settings.unreachable_statuses
-        )
-        if isinstance(following, Asking):
-            self._ports.count(stats.REDIRECT_COUNT)
-        else:
-            self._ports.count(stats.RESPONSE_COUNT)
-            self._ports.count(stats.RESPONSE_STATUS_COUNT.format(status=answer.status))
-        if isinstance(following, Unreachable):
-            return replace(following, retry_after=backoff.retry_after(answer.retry_after, self._ports.runtime.date()))
-        return following
+            attempt.held, fresh, ours = await sharing.look(attempt.origin, attempt.held)
+        finally:
+            self._aside.discard(flight)
+        if fresh and attempt.held is not None:
+            return self._adopt(attempt, attempt.held)
+        if ours:
+            return None
+        if not attempt.inquiry.looks:
+            self._ports.count(stats.CACHE_LEASE_WAITS)
+        return Elsewhere(sharing.pause(attempt.inquiry.looks))
 
-    def _failed(self, error: Exception) -> Unreachable:
-        if not isinstance(error, self._ports.ignored):
-            self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        cause = str(error) if isinstance(error, DecodingError) else type(error).__name__
-        return Unreachable(None, cause, hopeless=isinstance(error, self._ports.hopeless))
+    def _adopt(self, attempt: _Attempt, copy: Copy) -> Attempted[Robots]:
+        """Go by a fresh copy out of the store."""
+        self._ports.count(stats.CACHE_STORE_HITS)
+        robots = self._revive(attempt.origin, copy)
+        if robots.term.unreachable_since is not None:
+            self._warn(robots, attempt.known, None)
+        self._remember(attempt, robots, copy)
+        return Attempted(robots)
 
-    def _too_late(self, inquiry: Inquiry[Robots]) -> Attempted[Robots]:
-        access = Unreachable(None, f"no answer in {self._settings.timeout:g} s")
-        attempted = self._conclude(inquiry, access)
-        self._ports.runtime.spawn(self._tell(attempted.value, access, inquiry.asker))
+    def _too_late(self, attempt: _Attempt) -> Attempted[Robots]:
+        fetched = Fetched(Unreachable(None, f"no answer in {self._settings.timeout:g} s"))
+        attempted, access = self._conclude(attempt, fetched)
+        self._ports.runtime.spawn(self._tell(attempted.value, access, attempt.inquiry.asker))
         return attempted
 
     async def _tell(self, robots: Robots, access: Access, asker: Asker) -> None:
         await self._ports.fetched(robots, access, asker)
 
-    def _conclude(self, inquiry: Inquiry[Robots], access: Access) -> Attempted[Robots]:
-        """Turn the result of a fetch into what is known from now on; remember it, unless it is asked for again."""
-        origin: Origin = inquiry.key
-        file, access = self._parsed(origin, access)
-        before = self._memory.get(origin)
-        old = inquiry.last or before
-        now = self._ports.runtime.clock()
-        term = freshness.renew(old.term if old else None, access.outcome, now, self._limits_after(access))
-        if term.stale and old is not None:
-            file = old.file
-        robots = Robots(origin, term, access.status, access.cause, file, self._ports.agent, now)
+    def _conclude(self, attempt: _Attempt, fetched: Fetched) -> tuple[Attempted[Robots], Access]:
+        """Turn the result of a fetch into what is known from now on; keep it, unless it is asked for again."""
+        file, fetched = self._parsed(attempt.origin, fetched)
+        access, held, last = fetched.access, attempt.held, attempt.inquiry.last
+        term = last.term if last is not None else None if held is None else term_of(held)
+        copy = following(held, term, fetched, self._ports.runtime.clock(), self._limits_after(access))
+        robots = self._revive(attempt.origin, copy, file)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
         again = None
         if isinstance(access, Unreachable):
             # An earlier copy, or a failure so old that it opens the origin, is no reason to keep requests waiting.
-            if term.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                again = self._backoff.again(inquiry.attempts, access.retry_after)
-            self._warn(robots, old, again)
+            if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
+                again = self._backoff.again(attempt.inquiry.attempts, access.retry_after)
+            self._warn(robots, attempt.known, again)
         if again is None:
-            changed = before is None or before.outcome is not robots.outcome
-            made = inquiry.attempts + 1
-            self._report.concluded(origin, robots.cause, robots.outcome, changed=changed, attempts=made)
-            self._remember(robots)
-        return Attempted(robots, again)
+            self._remember(attempt, robots, copy)
+            if self._sharing is not None:
+                self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored)
+        return Attempted(robots, again), access
 
     def _limits_after(self, access: Access) -> Limits:
         """Leave a server alone for as long as it asks."""
@@ -354,34 +247,57 @@ class RobotsService:
         ttl = self._backoff.at_least(self._limits.unreachable_ttl, access.retry_after)
         return replace(self._limits, unreachable_ttl=ttl)
 
-    def _parsed(self, origin: Origin, access: Access) -> tuple[RobotsFile | None, Access]:
+    # What a copy says.
+
+    def _parsed(self, origin: Origin, fetched: Fetched) -> tuple[RobotsFile | None, Fetched]:
+        access = fetched.access
         if not isinstance(access, Successful):
-            return None, access
+            return None, fetched
         if len(access.body) > self._settings.max_size:
             self._ports.count(stats.TRUNCATED)
+        file = self._parse(origin, access.body)
+        if isinstance(file, str):
+            failed = Unreachable(access.status, file, hopeless=True)
+            return None, Fetched(failed, Freshness(stored=False))  # no reason for other crawls to stay out
+        return file, fetched
+
+    def _parse(self, origin: Origin, body: bytes) -> RobotsFile | str:
+        """Return the parsed file, or why there is none."""
         try:
-            return self._ports.parse(access.body), access
+            return self._ports.parse(body)
         except Exception as error:
             self._ports.count(stats.PARSER_ERRORS)
             logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
-            cause = f"ROBOTSTXT_PARSER raised {type(error).__name__}"
-            return None, Unreachable(access.status, cause, hopeless=True)
+            return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 
-    def _warn(self, robots: Robots, old: Robots | None, again: float | None) -> None:
+    def _revive(self, origin: Origin, copy: Copy, file: RobotsFile | None = None) -> Robots:
+        """Return what a copy says."""
+        term, cause = term_of(copy), copy.cause
+        if file is None and copy.body is not None:
+            parsed = self._parse(origin, copy.body)
+            if isinstance(parsed, str):  # nothing opens because a file cannot be read
+                term, cause = Term(Outcome.UNREACHABLE, copy.fresh_until, unreachable_since=copy.fetched), parsed
+            else:
+                file = parsed
+        return Robots(origin, term, copy.status, cause, file, self._ports.agent, copy.fetched)
+
+    def _remember(self, attempt: _Attempt, robots: Robots, copy: Copy) -> None:
+        before = attempt.before
+        changed = before is None or before.outcome is not robots.outcome
+        made = attempt.inquiry.attempts + 1
+        self._report.concluded(attempt.origin, robots.cause, robots.outcome, changed=changed, attempts=made)
+        if robots.stale and not (before is not None and before.stale):
+            self._ports.count(stats.CACHE_STALE_ORIGINS)
+        self._memory.put(attempt.origin, robots, copy)
+
+    def _warn(self, robots: Robots, known: Term | None, again: float | None) -> None:
         """Say that a file cannot be reached and what follows: at the first failure of a run, and when that changes."""
-        if old is not None and old.term.unreachable_since is not None and old.outcome is robots.outcome:
+        if known is not None and known.unreachable_since is not None and known.outcome is robots.outcome:
             return
         attempts = 0 if again is None else len(self._settings.unreachable_backoff)
         if again is None:
             again = robots.term.fresh_until - self._ports.runtime.clock()
         self._report.failed(robots.origin, robots.cause, robots.outcome, again, attempts)
-
-    def _remember(self, robots: Robots) -> None:
-        self._memory[robots.origin] = robots
-        self._memory.move_to_end(robots.origin)
-        while len(self._memory) > self._settings.cache_size:
-            self._memory.popitem(last=False)
-            self._ports.count(stats.CACHE_EVICTIONS)
 
 
 def undecided(origin: Origin) -> RobotsUndecided:

@@ -6,13 +6,15 @@ In here: the only reader of `crawler.settings` for keys of ours. A wrong value s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.policy.pacing import Over
+from scrapy_robots_rfc.stores import opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +39,9 @@ class Settings:
     user_agent: Agent | None
     timeout: float
     max_size: int
+    cache: Any = field(repr=False)  # may hold credentials
     cache_max_age: float
+    cache_min_age: float
     cache_size: int
     unreachable_ttl: float
     unreachable_statuses: frozenset[int]
@@ -46,6 +50,7 @@ class Settings:
     crawl_delay: bool
     crawl_delay_max: float
     crawl_delay_over: Over
+    crawl_delay_shared: bool
     max_waiting: int
     concurrent_fetches: int
     unreachable_backoff: tuple[float, ...]
@@ -152,9 +157,18 @@ TABLE = (
         "How much of a file is downloaded and counts, after decompression.",
     ),
     Setting(
+        opening.KEY, "cache", "str, class or None", None, opening.ACCEPTED, lambda value: value or None,
+        "Where files are kept beyond the process. None: in JOBDIR where there is one, else nowhere.",
+    ),
+    Setting(
         "ROBOTSTXT_CACHE_MAX_AGE", "cache_max_age", "seconds", float(DAY),
         f"a number above 0, at most {DAY} (RFC 9309, 2.4)", _number(0, DAY, above=True),
-        "How long a file, or the knowledge that there is none, is used before it is asked for again.",
+        "How long a file, or the knowledge that there is none, is used at most, and where its site says nothing.",
+    ),
+    Setting(
+        "ROBOTSTXT_CACHE_MIN_AGE", "cache_min_age", "seconds", 600.0,
+        "a number, at least 0, at most ROBOTSTXT_CACHE_MAX_AGE", _number(0, DAY),
+        "How long it is used at least, whatever Cache-Control or Expires say.",
     ),
     Setting(
         "ROBOTSTXT_CACHE_SIZE", "cache_size", "origins", 10_000, "a whole number, at least 1", _integer(1),
@@ -191,6 +205,10 @@ TABLE = (
         "What becomes of a site that asks for more: the maximum is kept (clamp), or no page is fetched (forbid).",
     ),
     Setting(
+        "ROBOTSTXT_CRAWL_DELAY_SHARED", "crawl_delay_shared", "bool", True, "True or False", _boolean,
+        "Whether crawls that share a store keep a site's interval together, where the store can (Redis).",
+    ),
+    Setting(
         "ROBOTSTXT_MAX_WAITING", "max_waiting", "requests", 100_000, "a whole number, at least 0", _integer(0),
         "How many requests that wait for a robots.txt are set aside; more of them wait in CONCURRENT_REQUESTS.",
     ),
@@ -215,7 +233,15 @@ def read_settings(settings: BaseSettings) -> Settings:
 
     :raises SettingError: a value is not accepted; names key, value and what is.
     """
-    return Settings(**{row.field: _read(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
+    read = Settings(**{row.field: _read(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
+    if read.cache is None and settings["JOBDIR"]:
+        read = replace(read, cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
+    if read.cache_min_age <= read.cache_max_age:
+        return read
+    if settings.getpriority("ROBOTSTXT_CACHE_MIN_AGE"):
+        [row] = [row for row in TABLE if row.field == "cache_min_age"]
+        raise SettingError(row.key, settings[row.key], f"{row.accepted}, {read.cache_max_age:g}")
+    return replace(read, cache_min_age=read.cache_max_age)  # the user wants it shorter than the default
 
 
 def _read(row: Setting, settings: BaseSettings) -> object:

@@ -21,6 +21,11 @@ TRUNCATED = "robotstxt/truncated"
 CACHE_HITS = "robotstxt/cache/hits"
 CACHE_MISSES = "robotstxt/cache/misses"
 CACHE_EVICTIONS = "robotstxt/cache/evictions"
+CACHE_REVALIDATED = "robotstxt/cache/revalidated"
+CACHE_STALE_ORIGINS = "robotstxt/cache/stale_origins"
+CACHE_STALE_DECISIONS = "robotstxt/cache/stale_decisions"
+CACHE_STORE_HITS = "robotstxt/cache/store_hits"
+CACHE_LEASE_WAITS = "robotstxt/cache/lease_waits"
 STORE_ERRORS = "robotstxt/cache/store_errors"
 STORE_UNREADABLE = "robotstxt/cache/store_unreadable"
 WAITS = "robotstxt/waits"
@@ -49,8 +54,13 @@ TABLE = {
     REDIRECT_COUNT: "redirects of a robots.txt that were followed",
     TRUNCATED: "files longer than ROBOTSTXT_MAX_SIZE, of which only the beginning counts",
     CACHE_HITS: "look-ups that found a fresh file in memory",
-    CACHE_MISSES: "look-ups that started a fetch",
+    CACHE_MISSES: "look-ups that found none: the store is asked, then the site",
     CACHE_EVICTIONS: "origins that were dropped from memory because of ROBOTSTXT_CACHE_SIZE",
+    CACHE_REVALIDATED: "fetches whose answer was that the copy at hand still is what there is (304)",
+    CACHE_STALE_ORIGINS: "origins that began to obey a stale copy, because its refresh was unreachable",
+    CACHE_STALE_DECISIONS: "requests that were let through or dropped by a stale copy",
+    CACHE_STORE_HITS: "look-ups that were answered by a fresh copy out of the store, without a fetch",
+    CACHE_LEASE_WAITS: "look-ups that waited for another crawl's fetch, by the store that both share",
     STORE_ERRORS: "calls of the store of ROBOTSTXT_CACHE that failed; the crawl went on without them",
     STORE_UNREADABLE: "values of the store that could not be read, damaged or of another version: fetched anew",
     WAITS: "look-ups that waited for a fetch that was already under way",

@@ -17,13 +17,25 @@ PACKAGE = "scrapy_robots_rfc"
 #: From the roof to the floor: a module imports only from lines below its own, imports for types among them.
 ORDER = (
     "__init__",
+    "commands.robots",
+    "commands.cache",
+    "commands.transfer",
+    "commands.shelf",
+    "commands.output",
+    "commands.__init__",
     "addon",
     "middleware",
     "pacing",
+    "turns",
     "parser",
     "download",
     "waiting",
     "service",
+    "sharing",
+    "leases",
+    "copies",
+    "fetching",
+    "robots",
     "keeper",
     "outages",
     "threads",
@@ -42,6 +54,7 @@ ORDER = (
     "stores.sqlite",
     "stores.guard",
     "stores.memory",
+    "stores.dump",
     "stores.codec",
     "stores.base",
     "stores.address",
@@ -51,8 +64,10 @@ ORDER = (
     "policy.__init__",
     "policy.pacing",
     "policy.backoff",
+    "policy.caching",
     "policy.freshness",
     "policy.access",
+    "policy.dates",
     "policy.origin",
     "core.__init__",
     "core.robotstxt",
@@ -68,7 +83,18 @@ ORDER = (
 )
 
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
-SCRAPY = {"addon", "middleware", "pacing", "parser", "download", "settings", "_compat", "errors", "stores.opening"}
+SCRAPY = {
+    "commands.robots",
+    "addon",
+    "middleware",
+    "pacing",
+    "parser",
+    "download",
+    "settings",
+    "_compat",
+    "errors",
+    "stores.opening",
+}
 TWISTED = {"_compat"}
 #: Who may know redis-py, which not everybody has.
 REDIS = {"stores.redis"}
@@ -76,6 +102,7 @@ REDIS = {"stores.redis"}
 #: All that the pure part may have from outside: nothing in here does I/O, reads a clock, or throws dice.
 PURE = {
     "__future__",
+    "array",
     "bisect",
     "codecs",
     "collections",

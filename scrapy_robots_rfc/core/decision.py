@@ -66,6 +66,7 @@ class Decision:
     :param rule: the rule that decided, where one did.
     :param token: the product token whose group applied; ``*`` for the wildcard group; ``None`` where no group did.
     :param origin: ``scheme://authority`` of the file, where it was fetched for one.
+    :param stale: whether the file is an earlier one, obeyed because its refresh was unreachable.
     """
 
     allowed: bool
@@ -73,3 +74,4 @@ class Decision:
     rule: Rule | None = None
     token: str | None = None
     origin: str | None = None
+    stale: bool = False

@@ -116,7 +116,13 @@ class Asking:
         return cls(origin.robots_url)
 
     def answered(
-        self, status: int, location: bytes | None, body: bytes, *, unreachable_statuses: Collection[int]
+        self,
+        status: int,
+        location: bytes | None,
+        body: bytes,
+        *,
+        unreachable_statuses: Collection[int],
+        held: bytes | None = None,
     ) -> Asking | Access:
         """Return what follows from an answer.
 
@@ -124,7 +130,10 @@ class Asking:
         :param location: the Location header as it came, if one did.
         :param body: the octets of the body, decoded from any content coding.
         :param unreachable_statuses: the statuses of the 4xx class that count as unreachable.
+        :param held: the file that the request was made conditional on, if it was (RFC 9110, 13.1).
         """
+        if status == 304 and held is not None:  # RFC 9111, 4.3.3: it still is what there is
+            return Successful(status, held)
         if status in unreachable_statuses:
             return Unreachable(status, str(status))
         match _BY_STATUS.get(status, _BY_CLASS.get(status // 100, _Meaning.UNREACHABLE)):

@@ -44,6 +44,14 @@ def test_unreachable(status: int) -> None:
     assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(status, str(status))
 
 
+def test_not_modified() -> None:
+    """RFC 9111, 4.3.3: a 304 to a request with conditions means the file at hand; to another one it means nothing."""
+    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"file") == Successful(304, b"file")
+    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"") == Successful(304, b"")
+    assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED).outcome is Outcome.UNREACHABLE  # type: ignore[union-attr]
+    assert FIRST.answered(200, None, b"new", unreachable_statuses=CLOSED, held=b"file") == Successful(200, b"new")
+
+
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
 @pytest.mark.parametrize(
     ("location", "target"),

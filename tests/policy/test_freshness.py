@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import Limits, Term, renew
+from scrapy_robots_rfc.policy.freshness import Limits, Term, renew, review
 
 LIMITS = Limits(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500)
 FOREVER = Limits(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=None)
@@ -76,3 +76,40 @@ def test_a_success_ends_the_run_of_failures() -> None:
     term = renew(None, Outcome.UNREACHABLE, 0, LIMITS)
     term = renew(term, Outcome.UNAVAILABLE, 400, LIMITS)
     assert renew(term, Outcome.UNREACHABLE, 500, LIMITS) == Term(Outcome.UNREACHABLE, 510, unreachable_since=500)
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 100), (0, 20), (19, 20), (50, 50), (101, 100), (2.0**31, 100)])
+@pytest.mark.parametrize("outcome", [Outcome.SUCCESSFUL, Outcome.UNAVAILABLE])
+def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: float) -> None:
+    """2.4, RFC 9111: a file, and that there is none, hold as long as the site says, within the user's limits."""
+    limits = Limits(100, 10, 1000, 500, min_age=20)
+    assert renew(None, outcome, 1, limits, asked).fresh_until == 1 + given
+
+
+def test_the_largest_age_wins() -> None:
+    """2.4: where the user's limits cross, a file is not used for longer than the largest age."""
+    assert renew(None, Outcome.SUCCESSFUL, 0, Limits(100, 10, 0, 500, min_age=200), 0).fresh_until == 100
+
+
+def test_unreachable_has_its_own_time() -> None:
+    """2.3.1.4: what an unreachable site's headers ask for does not count."""
+    assert renew(None, Outcome.UNREACHABLE, 0, LIMITS, 77).fresh_until == 10
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "expected"),
+    [
+        # Another crawl kept it for longer than this one may.
+        (Term(Outcome.SUCCESSFUL, 500, confirmed=0), 50, Term(Outcome.SUCCESSFUL, 100, confirmed=0)),
+        (Term(Outcome.SUCCESSFUL, 60, confirmed=0), 50, Term(Outcome.SUCCESSFUL, 60, confirmed=0)),
+        (Term(Outcome.UNAVAILABLE, 500), 50, Term(Outcome.UNAVAILABLE, 100)),
+        # Unreachable, and left alone for longer than this crawl would.
+        (Term(Outcome.UNREACHABLE, 500, None, 0), 5, Term(Outcome.UNREACHABLE, 30, None, 0)),
+        # A stale copy that is too old here, and an origin that was opened by a limit that is not this crawl's.
+        (Term(Outcome.SUCCESSFUL, 2000, -996, 0), 5, Term(Outcome.UNREACHABLE, 5, None, 0)),
+        (Term(Outcome.UNAVAILABLE, 20, None, -400), 5, Term(Outcome.UNREACHABLE, 5, None, -400)),
+    ],
+)
+def test_what_somebody_else_kept(old: Term, now: float, expected: Term) -> None:
+    """2.4: a copy out of a store is worth what the limits of this crawl make of it, and never more than it says."""
+    assert review(old, 0, now, LIMITS, 30) == expected

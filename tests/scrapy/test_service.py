@@ -20,7 +20,7 @@ from tests.scrapy.site import Reply, Site, robots
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from scrapy_robots_rfc.service import Robots
+    from scrapy_robots_rfc.robots import Robots
 
 pytestmark = pytest.mark.reactor
 

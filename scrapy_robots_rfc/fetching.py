@@ -1,0 +1,187 @@
+"""Fetching: one attempt at a robots.txt, redirects followed, in time, conditional where a copy is at hand.
+
+In here: what the service needs of the world, and the loop that asks. What an answer means is `policy/access.py`; what
+follows from it is `service.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.errors import DecodingError, RobotsUndecided
+from scrapy_robots_rfc.policy import backoff
+from scrapy_robots_rfc.policy.access import Access, Asking, Successful, Unreachable
+from scrapy_robots_rfc.policy.caching import Caching, Freshness
+from scrapy_robots_rfc.stores.codec import Validators
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from scrapy_robots_rfc._compat import Runtime
+    from scrapy_robots_rfc.files import RobotsFile
+    from scrapy_robots_rfc.flights import Flight
+    from scrapy_robots_rfc.identity import Agent
+    from scrapy_robots_rfc.policy.origin import Origin
+    from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.settings import Settings
+    from scrapy_robots_rfc.stores.codec import Copy
+
+#: The request on whose behalf a file is fetched; opaque in here.
+Asker: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer: its status, its headers as far as they count, and of a 2xx its body, without content coding."""
+
+    status: int
+    location: bytes | None
+    body: bytes
+    retry_after: bytes | None = None
+    caching: Caching = field(default_factory=Caching)
+
+
+class Download(Protocol):
+    """Asks for one URL, follows nothing, raises whatever goes wrong."""
+
+    def __call__(
+        self, url: str, *, timeout: float, asker: Asker, mark: object, known: Validators | None
+    ) -> Awaitable[Answer]:
+        """Return the answer.
+
+        :param timeout: seconds.
+        :param asker: the request on whose behalf, or ``None``.
+        :param mark: names the fetch in `Ports.queued`.
+        :param known: of the file that is at hand: the answer may be that it still is what there is (304).
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What the service needs of the world.
+
+    :param download: asks for one URL.
+    :param parse: parses a file; may raise when the user chose the parser.
+    :param agent: the agent of a request that brings none of its own.
+    :param runtime: tasks, timers, the clock.
+    :param closing: whether the crawl is ending.
+    :param queued: the marks of the downloads that only stand in a queue.
+    :param count: adds one to a stat.
+    :param ignored: the exceptions that the stock middleware does not count (IgnoreRequest).
+    :param hopeless: the exceptions after which asking again soon is of no use.
+    :param fetched: tells the world how a fetch ended; called with (robots, access, asker).
+    :param loaded: tells it that what is known came out of a store; called with (robots, asker).
+    """
+
+    download: Download
+    parse: Callable[[bytes], RobotsFile]
+    agent: Callable[[], Agent]
+    runtime: Runtime
+    closing: Callable[[], bool]
+    queued: Callable[[], Collection[Any]]
+    count: Callable[[str], None]
+    ignored: tuple[type[Exception], ...]
+    hopeless: tuple[type[Exception], ...]
+    fetched: Callable[[Robots, Access, Asker], Awaitable[None]]
+    loaded: Callable[[Robots, Asker], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What an attempt gave.
+
+    :param freshness: what the last answer says of its own.
+    :param validators: of the file, where there is one and its server gave some.
+    :param confirmed: whether it is the file that was at hand (304).
+    """
+
+    access: Access
+    freshness: Freshness = field(default_factory=Freshness)
+    validators: Validators | None = None
+    confirmed: bool = False
+
+
+class Fetching:
+    """Asks for files.
+
+    :param settings: of the crawl.
+    """
+
+    def __init__(self, settings: Settings, ports: Ports) -> None:
+        self._settings = settings
+        self._ports = ports
+
+    async def fetch(self, origin: Origin, held: Copy | None, asker: Asker, flight: Flight[Any]) -> Fetched:
+        """Ask for a file. Ends in a value whatever the network does.
+
+        :param held: the copy at hand, fresh or not.
+        :raises RobotsUndecided: it took too long, and nobody waits for it any more.
+        """
+        self._ports.count(stats.REQUEST_COUNT)
+        state: Asking | Fetched = Asking.first(origin)
+        while isinstance(state, Asking):
+            state = await self._step(state, held, asker, flight)
+        return state
+
+    async def _step(self, state: Asking, held: Copy | None, asker: Asker, flight: Flight[Any]) -> Asking | Fetched:
+        left = max(self._settings.timeout - flight.spent, 0.1)
+        known = _known_at(state.url, held)
+        try:
+            answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight, known=known)
+        except Exception as error:
+            if flight.done:
+                raise
+            return Fetched(self._failed(error))
+        if flight.done:
+            raise RobotsUndecided("too late: nobody waits for this answer any more")
+        body = held.body if held is not None and known is not None else None
+        following = state.answered(
+            answer.status,
+            answer.location,
+            answer.body,
+            unreachable_statuses=self._settings.unreachable_statuses,
+            held=body,
+        )
+        if isinstance(following, Asking):
+            self._ports.count(stats.REDIRECT_COUNT)
+            return following
+        return self._concluded(state.url, answer, following, known)
+
+    def _concluded(self, url: str, answer: Answer, access: Access, known: Validators | None) -> Fetched:
+        self._ports.count(stats.RESPONSE_COUNT)
+        self._ports.count(stats.RESPONSE_STATUS_COUNT.format(status=answer.status))
+        date = self._ports.runtime.date()
+        if isinstance(access, Unreachable):
+            return Fetched(replace(access, retry_after=backoff.retry_after(answer.retry_after, date)))
+        freshness = answer.caching.freshness(date)
+        if not isinstance(access, Successful):
+            return Fetched(access, freshness)
+        validators = self._validators(url, answer, access, known)
+        if access.status != 304:
+            return Fetched(access, freshness, validators)
+        self._ports.count(stats.CACHE_REVALIDATED)
+        return Fetched(access, freshness, validators, confirmed=True)
+
+    def _validators(self, url: str, answer: Answer, access: Successful, known: Validators | None) -> Validators | None:
+        if len(access.body) > self._settings.max_size:
+            return None  # a part of the file: a crawl with a larger limit must not be told that it still holds
+        tag, modified = answer.caching.tag, answer.caching.modified
+        if access.status == 304 and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
+            return Validators(url, tag or known.etag, modified or known.last_modified)
+        return Validators(url, tag, modified) if tag or modified else None
+
+    def _failed(self, error: Exception) -> Unreachable:
+        if not isinstance(error, self._ports.ignored):
+            self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
+        cause = str(error) if isinstance(error, DecodingError) else type(error).__name__
+        return Unreachable(None, cause, hopeless=isinstance(error, self._ports.hopeless))
+
+
+def _known_at(url: str, held: Copy | None) -> Validators | None:
+    """Return the validators of a copy, where this URL gave it: no other one is asked with them."""
+    if held is None or held.body is None or held.validators is None or held.validators.url != url:
+        return None
+    known = held.validators
+    return known if known.etag is not None or known.last_modified is not None else None

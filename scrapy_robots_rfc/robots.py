@@ -1,0 +1,126 @@
+"""Robots: what is known of an origin's robots.txt, and what follows for a URL.
+
+In here: decisions over a parsed file, or over there being none. How it is come by is `service.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.identity import Agent, agent_of
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_robots_rfc.files import RobotsFile
+    from scrapy_robots_rfc.policy.freshness import Term
+    from scrapy_robots_rfc.policy.pacing import Pace
+
+# Complete disallow (RFC 9309, 2.3.1.4), as a file: it leaves /robots.txt itself allowed (2.2.2).
+_CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Robots:
+    """What is known of an origin's robots.txt, and what follows from it.
+
+    :param origin: whose file it is.
+    :param term: what governs, and until when.
+    :param status: the HTTP status of the last fetch; ``None`` without an answer.
+    :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``DownloadTimeoutError``.
+    :param file: the parsed file that is obeyed; ``None`` where there is none.
+    :param fetched: when the last fetch ended, on the service's clock.
+    """
+
+    origin: Origin
+    term: Term
+    status: int | None
+    cause: str
+    file: RobotsFile | None = field(repr=False)
+    _agent: Callable[[], Agent] = field(repr=False)
+    fetched: float = 0.0
+
+    @property
+    def outcome(self) -> Outcome:
+        """What governs the decisions: the file, that there is none, or that nobody knows (RFC 9309, 2.3.1)."""
+        return self.term.outcome
+
+    @property
+    def stale(self) -> bool:
+        """Whether the file is an earlier one, obeyed because its refresh was unreachable."""
+        return self.term.stale
+
+    @property
+    def robots(self) -> RobotsTxt | None:
+        """The file itself: groups, rules, records. ``None`` where there is none, or another parser has it."""
+        return None if self.file is None else self.file.robots
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """The URLs of all Sitemap records."""
+        return () if self.robots is None else self.robots.sitemaps
+
+    def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
+        """The Crawl-delay, in seconds; ``None`` where there is none.
+
+        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        """
+        return None if self.file is None else self.file.crawl_delay(self._named(agent))
+
+    def pace(self, agent: str | list[str] | None = None) -> Pace | None:
+        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` where they ask for nothing.
+
+        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        """
+        return None if self.file is None else self.file.pace(self._named(agent))
+
+    def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
+        """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal is sent.
+
+        :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
+        """
+        return replace(self.judge(url, self._named(agent)), origin=str(self.origin))
+
+    def judge(self, url: str, agent: Agent) -> Decision:
+        """As `decide`, for an agent that is known; the decision has no origin yet."""
+        if self.file is not None:
+            decision = self.file.decide(url, agent)
+            if decision.allowed and (resolved := without_dot_segments(url)) is not None:
+                decision = self.file.decide(resolved, agent)
+            return replace(decision, stale=True) if self.term.stale else decision
+        if self.term.outcome is Outcome.UNAVAILABLE:
+            return _UNAVAILABLE
+        closed = _CLOSED.decide(url, ())
+        return closed if closed.allowed else _UNREACHABLE
+
+    def why(self, decision: Decision) -> str:
+        """What a decision rests on, for log lines, errors and people."""
+        if decision.rule is not None:
+            why = f"robots.txt line {decision.rule.line}: {decision.rule}"
+        else:
+            why = _WHY[decision.reason].format(token=decision.token, cause=self.cause)
+        return f"{why}; stale copy, its refresh failed: {self.cause}" if decision.stale else why
+
+    def _named(self, agent: str | list[str] | None) -> Agent:
+        return agent_of(agent) or self._agent()
+
+
+#: What a decision without a rule rests on.
+_WHY = {
+    Reason.RULE: "robots.txt: a rule",
+    Reason.NO_RULE: "robots.txt: no rule of the group `{token}` matches",
+    Reason.NO_GROUP: "robots.txt: no group is meant for this crawler",
+    Reason.ROBOTS_TXT: "robots.txt itself may always be fetched",
+    Reason.UNAVAILABLE: "robots.txt unavailable: {cause}",
+    Reason.UNREACHABLE: "robots.txt unreachable: {cause}",
+    Reason.PARSER: "robots.txt: the verdict of ROBOTSTXT_PARSER",
+    Reason.CRAWL_DELAY: "robots.txt: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
+}
+
+_UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
+_UNREACHABLE = Decision(False, Reason.UNREACHABLE)

@@ -1,0 +1,142 @@
+"""What cache headers say (RFC 9111), whoever wrote them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.policy.caching import Caching, Freshness
+
+#: Sun, 06 Nov 1994 08:49:37 GMT.
+THEN = 784_111_777.0
+DATE, HOUR_LATER = b"Sun, 06 Nov 1994 08:49:37 GMT", b"Sun, 06 Nov 1994 09:49:37 GMT"
+
+
+def lifetime(cache_control: bytes | None = None, **headers: Any) -> float | None:
+    """For how long an answer calls itself fresh."""
+    return Caching(cache_control, **headers).freshness(THEN).lifetime
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "seconds"),
+    [
+        (None, None),
+        (b"", None),
+        (b"max-age=60", 60),
+        (b"public, max-age=60, must-revalidate", 60),
+        (b"Max-Age = 60", 60),
+        (b'max-age="60"', 60),
+        (b"max-age=0", 0),
+        (b"max-age=0060", 60),
+        (b"max-age=60, s-maxage=30", 30),
+        (b"s-maxage=300, max-age=60", 300),
+        (b"max-age=99999999999999999999", 2**31),
+        (b"max-age=60, max-age=70", 60),
+        (b"no-cache", 0),
+        (b"max-age=60, no-cache", 0),
+        (b"no-store, max-age=60", 0),
+        (b'no-cache="Set-Cookie", max-age=60', 60),
+        (b'private="a, no-cache, b", max-age=60', 60),
+        (b'x="\\", no-store", max-age=60', 60),
+        (b"private, max-age=60", 60),
+    ],
+)
+def test_cache_control(cache_control: bytes | None, seconds: float | None) -> None:
+    """5.2.2: s-maxage before max-age; no-cache and no-store end it at once; others change nothing."""
+    assert lifetime(cache_control) == seconds
+
+
+@pytest.mark.parametrize(
+    "cache_control",
+    [
+        b"max-age",
+        b"max-age=",
+        b"max-age=-1",
+        b"max-age=1.5",
+        b"max-age=soon",
+        b"max-age=60 70",
+        b"max-age: 60",
+        b",,;=",
+        b'"',
+    ],
+)
+def test_malformed_directive_is_absent(cache_control: bytes) -> None:
+    """A directive that says nothing that can be read is as one that is not there, beside others too."""
+    assert lifetime(cache_control) is None
+    assert lifetime(cache_control + b",s-maxage=5") == (5 if cache_control != b'"' else None)
+    assert lifetime(b"max-age=x,max-age=7") == 7
+
+
+@pytest.mark.parametrize(
+    ("expires", "date", "seconds"),
+    [
+        (HOUR_LATER, DATE, 3600),
+        (HOUR_LATER, None, 3600),
+        (HOUR_LATER, b"Sun, 06 Nov 1994 09:19:37 GMT", 1800),
+        (HOUR_LATER, b"yesterday", 3600),
+        (b"Sunday, 06-Nov-94 09:49:37 GMT", DATE, 3600),
+        (b"Sun Nov  6 09:49:37 1994", DATE, 3600),
+        (b"Thu, 01 Jan 1970 00:00:00 GMT", DATE, 0),
+        (b"0", DATE, 0),
+        (b"-1", DATE, 0),
+        (b"Fri, 31 Dec 9999 23:59:59 GMT", DATE, 2**31),
+        (b"tomorrow", DATE, None),
+        (b"Sun, 36 Nov 1994 09:49:37 GMT", DATE, None),
+        (b"Sun, 06 Nov 99999 09:49:37 GMT", DATE, None),
+        (b"", DATE, None),
+        (None, DATE, None),
+    ],
+)
+def test_expires(expires: bytes | None, date: bytes | None, seconds: float | None) -> None:
+    """5.3: what counts is how long after Date it is, in any form of date; no date at all says nothing, 0 says now."""
+    assert lifetime(expires=expires, date=date) == seconds
+
+
+def test_max_age_before_expires() -> None:
+    """5.3: where both are there, max-age counts, unless it cannot be read."""
+    assert lifetime(b"max-age=60", expires=HOUR_LATER, date=DATE) == 60
+    assert lifetime(b"max-age=x", expires=HOUR_LATER, date=DATE) == 3600
+
+
+@pytest.mark.parametrize(("age", "seconds"), [(b"10", 10), (b"x", 0), (b"-1", 0), (b"", 0), (None, 0)])
+def test_age(age: bytes | None, seconds: float) -> None:
+    """5.1: the time that an answer has spent in other caches; what cannot be read is none."""
+    assert Caching(b"max-age=60", age=age).freshness(THEN) == Freshness(60, seconds)
+
+
+def test_no_store() -> None:
+    """5.2.2.5: such an answer is in no store."""
+    assert not Caching(b"no-store").freshness(THEN).stored
+    assert Caching(b"no-cache").freshness(THEN).stored
+
+
+@given(headers=st.lists(st.none() | st.binary(max_size=40), min_size=6, max_size=6), now=st.floats(0, 1e11))
+def test_any_headers(headers: list[bytes | None], now: float) -> None:
+    """Whatever a server sends: nothing raises, and no time is negative or without end."""
+    caching = Caching(*headers)
+    said = caching.freshness(now)
+    assert said.lifetime is None or 0 <= said.lifetime <= 2**31
+    assert 0 <= said.age <= 2**31
+    for value in (caching.tag, caching.modified):
+        assert value is None or not set(value) & {10, 13}
+
+
+@pytest.mark.parametrize("etag", [b'"1"', b'W/"1"', b"unquoted", b'"\xff"'])
+def test_tag_is_sent_back_as_it_came(etag: bytes) -> None:
+    """RFC 9110, 8.8.3: a tag is opaque."""
+    assert Caching(etag=etag).tag == etag
+
+
+@pytest.mark.parametrize("etag", [None, b"", b"*", b" * ", b'"\n"', b'"\x00"', b'"' + b"x" * 2000 + b'"'])
+def test_tag_that_is_not_sent(etag: bytes | None) -> None:
+    """RFC 9110, 13.1.2: a star would mean any file; control octets would mean another header."""
+    assert Caching(etag=etag).tag is None
+
+
+def test_modified() -> None:
+    """RFC 9110, 13.1.3: a date is sent back as it came, and only a date."""
+    assert Caching(last_modified=DATE).modified == DATE
+    assert Caching(last_modified=b"yesterday").modified is None
