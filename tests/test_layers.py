@@ -17,9 +17,16 @@ PACKAGE = "scrapy_robots_rfc"
 #: From the roof to the floor: a module imports only from lines below its own, imports for types among them.
 ORDER = (
     "__init__",
+    "commands.robots",
+    "commands.cache",
+    "commands.transfer",
+    "commands.shelf",
+    "commands.output",
+    "commands.__init__",
     "addon",
     "middleware",
     "pacing",
+    "turns",
     "parser",
     "download",
     "waiting",
@@ -47,6 +54,7 @@ ORDER = (
     "stores.sqlite",
     "stores.guard",
     "stores.memory",
+    "stores.dump",
     "stores.codec",
     "stores.base",
     "stores.address",
@@ -75,7 +83,18 @@ ORDER = (
 )
 
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
-SCRAPY = {"addon", "middleware", "pacing", "parser", "download", "settings", "_compat", "errors", "stores.opening"}
+SCRAPY = {
+    "commands.robots",
+    "addon",
+    "middleware",
+    "pacing",
+    "parser",
+    "download",
+    "settings",
+    "_compat",
+    "errors",
+    "stores.opening",
+}
 TWISTED = {"_compat"}
 #: Who may know redis-py, which not everybody has.
 REDIS = {"stores.redis"}

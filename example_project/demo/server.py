@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
+    from email.message import Message
 
 _TLS_HANDSHAKE = b"\x16"  # the first octet of a TLS connection; no HTTP method begins with it (RFC 8446, 5.1)
 
@@ -39,6 +40,20 @@ class Reply:
     failures: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request.
+
+    :param target: what was asked for: a path with its query, or from a client that takes the site for a proxy, a URL.
+    :param time: when it arrived, in seconds on a clock that never goes back.
+    :param headers: by name, whatever its case.
+    """
+
+    target: str
+    time: float
+    headers: Message
+
+
 def page(text: str) -> Reply:
     """An HTML page."""
     return Reply(body=f"<!doctype html><title>{text}</title><p>{text}</p>".encode(), content_type="text/html")
@@ -57,10 +72,8 @@ class Site:
     host: str = "127.0.0.1"
     tls: ssl.SSLContext | None = None
     secure_replies: Mapping[str, Reply] = field(default_factory=dict)
-    #: What was asked for, in order: paths with their query.
-    log: list[str] = field(default_factory=list)
-    #: When each of them arrived, in seconds.
-    times: list[float] = field(default_factory=list)
+    #: What was asked for, in order.
+    asked: list[Asked] = field(default_factory=list)
     _server: _Server | None = None
 
     def start(self) -> None:
@@ -81,6 +94,11 @@ class Site:
         return f"{scheme}://{self.host}:{self._server.server_address[1]}{target}"
 
     @property
+    def log(self) -> list[str]:
+        """The targets of all requests, in order."""
+        return [asked.target for asked in self.asked]
+
+    @property
     def pages(self) -> list[str]:
         """What was asked for, less rules: robots.txt, and what one redirects to."""
         return [target for target in self.log if not target.endswith(".txt")]
@@ -88,7 +106,7 @@ class Site:
     @property
     def shortest_gap(self) -> float | None:
         """The shortest time between two requests, that for robots.txt among them; ``None`` before the second one."""
-        return min((after - before for before, after in pairwise(self.times)), default=None)
+        return min((after.time - before.time for before, after in pairwise(self.asked)), default=None)
 
 
 class _Server(ThreadingHTTPServer):
@@ -119,6 +137,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = 64 * 1024  # head and body in one packet: nobody waits for a delayed acknowledgement
 
     def __init__(self, request: Any, client_address: Any, server: _Server, *, secure: bool = False) -> None:  # noqa: ANN401 - as above
         self.site, self.ending, self.secure = server.site, server.ending, secure
@@ -126,14 +145,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer from the table."""
-        self.site.log.append(self.path)
-        self.site.times.append(time.monotonic())
+        self.site.asked.append(Asked(self.path, time.monotonic(), self.headers))
         secured = self.site.secure_replies.get(self.path) if self.secure else None
         reply = secured or self.site.replies.get(self.path) or page(self.path)
         if reply.drop or (reply.delay and self.ending.wait(reply.delay)):
             self.close_connection = True
             return
-        if self.site.log.count(self.path) <= reply.failures:
+        if reply.failures and self.site.log.count(self.path) <= reply.failures:
             reply = Reply(503, b"try again later")
         self.send_response_only(reply.status)
         if reply.location is not None:

@@ -76,7 +76,7 @@ class Copy:
 
 
 #: How a value begins; the version and the checksum of the rest follow in the same line.
-_MAGIC = b"robots.txt"
+MAGIC = b"robots.txt"
 _FIRST_LINE = 64
 #: A file that is larger is not compressed, so that no value becomes larger than this by being read.
 _LARGEST_PACKED = 16 * 1024 * 1024
@@ -111,7 +111,7 @@ def encode(copy: Copy) -> bytes:
             head["coding"], body = "zlib", packed
     known = {key: value for key, value in head.items() if value is not None}
     rest = json.dumps(known, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n" + body
-    return b"%s %d %08x\n%s" % (_MAGIC, VERSION, zlib.crc32(rest), rest)
+    return b"%s %d %08x\n%s" % (MAGIC, VERSION, zlib.crc32(rest), rest)
 
 
 def _written(validators: Validators | None) -> dict[str, object]:
@@ -140,7 +140,7 @@ def decode(value: bytes) -> Copy:
     """
     first, _, rest = value[:_FIRST_LINE].partition(b"\n")
     magic, version, checksum = (*first.split(b" "), b"", b"", b"")[:3]
-    if magic != _MAGIC or not version.isdigit():
+    if magic != MAGIC or not version.isdigit():
         raise ValueError("not a copy of a robots.txt")
     if version != b"%d" % VERSION:
         raise ValueError(f"written in version {version.decode('ascii')}, where {VERSION} is known")

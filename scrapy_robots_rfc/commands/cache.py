@@ -1,0 +1,201 @@
+"""`scrapy robots cache ACTION`: what stands in a store, whatever store it is.
+
+In here: the command line, and what looks and drops: ls, show, purge. Export and import are `transfer.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from scrapy_robots_rfc.commands import transfer
+from scrapy_robots_rfc.commands.output import Failed, moment, printable, span
+from scrapy_robots_rfc.commands.shelf import Shelf, readable
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.stores.codec import Copy
+from scrapy_robots_rfc.stores.dump import record_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from scrapy_robots_rfc.commands.output import Console
+
+_COLUMNS = "{:<11}  {:<10}  {:>7}  {:>9}  {:>9}  {}"
+_WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under each other
+
+#: RFC 9309, 2.2: nothing else ends a line of a robots.txt.
+_LINE_END = re.compile(r"\r\n?")
+
+_Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_to(topics: _Actions) -> Iterator[argparse.ArgumentParser]:
+    """Add the topic to a command line, and yield the parser of each of its actions; `act` is what it does."""
+    text = "Look into the store of robots.txt files, drop what stands there, take it from one store to another."
+    topic = topics.add_parser("cache", help=text, description=text)
+    actions = topic.add_subparsers(title="Actions", metavar="ACTION", required=True)
+    for name, text, act in _ACTIONS:
+        action = actions.add_parser(name, help=text, description=text)
+        action.set_defaults(act=act)
+        if act is show:
+            action.add_argument("url", metavar="URL", help="of any page, http or https")
+        if act in (ls, show):
+            action.add_argument("--json", action="store_true", help="an object in one line for each origin")
+        if act is purge:
+            action.add_argument("urls", metavar="URL", nargs="*", help="of any page of an origin")
+            action.add_argument("--expired", action="store_true", help="all that is not fresh, or cannot be read")
+            action.add_argument("--all", action="store_true", help="all")
+        if act in (transfer.export_copies, transfer.import_copies):
+            action.add_argument(
+                "file",
+                metavar="FILE",
+                nargs="?",
+                default=transfer.STANDARD,
+                help="default: -, standard input or output",
+            )
+        yield action
+
+
+# The actions: each returns the exit code.
+
+
+def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
+    """Print a line for each origin."""
+    say, fresh, count = console.say, 0, 0
+    if not options.json:
+        say(_COLUMNS.format("result", "last fetch", "age", "fresh for", "octets", "origin"))
+    for key in shelf.origins():
+        value = shelf.value(key)
+        if value is None:  # gone meanwhile
+            continue
+        count += 1
+        found = readable(value)
+        fresh += isinstance(found, Copy) and found.fresh_until > shelf.now
+        if options.json:
+            console.say_json(_entry(key, found))
+        else:
+            say(_row(key, found, shelf.now))
+    if not options.json:
+        say(f"{_many(count)} in {shelf.name}, {fresh} of them fresh")
+    return 0
+
+
+def show(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
+    """Print all that is known of one origin, and its file."""
+    key = _key(options.url)
+    value = shelf.value(key)
+    if value is None:
+        raise Failed(f"{key} is not in {shelf.name}")
+    found = readable(value)
+    if isinstance(found, ValueError):
+        raise Failed(f"{key} cannot be read: {found}")
+    if options.json:
+        console.say_json(record_of(key, found))
+        return 0
+    for name, text in _facts(key, found, shelf.now):
+        console.say(f"{name:<18}{printable(text)}")
+    if found.body is not None:
+        console.say()
+        text = found.body.decode("utf-8", "backslashreplace")
+        for line in _LINE_END.sub("\n", text).removesuffix("\n").split("\n"):
+            console.say(printable(line.expandtabs(4)))
+    return 0
+
+
+def purge(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
+    """Drop copies, and say how many."""
+    named = list(dict.fromkeys(map(_key, options.urls)))
+    if [bool(named), options.expired, options.all].count(True) != 1:
+        raise Failed("name the URLs of origins, or say --expired, or --all", 2)
+    dropped = 0
+    for key in named or shelf.origins():
+        if options.expired and _fresh(shelf.value(key), shelf.now):
+            continue
+        there = shelf.drop(key)
+        dropped += there
+        if named and not there:
+            console.complain(f"{key} is not in {shelf.name}")
+    console.say(f"{_many(dropped)} dropped from {shelf.name}")
+    return 1 if dropped < len(named) else 0
+
+
+_ACTIONS = (
+    ("ls", "List the origins, by name.", ls),
+    ("show", "Show the copy that the pages of a URL's origin fall under.", show),
+    ("purge", "Drop copies, so that the next crawl fetches them anew.", purge),
+    ("export", "Write all copies, as lines of JSON.", transfer.export_copies),
+    ("import", "Read what export wrote; of two copies, that of the later fetch stays.", transfer.import_copies),
+)
+
+
+# What they share.
+
+
+def _key(url: str) -> str:
+    origin = Origin.of(url)
+    if origin is None:
+        raise Failed(f"{url} is no absolute http or https URL with a valid authority", 2)
+    return str(origin)
+
+
+def _fresh(value: bytes | None, now: float) -> bool:
+    found = None if value is None else readable(value)
+    return isinstance(found, Copy) and found.fresh_until > now
+
+
+def _row(key: str, found: Copy | ValueError, now: float) -> str:
+    if isinstance(found, ValueError):
+        return _COLUMNS.format("unreadable", "", "", "", "", f"{key} ({found})")
+    cause = printable(found.cause)
+    cause = cause if len(cause) <= _WIDEST_CAUSE else f"{cause[: _WIDEST_CAUSE - 3]}..."
+    fresh = span(found.fresh_until - now) if found.fresh_until > now else "no"
+    size = "" if found.body is None else f"{len(found.body):,}"
+    return _COLUMNS.format(_result(found), cause, span(now - found.fetched), fresh, size, key)
+
+
+def _entry(key: str, found: Copy | ValueError) -> dict[str, Any]:
+    if isinstance(found, ValueError):
+        return {"origin": key, "error": str(found)}
+    record = record_of(key, found)
+    record.pop("file", None)
+    record.pop("file_base64", None)
+    return record if found.body is None else {**record, "octets": len(found.body)}
+
+
+def _result(copy: Copy) -> str:
+    if copy.outcome is Outcome.SUCCESSFUL and copy.unreachable_since is not None:
+        return "stale"
+    return copy.outcome.value
+
+
+def _facts(key: str, copy: Copy, now: float) -> Iterator[tuple[str, str]]:
+    yield "origin", key
+    yield "result", f"{_result(copy)}: {_MEANING[_result(copy)]}"
+    yield "last fetch", f"{copy.cause}, {moment(copy.fetched, now)}"
+    yield "fresh until", moment(copy.fresh_until, now)
+    if copy.confirmed is not None:
+        yield "last confirmed", moment(copy.confirmed, now)
+    if copy.unreachable_since is not None:
+        yield "unreachable since", moment(copy.unreachable_since, now)
+    if copy.validators is not None:
+        yield "file came from", copy.validators.url
+        for name, value in (("ETag", copy.validators.etag), ("Last-Modified", copy.validators.last_modified)):
+            if value is not None:
+                yield name, value.decode("latin-1")
+    if copy.body is not None:
+        yield "octets", f"{len(copy.body):,}"
+
+
+#: What follows from a result, in a few words.
+_MEANING = {
+    "successful": "the rules of the file below are obeyed",
+    "stale": "the file below is obeyed, although it could not be fetched again",
+    "unavailable": "there is no file, everything may be fetched",
+    "unreachable": "nobody knows the rules, nothing may be fetched",
+}
+
+
+def _many(count: int) -> str:
+    return f"{count:,} {'origin' if count == 1 else 'origins'}"

@@ -1,0 +1,114 @@
+"""`scrapy robots TOPIC ...`: how Scrapy's command line comes to the topics, and how their ends become exit codes.
+
+In here: options, settings, the store. What a topic does is its own module's business.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy import Spider
+from scrapy.commands import ScrapyCommand
+from scrapy.crawler import Crawler
+from scrapy.exceptions import UsageError
+
+from scrapy_robots_rfc.commands import cache, transfer
+from scrapy_robots_rfc.commands.output import Console, Failed
+from scrapy_robots_rfc.commands.shelf import Shelf
+from scrapy_robots_rfc.copies import rules_of
+from scrapy_robots_rfc.errors import RobotsError, SettingError
+from scrapy_robots_rfc.outages import said
+from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.stores.address import sqlite_path
+from scrapy_robots_rfc.stores.opening import store_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import Settings
+
+    from scrapy_robots_rfc.stores.base import Store
+
+
+class Command(ScrapyCommand):
+    """`scrapy robots`, in a project and outside of one."""
+
+    requires_crawler_process = False
+
+    def syntax(self) -> str:
+        """Return what follows the command's name."""
+        return "[options] TOPIC ACTION ..."
+
+    def short_desc(self) -> str:
+        """Return the line in Scrapy's list of commands."""
+        return "Look into the store of robots.txt files"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the topics, each with actions of its own."""
+        super().add_options(parser)
+        topics = parser.add_subparsers(title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots")
+        for action in cache.add_to(topics):
+            store = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
+            action.add_argument("--store", metavar="ADDRESS", help=store)
+            # Scrapy's own option is that of the whole command; here it may stand where everybody types it, too.
+            action.add_argument(
+                "-s", dest="also_set", action="append", default=[], metavar="NAME=VALUE", help="set/override setting"
+            )
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Take over the settings of the command line."""
+        if opts.topic is None:
+            raise UsageError
+        if args:
+            raise UsageError(f"unrecognized arguments: {' '.join(args)}", print_help=False)
+        opts.set = [*opts.set, *opts.also_set]
+        super().process_options(args, opts)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - all of them are options
+        """Do what is asked for, and set the exit code."""
+        console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
+        try:
+            self.exitcode = self._act(opts, console)
+            sys.stdout.flush()
+        except Failed as error:
+            console.complain(str(error))
+            self.exitcode = error.code
+        except BrokenPipeError:  # whoever read the output has seen enough; at its end, Python would complain once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _act(self, opts: argparse.Namespace, console: Console) -> int:
+        assert self.settings is not None
+        try:
+            settings = read_settings(self.settings)
+        except SettingError as error:
+            raise Failed(str(error), 2) from error
+        store, name = _opened(settings.cache, self.settings, opts)
+        try:
+            code: int = opts.act(Shelf(store, name, rules_of(settings), time.time()), console, opts)
+            return code
+        finally:
+            store.close()
+
+
+def _opened(configured: object, settings: Settings, opts: argparse.Namespace) -> tuple[Store, str]:
+    """Return the store of a command, opened, and its name."""
+    spec = opts.store or configured
+    path = sqlite_path(spec) if isinstance(spec, str) else None
+    if path is not None and opts.act is not transfer.import_copies and not Path(path).exists():
+        raise Failed(f"{path} is not there")  # to open it would make it
+    try:
+        made = store_of(spec, Crawler(Spider, settings))
+        if made is not None:
+            made[0].open()
+            return made
+    except SettingError as error:
+        raise Failed(str(error), 2) from error
+    except RobotsError as error:
+        raise Failed(str(error)) from error
+    except Exception as error:
+        raise Failed(f"the store cannot be opened ({said(error)})") from error
+    raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", 2)

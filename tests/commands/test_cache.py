@@ -1,0 +1,347 @@
+"""`scrapy robots cache`, as Scrapy's command line runs it, on every kind of store."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from scrapy.cmdline import execute
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+from scrapy.spiders import Spider
+
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
+from scrapy_robots_rfc.stores.opening import store_of
+from tests.commands.own import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from scrapy_robots_rfc.stores.base import Store
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of its output."""
+        return self.out.splitlines()
+
+
+@pytest.fixture
+def robots(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Run ``scrapy robots``."""
+
+    def run(*arguments: str, stdin: str = "") -> Done:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as end:
+            execute(["scrapy", "robots", *arguments])
+        out, err = capsys.readouterr()
+        return Done(int(end.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture(params=["sqlite", "redis", "own"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store, of each kind."""
+    if request.param == "redis":
+        return str(request.getfixturevalue("redis_address"))
+    if request.param == "own":
+        Kept.places.clear()
+        return "tests.commands.own.Kept"
+    return f"sqlite:///{tmp_path / 'robots.sqlite'}"
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[Store]:
+    """The store itself."""
+    made = store_of(address, Crawler(Spider, Settings()))
+    assert made is not None
+    made[0].open()
+    yield made[0]
+    made[0].close()
+
+
+NOW = time.time()
+OPEN = Copy(
+    Outcome.SUCCESSFUL,
+    200,
+    "200",
+    NOW - 2 * HOUR,
+    NOW + 22 * HOUR,
+    confirmed=NOW - 2 * HOUR,
+    validators=Validators("http://a.example/robots.txt", b'"v1"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
+    body=b"User-agent: *\nDisallow: /x\n",
+)
+MISSING = Copy(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
+CLOSED = Copy(Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, unreachable_since=NOW - DAY)
+
+
+def fill(store: Store, **copies: Copy) -> None:
+    """Put copies of hosts into a store."""
+    for host, copy in copies.items():
+        store.put(f"http://{host}.example", encode(copy), DAY)
+
+
+def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """One line for each origin, by name: what holds, and for how long; then how many there are."""
+    fill(store, b=MISSING, a=OPEN, c=CLOSED, d=replace(OPEN, unreachable_since=NOW - HOUR))
+    store.put("http://e.example:81", b"junk", DAY)
+    done = robots("cache", "ls", "--store", address)
+    assert (done.code, done.err) == (0, "")
+    head, *rows, last = (line.split() for line in done.lines)
+    assert head[0] == "result"
+    assert rows == [
+        ["successful", "200", "2.0", "h", "22", "h", "27", "http://a.example"],
+        ["unavailable", "404", "2.0", "d", "no", "http://b.example"],
+        ["unreachable", "DownloadTimeoutError", *rows[2][2:-1], "http://c.example"],
+        ["stale", "200", "2.0", "h", "22", "h", "27", "http://d.example"],
+        ["unreadable", "http://e.example:81", "(not", "a", "copy", "of", "a", "robots.txt)"],
+    ]
+    assert last[:2] == ["5", "origins"]
+    assert last[-4:] == ["3", "of", "them", "fresh"]
+
+
+def test_ls_json(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """An object in a line for each origin: everything but the file, whose length is there."""
+    fill(store, a=OPEN)
+    store.put("http://e.example", b"junk", DAY)
+    first, second = map(json.loads, robots("cache", "ls", "--json", "--store", address).lines)
+    assert first == {
+        "origin": "http://a.example",
+        "version": 1,
+        "outcome": "successful",
+        "status": 200,
+        "cause": "200",
+        "fetched": OPEN.fetched,
+        "fresh_until": OPEN.fresh_until,
+        "confirmed": OPEN.confirmed,
+        "url": "http://a.example/robots.txt",
+        "etag": '"v1"',
+        "last_modified": "Tue, 14 Nov 2023 22:13:20 GMT",
+        "octets": 27,
+    }
+    assert second == {"origin": "http://e.example", "error": "not a copy of a robots.txt"}
+
+
+def test_show(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """The copy that a page falls under: when it was fetched, from where, and the file itself."""
+    fill(store, a=OPEN)
+    done = robots("cache", "show", "http://user:pw@A.example:80/some/page?x", "--store", address)
+    assert done.code == 0
+    for line in ("origin            http://a.example", 'ETag              "v1"', "octets            27"):
+        assert line in done.lines
+    assert done.out.endswith("\n\nUser-agent: *\nDisallow: /x\n")
+
+
+def test_show_nothing_that_a_terminal_acts_on(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """What a site can write into its file does not get to the terminal as it is."""
+    body = b"User-agent: *\rDisallow:\t/\x1b[2J\r\n# \xff \xe2\x80\xae\x9b\n"
+    fill(store, a=replace(OPEN, body=body, cause="a\x1b[31m\nb"))
+    done = robots("cache", "show", "http://a.example/", "--store", address)
+    assert all(line.isprintable() for line in done.lines)
+    assert done.lines[-3:] == ["User-agent: *", "Disallow:   /\\x1b[2J", "# \\xff \\u202e\\x9b"]
+    assert all(line.isprintable() for line in robots("cache", "ls", "--store", address).lines)
+
+
+def test_show_what_is_not_there(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """An origin that is not in the store, or cannot be read, is one line on stderr and exit code 1."""
+    done = robots("cache", "show", "http://a.example/", "--store", address)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("scrapy robots cache: http://a.example is not in ")
+    store.put("http://a.example", b"junk", DAY)
+    done = robots("cache", "show", "http://a.example/", "--store", address)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "scrapy robots cache: http://a.example cannot be read: not a copy of a robots.txt\n"
+
+
+def test_purge(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """Origins are dropped by the URL of any of their pages; one that is not there is named."""
+    fill(store, a=OPEN, b=OPEN)
+    done = robots("cache", "purge", "http://a.example/page", "http://x.example/", "--store", address)
+    assert done.code == 1
+    assert done.err.startswith("scrapy robots cache: http://x.example is not in ")
+    assert done.out.startswith("1 origin dropped from ")
+    assert list(store.keys()) == ["http://b.example"]
+
+
+def test_purge_many(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """All that is no longer fresh or cannot be read is dropped with --expired, and everything with --all."""
+    fill(store, a=OPEN, b=MISSING, c=CLOSED)
+    store.put("http://e.example", b"junk", DAY)
+    done = robots("cache", "purge", "--expired", "--store", address)
+    assert (done.code, done.out.split()[:3]) == (0, ["2", "origins", "dropped"])
+    assert sorted(store.keys()) == ["http://a.example", "http://c.example"]
+    assert robots("cache", "purge", "--all", "--store", address).code == 0
+    assert list(store.keys()) == []
+
+
+@pytest.mark.parametrize("arguments", [(), ("--all", "--expired"), ("--all", "http://a.example/")])
+def test_purge_needs_one_choice(robots: Callable[..., Done], store: Store, address: str, arguments: tuple[str]) -> None:
+    """Nothing is dropped where it is not clear what is meant."""
+    fill(store, a=MISSING)
+    done = robots("cache", "purge", *arguments, "--store", address)
+    assert (done.code, done.out) == (2, "")
+    assert list(store.keys()) == ["http://a.example"]
+
+
+def test_from_one_store_to_another(robots: Callable[..., Done], store: Store, address: str, tmp_path: Path) -> None:
+    """What is exported and imported elsewhere is the same, to the octet."""
+    fill(store, a=OPEN, b=MISSING, c=CLOSED, d=replace(OPEN, body=b"# \xff\x00\n", lifetime=60.0))
+    before = {key: store.get(key) for key in store.keys()}  # noqa: SIM118 - no dict
+    path = tmp_path / "copies.jsonl"
+    done = robots("cache", "export", str(path), "--store", address)
+    assert (done.code, done.out.split()[:2]) == (0, ["4", "exported"])
+    assert [*tmp_path.glob(".copies*")] == []
+    robots("cache", "purge", "--all", "--store", address)
+    done = robots("cache", "import", str(path), "--store", address)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("3 imported into ")
+    assert ", 1 too old, 0 wrong" in done.out  # b is not fresh, and has no file that could be revalidated
+    after = {key: store.get(key) for key in store.keys()}  # noqa: SIM118 - as above
+    assert after == {key: value for key, value in before.items() if key != "http://b.example"}
+
+
+def test_import_keeps_the_later_fetch(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """Of two copies of one origin the later one stays; one that cannot be read is no copy."""
+    fill(store, a=OPEN, b=OPEN)
+    text = robots("cache", "export", "--store", address).out
+    newer = replace(OPEN, fetched=NOW, body=b"# newer\n")
+    fill(store, a=newer)
+    store.put("http://b.example", b"junk", DAY)
+    done = robots("cache", "import", "--store", address, stdin=text)
+    assert done.out.startswith("1 imported into ")
+    assert ", 1 there already, " in done.out
+    assert store.get("http://a.example") == encode(newer)
+    assert store.get("http://b.example") == encode(OPEN)
+
+
+WRONG = {
+    "no JSON": "{",
+    "not a JSON object": "[]",
+    "its origin is none: scheme://host, or scheme://host:port": '{"origin": "http://A.example", "version": 1}',
+    "it has no version": '{"origin": "http://a.example", "version": true}',
+    "written in version 9, where 1 is known": '{"origin": "http://a.example", "version": 9}',
+    "its file is no text, or no base64": '{"origin": "http://a.example", "version": 1, "file_base64": "&"}',
+    "damaged: outcome is not what it should be": '{"origin": "http://a.example", "version": 1}',
+    "damaged: fetched is not what it should be": json.dumps(
+        {"origin": "http://a.example", "version": 1, "outcome": "unavailable", "cause": "404", "fetched": float("nan")}
+    ),
+}
+
+
+def test_import_names_what_is_wrong(robots: Callable[..., Done], tmp_path: Path) -> None:
+    """A line that is no copy is named with its number and left out; the others are imported."""
+    address = f"sqlite:///{tmp_path / 'robots.sqlite'}"
+    good = json.dumps(
+        {"origin": "http://z.example", "version": 1, "outcome": "successful", "status": 200, "cause": "200"}
+        | {"fetched": NOW, "fresh_until": NOW + DAY, "confirmed": NOW, "file": "# z\n"}
+    )
+    done = robots("cache", "import", "--store", address, stdin="\n".join([*WRONG.values(), "", good]))
+    assert done.code == 1
+    prefix = "scrapy robots cache: line "
+    assert done.err.splitlines() == [f"{prefix}{number}: {text}" for number, text in enumerate(WRONG, 1)]
+    assert done.out.startswith("1 imported into ")
+    assert robots("cache", "show", "http://z.example/", "--store", address).code == 0
+
+
+def test_export_leaves_the_last_one_where_it_fails(robots: Callable[..., Done], tmp_path: Path) -> None:
+    """An export that fails changes no file that was there."""
+    path = tmp_path / "copies.jsonl"
+    path.write_text("the last one\n", encoding="utf-8")
+    done = robots("cache", "export", str(path), "--store", "tests.commands.own.Broken")
+    assert done.code == 1
+    assert path.read_text(encoding="utf-8") == "the last one\n"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_store_that_fails(robots: Callable[..., Done]) -> None:
+    """The failure of a store is one line without credentials, and exit code 1."""
+    done = robots("cache", "show", "http://a.example/", "--store", "tests.commands.own.Broken")
+    assert (done.code, done.out) == (1, "")
+    name = "tests.commands.own.Broken"
+    assert done.err == f"scrapy robots cache: the store {name} failed (OSError: no route to redis://host at all)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("cache", "ls"), 2, "there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE"),
+        (("cache", "ls", "--store", "memory:"), 2, "there is no store"),
+        (("cache", "ls", "--store", "sqlite:///no/such.sqlite"), 1, "no/such.sqlite is not there"),
+        (("cache", "ls", "--store", "redis://me:secret@127.0.0.1:1/0"), 1, "redis://127.0.0.1:1/0"),
+        (("cache", "ls", "--store", "nonsense://me:secret@host"), 2, "is not accepted"),
+        (("cache", "ls", "--store", "no.such.Class"), 2, "is not accepted"),
+        (("cache", "show", "ftp://a.example/", "--store", "tests.commands.own.Kept"), 2, "is no absolute http or"),
+        (("cache", "ls", "-s", "ROBOTSTXT_TIMEOUT=soon"), 2, "ROBOTSTXT_TIMEOUT = 'soon' is not accepted"),
+        (("cache", "import", "no-such-file", "--store", "tests.commands.own.Kept"), 1, "no-such-file: No such file"),
+        (("cache", "export", "no/such/file", "--store", "tests.commands.own.Kept"), 1, "no/such/file: No such file"),
+    ],
+)
+def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str) -> None:
+    """Whatever is wrong is one line on stderr: 2, the command line or a setting; 1, the world. No credentials in it."""
+    done = robots(*arguments)
+    assert (done.code, done.out) == (code, "")
+    assert text in done.err
+    assert done.err.startswith("scrapy robots cache: ")
+    assert done.err.count("\n") == 1
+    assert "secret" not in done.err
+
+
+@pytest.mark.parametrize("arguments", [(), ("cache",), ("nonsense",), ("cache", "nonsense"), ("cache", "ls", "more")])
+def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
+    """A command line that makes no sense shows how one looks, and ends with 2."""
+    done = robots(*arguments)
+    assert done.code == 2
+    assert "scrapy robots" in done.out + done.err
+
+
+def test_the_store_of_a_project(tmp_path: Path) -> None:
+    """In a project the store is the one that its crawls use, and `-s` may stand where everybody types it."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = plan_settings\n", encoding="utf-8")
+    (tmp_path / "plan_settings.py").write_text("JOBDIR = 'job'\n", encoding="utf-8")
+    (tmp_path / "job").mkdir()
+    store = store_of(f"sqlite:///{tmp_path}/job/robots.sqlite", Crawler(Spider, Settings()))
+    assert store is not None
+    store[0].open()
+    fill(store[0], a=OPEN)
+    store[0].close()
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "scrapy", "robots", "cache", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in run("ls")
+    assert run("export", "-s", "JOBDIR=", "-s", "ROBOTSTXT_CACHE=sqlite:///job/robots.sqlite").count("\n") == 1
+
+
+def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
+    """`scrapy robots cache ls | head -1` ends without an error of Python's."""
+    address = f"sqlite:///{tmp_path}/robots.sqlite"
+    store = store_of(address, Crawler(Spider, Settings()))
+    assert store is not None
+    store[0].open()
+    for number in range(2000):  # more than a pipe holds
+        store[0].put(f"http://host-{number:0100}.example", encode(MISSING), DAY)
+    store[0].close()
+    command = f"'{sys.executable}' -m scrapy robots cache ls --store '{address}' | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("result")
+    assert done.stderr == ""

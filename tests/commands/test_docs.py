@@ -1,0 +1,93 @@
+"""What docs/cli.md shows is what the commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
+from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from tests.example.running import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+FILE = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 2\n\nSitemap: /sitemap.xml\n"
+
+
+def copies(now: float) -> dict[str, Copy]:
+    """The copies that the document looks at."""
+    validators = Validators("http://www.example/robots.txt", b'"5f3a-1"')
+    then = now - 2 * HOUR
+    return {
+        "http://www.example": Copy(
+            Outcome.SUCCESSFUL, 200, "200", then, then + DAY, confirmed=then, validators=validators, body=FILE
+        ),
+        "https://example.com": Copy(Outcome.UNAVAILABLE, 404, "404", now - 10 * MINUTE, now - 10 * MINUTE + DAY),
+        "https://example.net:8443": Copy(
+            Outcome.SUCCESSFUL,
+            200,
+            "200",
+            now - 3 * DAY,
+            now - 2 * DAY,
+            confirmed=now - 3 * DAY,
+            body=b"User-agent: *\nDisallow: /x\n",
+        ),
+        "https://example.org": Copy(
+            Outcome.UNREACHABLE, 503, "503", now - MINUTE, now + 4 * MINUTE, unreachable_since=now - MINUTE
+        ),
+    }
+
+
+def sessions() -> list[tuple[str, str]]:
+    """The commands of the document in order, each with what it prints."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [
+        (command, output)
+        for block in blocks
+        for command, output in re.findall(r"^\$ scrapy (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
+
+
+def same(text: str) -> str:
+    """A text without what depends on when it was printed: dates, and durations in their last digits."""
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "DATE", text)
+    text = re.sub(r"\b1[6-9]\d{8}\.\d+", "TIME", text)
+    text = re.sub(r" +(\d+(?:\.\d)?) (s|min|h|d)\b", " SPAN", text)
+    return text.rstrip()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the store that the document looks at."""
+    store = SqliteStore(tmp_path / "robots.sqlite")
+    store.open()
+    for key, copy in copies(time.time()).items():
+        store.put(key, encode(copy), 30 * DAY)
+    store.close()
+    return tmp_path
+
+
+def test_output(folder: Path) -> None:
+    """Each command of the document prints what stands below it, in the order in which they stand there."""
+    assert len(sessions()) == 8
+    for command, expected in sessions():
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", *shlex.split(command)],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert same(done.stdout) == same(expected), command
