@@ -1,10 +1,8 @@
-"""Crawls with a store, under every runtime: see scenarios.py; what must come of them: test_runtimes.py."""
+"""A crawl whose store takes its time: see scenarios.py; what must come of it: test_runtimes.py."""
 
 from __future__ import annotations
 
-import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
@@ -20,19 +18,6 @@ if TYPE_CHECKING:
     from tests.scrapy.scenarios import Run
 
 RULES = robots("User-agent: *\nDisallow: /x\n")
-
-
-async def kept(run: Run) -> dict[str, Any]:
-    """Two crawls, one after the other, with one SQLite file."""
-    with Site({"/robots.txt": RULES}) as site, tempfile.TemporaryDirectory() as folder:
-        settings = {"ROBOTSTXT_CACHE": f"sqlite:///{Path(folder) / 'robots.sqlite'}"}
-        crawls = [await run(Pages, settings, [site.url("/x"), site.url("/y")]) for _ in range(2)]
-        return {
-            "fetches": site.fetches,
-            "outcomes": [[short(result.outcomes[site.url(target)]) for target in ("/x", "/y")] for result in crawls],
-            "from_store": [result.stat("cache/store_hits") for result in crawls],
-            "errors": [result.stat("cache/store_errors") for result in crawls],
-        }
 
 
 class Slow(MemoryStore):
@@ -63,4 +48,4 @@ async def slow(run: Run) -> dict[str, Any]:
         return {"outcomes": outcomes, "in_time": all(Slow.in_time), "errors": result.stat("cache/store_errors")}
 
 
-STORES: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"kept": kept, "slow_store": slow}
+STORES: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"slow_store": slow}

@@ -92,16 +92,6 @@ def test_pacing(results: dict[str, Any]) -> None:
     assert results["pacing"] == {"pages": 4, "requests": 8, "kept": True, "sites": 1}
 
 
-def test_kept_in_a_file(results: dict[str, Any]) -> None:
-    """What one crawl keeps in an SQLite file the next one obeys without a fetch."""
-    assert results["kept"] == {
-        "fetches": 1,
-        "outcomes": [["rule", 200]] * 2,
-        "from_store": [0, 1],
-        "errors": [0, 0],
-    }
-
-
 def test_slow_store(results: dict[str, Any]) -> None:
     """While a store takes its time, the crawl goes on with everything else."""
     assert results["slow_store"] == {"outcomes": [200, 200], "in_time": True, "errors": 0}
