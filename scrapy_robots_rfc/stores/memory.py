@@ -15,10 +15,8 @@ from scrapy_robots_rfc.stores.base import SharedStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Seconds after which to ask again for a turn that is somebody else's: when that one will be done is not known.
+#: Seconds after which to ask again for a turn that somebody has: when it ends is not known.
 _ASK_AGAIN = 0.05
-#: Seconds by which an owner may be late with asking again, and keep its place in the line.
-_LATE = 0.5
 
 #: Seconds by which somebody who waits may come late without losing the place.
 _GRACE = 0.5
