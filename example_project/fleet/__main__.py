@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from demo.server import Asked, Site
 
+_INTENT = "One of the workers will be killed while it fetches a robots.txt. This takes half a minute.\n"
 _LOOK = 0.02  # seconds between two looks at the web's log
 
 
@@ -69,6 +70,10 @@ class Demo:
         for worker in self.workers:
             if worker.process.returncode and (self.killed is None or worker.name != self.killed.worker):
                 raise NotDoneError(f"worker {worker.name} failed: {worker.last_words}")
+
+    def told(self) -> dict[str, int]:
+        """Return the sums of what the workers have counted; one that was killed tells nothing."""
+        return {key.decode(): int(value) for key, value in self.client.hgetall(FleetSpider.stats_key).items()}
 
     def _push(self, urls: list[str]) -> None:
         self.client.rpush(FleetSpider.redis_key, *urls)
@@ -125,14 +130,16 @@ def show(options: argparse.Namespace) -> int:
         site = serve(sites)
         stack.callback(site.stop)
         names = [str(number) for number in range(1, options.workers + 1)]
-        print(f"{len(names)} workers, {len(sites)} sites, one Redis server at {address}", flush=True)
+        print(f"{len(sites)} made-up sites, {len(names)} worker processes, one Redis server: {address}", flush=True)
+        print("" if options.spare else _INTENT, flush=True)
         demo = Demo(sites, site, address, [], until)
         for name in names:
             worker = Worker.start(name, folder, address=address, web=site.url())
             stack.callback(worker.kill)
             demo.workers.append(worker)
         demo.run(kill=not options.spare)
-    found = Findings(sites, site.asked, names, demo.killed)
+        told = demo.told()
+    found = Findings(sites, site.asked, names, demo.killed, told)
     print(*found.lines(), sep="\n")
     return 0 if found.fine else 1
 
