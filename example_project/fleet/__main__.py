@@ -88,20 +88,15 @@ class Demo:
             time.sleep(_LOOK)
 
     def _kill(self, asked: Asked | None) -> None:
-        """Kill the worker that has asked for something, and look what dies with it."""
+        """Kill the worker that has asked for something, and see what the others can know of its work."""
         assert asked is not None
         [worker] = [worker for worker in self.workers if worker.name == asked.headers["X-Worker"]]
-        worker.freeze()
-        self.client.ping()  # what the worker had sent before is done
-        mine = [found for found in list(self.site.asked) if found.headers["X-Worker"] == worker.name]
         worker.kill()
         store = RedisStore(self.address)
         store.open()
-        fetched = {home for home in self.sites if any(found.target == home.url("/robots.txt") for found in mine)}
-        unsaved = frozenset(home.name for home in fetched if store.get(home.origin) is None)
+        unsaved = frozenset(home.name for home in self.sites if store.get(home.origin) is None)
         store.close()
-        now = time.monotonic()
-        self.killed = Killed(worker.name, now - self.site.asked[0].time, unsaved)
+        self.killed = Killed(worker.name, time.monotonic() - self.site.asked[0].time, unsaved)
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ class Killed:
 
     :param worker: its name.
     :param after: seconds from the first request to the end.
-    :param unsaved: hosts whose robots.txt it had asked for, and that the store knew nothing of when it died.
+    :param unsaved: hosts whose robots.txt the store did not have when it died.
     """
 
     worker: str
@@ -145,7 +145,7 @@ class Findings:
             workers = len(set(map(_worker, asked)))
             texts.append(
                 f"{home.name} asks for {home.interval:g} s: {gap:.3f} s at least between "
-                f"{len(asked)} requests of {workers} workers"
+                f"{len(asked)} requests by {workers} {'worker' if workers == 1 else 'workers'}"
             )
         return Finding("Crawl-delay", all(gaps), texts[0] if texts else "no site asks for one", tuple(texts[1:]))
 

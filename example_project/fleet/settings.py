@@ -10,6 +10,7 @@ REDIS_URL = os.environ.get("FLEET_REDIS", "redis://127.0.0.1:6379/0")
 
 # The queue of requests, and which of them were seen, by scrapy-redis.
 SCHEDULER = "scrapy_redis.scheduler.Scheduler"
+SCHEDULER_QUEUE_CLASS = "scrapy_redis.queue.FifoQueue"
 DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
 SCHEDULER_PERSIST = True  # a worker that closes leaves the queue to the others
 MAX_IDLE_TIME_BEFORE_CLOSE = 3  # seconds without anything to do, after which a worker closes
