@@ -178,6 +178,8 @@ class RfcRobotsTxtMiddleware:
         line = summary(stats_collector.get_stats(), self.service.report.causes)
         if line is not None:
             logger.info(line, extra=self._extra)
+        if self._pacing is not None:
+            self._pacing.close()
         await self.service.close()
 
     def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
@@ -208,8 +210,12 @@ class RfcRobotsTxtMiddleware:
         return {"spider": self._crawler.spider}
 
     def _make_pacing(self, settings: Settings) -> Pacing | None:
+        if not settings.crawl_delay:
+            return None
         limit = Limit(settings.crawl_delay_max, settings.crawl_delay_over)
-        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime()) if settings.crawl_delay else None
+        keeper = self._keeper
+        store = keeper if keeper is not None and keeper.shared and settings.crawl_delay_shared else None
+        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store)
 
     def _origin_of(self, request: Request) -> Origin | None:
         parts = urlparse_cached(request)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -20,6 +21,7 @@ from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.download import chosen_slot
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Pace, Turns
+from scrapy_robots_rfc.turns import SharedTurns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.turns import Taking
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +57,12 @@ class _Site:
     :param fetched: the fetch of its robots.txt that the paces are from.
     :param waiting: slots that wait for an answer, and since when their next request has been held back.
     :param paces: those of the crawl's agents, where they differ: the largest interval is kept.
+    :param shared: the turns that it takes with other workers; ``None`` where it is alone.
     """
 
     turns: Turns
     fetched: float
+    shared: SharedTurns | None = None
     paces: dict[Agent, Pace] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
 
@@ -100,15 +105,22 @@ class Pacing:
 
     :param limit: the longest interval that is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
+    :param store: by which workers take turns; ``None``: each keeps intervals of its own.
     """
 
     def __init__(
-        self, crawler: Crawler, limit: Limit, origin: Callable[[Request], Origin | None], runtime: Runtime
+        self,
+        crawler: Crawler,
+        limit: Limit,
+        origin: Callable[[Request], Origin | None],
+        runtime: Runtime,
+        store: Taking | None = None,
     ) -> None:
         collector = crawler.stats
         assert collector is not None
         self._crawler, self._stats = crawler, collector
         self._limit, self._origin = limit, origin
+        self._runtime, self._store = runtime, store
         self._clock, self._utc = runtime.clock, runtime.utc
         self._slots = GatedSlots(crawler, self._wait)
         self._sites: dict[Origin, _Site] = {}
@@ -150,12 +162,22 @@ class Pacing:
                 return None
             return f"{bound.text} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {self._limit.longest:g} s"
         self._tell(robots.origin, bound, over=over)
+        if site.shared is not None:
+            site.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
         return None
 
     def fetched(self, robots: Robots) -> None:
         """Keep what a robots.txt that was fetched again asks for, and not what the one before it did."""
         if robots.origin in self._sites:
-            self._site(robots)
+            site = self._site(robots)
+            if site.shared is not None:
+                site.shared.sent(robots.fetched + self._interval(site, self._utc()))
+
+    def close(self) -> None:
+        """Let other workers go on: nothing is sent any more."""
+        for site in self._sites.values():
+            if site.shared is not None:
+                site.shared.close()
 
     def _site(self, robots: Robots) -> _Site:
         site = self._sites.get(robots.origin)
@@ -166,6 +188,8 @@ class Pacing:
                 self._sweep()
             # The request for robots.txt is the first of those that keep the interval.
             site = self._sites[robots.origin] = _Site(Turns(robots.fetched), robots.fetched)
+            if self._store is not None:
+                site.shared = SharedTurns(robots.origin, self._store, self._runtime, partial(self._turn_told, site))
         elif site.fetched != robots.fetched:
             site.fetched = robots.fetched
             site.turns.last = max(site.turns.last, robots.fetched)
@@ -249,14 +273,24 @@ class Pacing:
         if visit is None or not visit.unanswered:
             return
         visit.unanswered = False
-        now = self._clock()
-        visit.lane.tail = self._interval(visit.lane, self._utc())
+        now, utc = self._clock(), self._utc()
+        visit.lane.tail = self._interval(visit.lane, utc)
+        if visit.site is not None and visit.site.shared is not None:
+            visit.site.shared.answered(request, self._interval(visit.site, utc), now)
         waiting: dict[str, float] = {}
         for holder in (visit.lane, visit.site):
             if holder is not None:
                 holder.turns.answered(request, now)
                 waiting |= holder.waiting
                 holder.waiting = {}
+        self._go_on(waiting)
+
+    def _turn_told(self, site: _Site) -> None:
+        """The store has told whose turn it is."""
+        waiting, site.waiting = site.waiting, {}
+        self._go_on(waiting)
+
+    def _go_on(self, waiting: dict[str, float]) -> None:
         for key in sorted(waiting, key=waiting.__getitem__):
             self._slots.go_on(key)
             self._behind = _BEHIND
@@ -283,21 +317,33 @@ class Pacing:
                 continue
             wait = holder.turns.wait(request, self._interval(holder, utc), now)
             if wait is None:
-                visit.held_since = visit.held_since or now
-                holder.waiting[key] = visit.held_since
+                self._hold(visit, holder, key, now)
                 return None
             seconds = max(seconds, wait)
+        if not seconds and visit.site is not None and visit.site.shared is not None:
+            wait = visit.site.shared.wait(self._interval(visit.site, utc), now)
+            if wait is None:
+                self._hold(visit, visit.site, key, now)
+                return None
+            seconds = wait
         if seconds:
             visit.held_since = visit.held_since or now
             return seconds + self._behind
         self._start(request, visit, now)
         return 0.0
 
+    def _hold(self, visit: _Visit, holder: _Lane | _Site, key: str, now: float) -> None:
+        """Hold a request back until its slot is told to go on."""
+        visit.held_since = visit.held_since or now
+        holder.waiting[key] = visit.held_since
+
     def _start(self, request: Request, visit: _Visit, now: float) -> None:
         visit.unanswered = True
         visit.lane.turns.start(request)
         if visit.site is not None:
             visit.site.turns.start(request)
+            if visit.site.shared is not None:
+                visit.site.shared.start(request)
         if visit.held_since is not None:
             self._added += now - visit.held_since
             visit.held_since = None

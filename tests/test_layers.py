@@ -26,6 +26,7 @@ ORDER = (
     "addon",
     "middleware",
     "pacing",
+    "turns",
     "parser",
     "download",
     "waiting",

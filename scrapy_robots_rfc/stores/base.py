@@ -80,6 +80,8 @@ class SharedStore(Store):
     def take_turn(self, key: str, owner: str, hold: float) -> float:
         """Let one owner at a time send a request that keeps an interval with all others of the key.
 
+        Who has asked for longest goes first, so that nobody waits for ever; who does not come back has no place.
+
         :param hold: seconds after which a turn ends by itself, unless it is taken again by its owner before.
         :returns: 0, and the turn is the owner's; else seconds, above 0, after which to ask again.
         """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from scrapy_robots_rfc.stores.base import SharedStore
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
 
 #: Seconds after which to ask again for a turn that somebody has: when it ends is not known.
 _ASK_AGAIN = 0.05
+
+#: Seconds by which somebody who waits may come late without losing the place.
+_GRACE = 0.5
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Whose turn it is, until when, when the next one begins, and who waits for it, in order: until when it is kept."""
+
+    owner: str | None = None
+    until: float = 0.0
+    start: float = 0.0
+    line: dict[str, float] = field(default_factory=dict)
 
 
 class MemoryStore(SharedStore):
@@ -31,7 +45,7 @@ class MemoryStore(SharedStore):
         self._lock = threading.Lock()
         self._values: dict[str, tuple[bytes, float]] = {}
         self._leases: dict[str, tuple[str, float]] = {}
-        self._turns: dict[str, tuple[str | None, float]] = {}
+        self._turns: dict[str, _Turn] = {}
 
     def open(self) -> None:
         """Nothing is to be done."""
@@ -83,16 +97,24 @@ class MemoryStore(SharedStore):
     def take_turn(self, key: str, owner: str, hold: float) -> float:
         """See `SharedStore`."""
         with self._lock:
-            holder, until = self._turns.get(key, (owner, 0.0))
-            left = until - self._now()
-            if left > 0 and holder != owner:
-                return left if holder is None else min(left, _ASK_AGAIN)
-            self._turns[key] = owner, self._now() + hold
-            return 0.0
+            now, turn = self._now(), self._turns.setdefault(key, _Turn())
+            turn.line = {waiting: until for waiting, until in turn.line.items() if until > now}
+            if turn.owner not in (owner, None) and turn.until > now:
+                pause = min(turn.until - now, _ASK_AGAIN)
+            elif turn.owner != owner and turn.start > now:
+                pause = turn.start - now
+            elif turn.owner == owner or next(iter(turn.line), owner) == owner:
+                turn.line.pop(owner, None)
+                turn.owner, turn.until = owner, now + hold
+                return 0.0
+            else:
+                pause = _ASK_AGAIN
+            turn.line[owner] = now + pause + _GRACE
+            return pause
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """See `SharedStore`."""
         with self._lock:
-            holder, until = self._turns.get(key, (None, 0.0))
-            if holder in (owner, None) or until <= self._now():
-                self._turns[key] = None, max(self._now() + interval, until if holder is None else 0.0)
+            now, turn = self._now(), self._turns.setdefault(key, _Turn())
+            if turn.owner in (owner, None) or turn.until <= now:
+                turn.owner, turn.start = None, max(turn.start, now + interval)

@@ -67,29 +67,53 @@ _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-# Turns: a hash of whose turn it is, until when, when the next one may begin, and how far apart they are. Times are
-# microseconds on the server's clock, the only one that counts; none has more digits than Lua's numbers hold.
+# Turns: a hash of whose turn it is, until when, when the next one may begin, how far apart they are; and of each one
+# who waits, since when, and until when the place is kept. Times are microseconds on the server's clock, the only one
+# that counts; none has more digits than Lua's numbers hold.
 _TURN = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local turn = redis.call('HMGET', KEYS[1], 'owner', 'until', 'next', 'interval')
-local holder = turn[2] and tonumber(turn[2]) > now and turn[1]
-local start = tonumber(turn[3] or 0)
-local function digits(number) return string.format('%.0f', number) end
+local turn = {}
+local fields = redis.call('HGETALL', KEYS[1])
+for i = 1, #fields, 2 do turn[fields[i]] = fields[i + 1] end
+local ends, start = tonumber(turn['until'] or 0), tonumber(turn['next'] or 0)
+local holder = ends > now and turn['owner']
+local function digits(number) return string.format('%.0f', math.ceil(number)) end
 """
 
 # ARGV: owner, microseconds to hold it. While another one holds it, nobody knows for how long; but then the next turn is
-# an interval away at least, so that nobody who asks after that long has lost anything. Who asks seldom costs little.
+# an interval away at least, so that nobody who asks after that long has lost anything. A free turn is that of whoever
+# has waited longest: others ask again soon, in case that one does not come, and loses the place for it.
 _TAKE = (
     _TURN
     + """
-if holder and holder ~= ARGV[1] then
-  return math.ceil(math.min(tonumber(turn[2]) - now, math.max(tonumber(turn[4] or 0), 100000), 5000000))
+local me, mine, first = ARGV[1], now, nil
+for name, value in pairs(turn) do
+  local since, kept = string.match(value, '^(%d+) (%d+)$')
+  if since and tonumber(kept) <= now then
+    redis.call('HDEL', KEYS[1], name)
+  elseif since and name == 'wait:' .. me then
+    mine = tonumber(since)
+  elseif since and tonumber(since) < (first or math.huge) then
+    first = tonumber(since)
+  end
 end
-if not holder and start > now then return math.ceil(start - now) end
-redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'until', digits(now + ARGV[2]))
-redis.call('PEXPIRE', KEYS[1], digits(math.ceil(ARGV[2] / 1000)))
-return 0
+local pause
+if holder and holder ~= me then
+  pause = math.min(ends - now, math.max(tonumber(turn['interval'] or 0), 100000), 5000000)
+elseif not holder and start > now then
+  pause = start - now
+elseif not holder and first and first < mine then
+  pause = 50000
+else
+  redis.call('HSET', KEYS[1], 'owner', me, 'until', digits(now + ARGV[2]))
+  redis.call('HDEL', KEYS[1], 'wait:' .. me)
+  redis.call('PEXPIRE', KEYS[1], digits(ARGV[2] / 1000))
+  return 0
+end
+redis.call('HSET', KEYS[1], 'wait:' .. me, digits(mine) .. ' ' .. digits(now + pause + 500000))
+redis.call('PEXPIRE', KEYS[1], digits((math.max(ends, start, now + pause) - now) / 1000 + 60000))
+return math.ceil(pause)
 """
 )
 
@@ -102,7 +126,7 @@ start = math.max(start, now + ARGV[2])
 redis.call('HDEL', KEYS[1], 'owner', 'until')
 redis.call('HSET', KEYS[1], 'next', digits(start))
 if tonumber(ARGV[2]) > 0 then redis.call('HSET', KEYS[1], 'interval', ARGV[2]) end
-redis.call('PEXPIRE', KEYS[1], digits(math.ceil((start - now) / 1000) + 60000))
+redis.call('PEXPIRE', KEYS[1], digits((start - now) / 1000 + 60000))
 """
 )
 

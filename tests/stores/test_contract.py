@@ -224,6 +224,20 @@ def test_turns_keep_an_interval(shared_place: Place, shared: SharedStore) -> Non
     assert shared.take_turn(KEY, "two", LONG) == 0
 
 
+def test_who_waits_longest_goes_first(shared: SharedStore) -> None:
+    """A turn that is free is given to whoever has asked first, if others ask at the same time."""
+    for owner in ("one", "two", "three"):
+        shared.take_turn(KEY, owner, LONG)
+    assert shared.take_turn(KEY, "two", LONG) > 0
+    shared.end_turn(KEY, "one", 0)
+    assert 0 < shared.take_turn(KEY, "one", LONG) <= SHORT
+    assert 0 < shared.take_turn(KEY, "three", LONG) <= SHORT
+    assert shared.take_turn(KEY, "two", LONG) == 0
+    shared.end_turn(KEY, "two", 0)
+    assert shared.take_turn(KEY, "one", LONG) > 0
+    assert shared.take_turn(KEY, "three", LONG) == 0
+
+
 def test_turns_end(shared_place: Place, shared: SharedStore) -> None:
     """A turn whose owner does not come back ends by itself."""
     assert shared.take_turn(KEY, "one", SHORT) == 0

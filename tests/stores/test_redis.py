@@ -244,6 +244,16 @@ def test_shorter_interval(store: RedisStore) -> None:
     assert store.take_turn(KEY, "one", LONG) > 58
 
 
+def test_who_does_not_come_back_has_no_place(store: RedisStore) -> None:
+    """Nobody waits for long for one who has asked, and does not ask again."""
+    for owner in ("one", "gone", "three"):
+        store.take_turn(KEY, owner, LONG)
+    store.end_turn(KEY, "one", 0)
+    assert store.take_turn(KEY, "three", LONG) > 0
+    turn_of(store, "three")
+    assert [name for name in raw(store).hkeys(store._name("turn", KEY)) if b"wait" in name] == []
+
+
 def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
     """However many workers compete, between the end of a turn and the next one lies the interval."""
     interval, turns, each = 0.05, [], 4

@@ -1,0 +1,166 @@
+"""Workers that take turns at one site, in a time that the test lets pass: nothing in here waits, or has a thread.
+
+In here: clock, timers, a way to the store that takes its time, and workers that die. The turns are the package's own,
+and so is the store.
+"""
+
+from __future__ import annotations
+
+import heapq
+import types
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Any
+
+from scrapy_robots_rfc._compat import Cancellable, Runtime
+from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.pacing import Turns
+from scrapy_robots_rfc.stores.memory import MemoryStore
+from scrapy_robots_rfc.turns import SharedTurns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+
+SITE = Origin("https", "example.com", 443)
+
+
+class Timer:
+    """A call that is still to be made."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.function: Callable[[], object] | None = function
+
+    def cancel(self) -> None:
+        """Forget it."""
+        self.function = None
+
+
+class World:
+    """The time that all share, and what the site saw.
+
+    :param arrivals: when each request reached the site, and whose it was.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.arrivals: list[tuple[float, str]] = []
+        self.store = MemoryStore(now=lambda: self.now)
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._number = count()
+
+    def later(self, delay: float, function: Callable[[], object]) -> Timer:
+        """Call something when so many seconds have passed."""
+        timer = Timer(function)
+        heapq.heappush(self._timers, (self.now + delay, next(self._number), timer))
+        return timer
+
+    def run(self, until: float) -> None:
+        """Let time pass."""
+        while self._timers and self._timers[0][0] <= until:
+            self.now, _, timer = heapq.heappop(self._timers)
+            if timer.function is not None:
+                timer.function()
+        self.now = until
+
+    def gaps(self) -> list[float]:
+        """Seconds between two requests that reached the site."""
+        times = sorted(when for when, _ in self.arrivals)
+        return [after - before for before, after in pairwise(times)]
+
+
+class Worker(Runtime):
+    """One crawl, with requests to the site that never end.
+
+    :param way: seconds that a request takes to the site; the answer begins to arrive as many later.
+    :param latency: seconds to the store, and as many back.
+    """
+
+    def __init__(self, world: World, name: str, interval: float = 1.0, way: float = 0.1, latency: float = 0.0) -> None:
+        self.world, self.name, self.interval, self.way, self.latency = world, name, interval, way, latency
+        self.alive, self.works, self.left = True, True, 10**9
+        self.calls: list[str] = []
+        self.own = Turns()
+        self.turns = SharedTurns(SITE, self, self, self.go)
+
+    # What turns ask of a runtime.
+
+    def clock(self) -> float:
+        """Return the time of the world; each machine could have its own."""
+        return self.world.now
+
+    def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
+        """Call it, unless the worker has died."""
+        return self.world.later(delay, lambda: function() if self.alive else None)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
+        """Run it, at once up to its first pause."""
+        self._go_on(coroutine)
+        return Timer(lambda: None)
+
+    def _go_on(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        try:
+            pause = coroutine.send(None)
+        except StopIteration:
+            return
+        self.call_later(pause, lambda: self._go_on(coroutine))
+
+    # What turns ask of a keeper.
+
+    async def take_turn(self, origin: Origin, hold: float) -> float | None:
+        """Ask the store; it takes its time there and back."""
+        seconds: float | None = await self._ask(
+            "take", lambda: self.world.store.take_turn(str(origin), self.name, hold)
+        )
+        return seconds
+
+    async def end_turn(self, origin: Origin, interval: float) -> None:
+        """Tell the store."""
+        await self._ask("end", lambda: self.world.store.end_turn(str(origin), self.name, interval))
+
+    async def _ask(self, call: str, function: Callable[[], Any]) -> Any:
+        self.calls.append(call)
+        if not self.works:
+            return None
+        if self.latency:
+            await pause(self.latency)
+        value = function()
+        if self.latency:
+            await pause(self.latency)
+        return value
+
+    # Its requests.
+
+    def go(self) -> None:
+        """Send the next request, when it may go."""
+        if not self.alive or not self.left:
+            return
+        now = self.world.now
+        seconds = self.own.wait("next", self.interval, now)
+        if seconds is None:
+            return
+        turn = seconds or self.turns.wait(self.interval, now)
+        if turn is None:
+            return
+        if turn:
+            self.call_later(turn, self.go)
+            return
+        self.send()
+
+    def send(self) -> None:
+        """Send a request, whether it may go or not."""
+        request = object()
+        self.left -= 1
+        self.own.start(request)
+        self.turns.start(request)
+        self.world.later(self.way, lambda: self.world.arrivals.append((self.world.now, self.name)))
+        self.call_later(2 * self.way, lambda: self._answered(request))
+
+    def _answered(self, request: object) -> None:
+        self.own.answered(request, self.world.now)
+        self.turns.answered(request, self.interval, self.world.now)
+        self.go()
+
+
+@types.coroutine
+def pause(seconds: float) -> Generator[float, None, None]:
+    """Wait in a coroutine of a worker's."""
+    yield seconds
