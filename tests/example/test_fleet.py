@@ -37,13 +37,34 @@ def fleet(*arguments: str, path: str | None = None) -> subprocess.CompletedProce
     )
 
 
-@pytest.mark.usefixtures("redis_installed")
-def test_the_demo() -> None:
+@pytest.fixture(scope="module")
+def demo(redis_installed: None) -> subprocess.CompletedProcess[str]:
+    """The demo as everybody runs it."""
+    return fleet()
+
+
+def kinds(text: str) -> set[str]:
+    """The lines of the demo's end, less their first column, numbers, and what is not always there."""
+    lines = [
+        re.sub(r"; never .*| workers?$", "", line[16:]) for line in text.splitlines() if re.match(r".{15} \S", line)
+    ]
+    return {" ".join(re.sub(r"[\d,.]+", "N", line).split()) for line in lines}
+
+
+def test_the_document_shows_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
+    """The lines that docs/scaling.md shows are lines that the demo prints, but for their numbers."""
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    [excerpt] = re.findall(r"^```text\n(pages fetched .*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(kinds(excerpt)) == 9
+    assert kinds(excerpt) <= kinds(demo.stdout)
+
+
+def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
     """Three hundred sites, one of four workers killed: one fetch a file, paces kept, nothing disallowed fetched."""
-    done = fleet()
+    done = demo
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    pages = {name: int(count) for name, count in re.findall(r"worker (\d) +(\d+)", done.stdout.split("\n\n")[1])}
+    pages = {name: int(count) for name, count in re.findall(r"^.{16}worker (\d)  +(\d+)", done.stdout, re.MULTILINE)}
     [(killed, taken_over)] = re.findall(
         r"twice at slow\.example: worker (\d) was killed while it waited for the answer, and worker (\d) took over",
         done.stdout,
