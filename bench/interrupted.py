@@ -1,9 +1,9 @@
-"""`python -m bench.interrupted [--runs N] [--seed S]`: crawls that are interrupted at random moments, and resumed.
+"""`python -m bench.interrupted [--runs N] [--seed S] [--runtime NAME]`: crawls that are interrupted, and resumed.
 
 Sites whose robots.txt is quick, is slow and asks for a pace, or fails at first; a crawl in a process of its own, with
-JOBDIR. It gets SIGINT once and is resumed: the pages that the sites see must be those of an uninterrupted crawl, each
-once. Or it gets SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none that is disallowed may be
-fetched.
+JOBDIR. At a random moment it gets SIGINT, once, and is resumed: the pages that the sites see must be those of an
+uninterrupted crawl, each once. Or it gets SIGKILL: then pages may be lost or come twice, as Scrapy has it, but none
+that is disallowed may be fetched.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from bench.report import table
+from bench.resumed_crawl import RUNTIMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,10 +129,11 @@ class Crawled:
     errors: str
 
 
-def crawl(after: float | None, sign: signal.Signals = signal.SIGINT) -> Crawled:
+def crawl(after: float | None, sign: signal.Signals = signal.SIGINT, runtime: str = "asyncio") -> Crawled:
     """Crawl the sites from the beginning to the end.
 
     :param after: seconds after the first request at which the crawl is interrupted; ``None``: it is not.
+    :param runtime: a key of `resumed_crawl.RUNTIMES`.
     """
     sites = [Server(), Server(delay=1, pace=0.03), Server(failures=2)]
     with ExitStack() as stack:
@@ -141,7 +143,7 @@ def crawl(after: float | None, sign: signal.Signals = signal.SIGINT) -> Crawled:
         sites[0].index = "".join(f'<a href="{link}">x</a>' for link in links).encode()
         file = folder / "told"
         file.touch()
-        command = [sys.executable, "-m", "bench.resumed_crawl", str(folder / "job"), str(file), urls[0]]
+        command = [sys.executable, "-m", "bench.resumed_crawl", runtime, str(folder / "job"), str(file), urls[0]]
         processes, closing, errors = 0, 0.0, ""
         while True:
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -197,12 +199,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.interrupted", description=__doc__)
     parser.add_argument("--runs", type=int, default=20, help="crawls that are interrupted by each signal")
     parser.add_argument("--seed", type=int, default=9309)
+    parser.add_argument("--runtime", choices=RUNTIMES, default="asyncio")
     options = parser.parse_args()
-    plain = crawl(None)
+    plain = crawl(None, runtime=options.runtime)
     rows, failed = [], 0
     for sign in (signal.SIGINT, signal.SIGKILL):
         for after in moments(options.runs, options.seed):
-            found = crawl(after, sign)
+            found = crawl(after, sign, options.runtime)
             finding = wrong(plain, found, sign)
             failed += bool(finding)
             fetched = sum(map(Counter.total, found.pages))

@@ -1,4 +1,4 @@
-"""One crawl that can be interrupted and resumed: `python -m bench.resumed_crawl JOBDIR FILE URL...`.
+"""One crawl that can be interrupted and resumed: `python -m bench.resumed_crawl RUNTIME JOBDIR FILE URL...`.
 
 Follows every link once, and writes a line to FILE for every page that a callback or an errback gets.
 """
@@ -6,10 +6,10 @@ Follows every link once, and writes a line to FILE for every page that a callbac
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
-from scrapy.crawler import CrawlerProcess
+from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_robots_rfc.Addon": 500},
     "LOG_LEVEL": "ERROR",
     "TELNETCONSOLE_ENABLED": False,
@@ -27,6 +27,13 @@ SETTINGS = {
     "ROBOTSTXT_MAX_WAITING": 50,  # so that some requests wait in place
     "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.5, 0.5],
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
+}
+
+#: Settings and process of each runtime.
+RUNTIMES: dict[str, tuple[dict[str, Any], type[AsyncCrawlerProcess | CrawlerProcess]]] = {
+    "asyncio": ({}, AsyncCrawlerProcess),
+    "select": ({"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"}, CrawlerProcess),
+    "none": ({"TWISTED_REACTOR_ENABLED": False}, AsyncCrawlerProcess),
 }
 
 
@@ -61,12 +68,14 @@ class Links(Spider):
             file.write(f"{url} {outcome} {own == url}\n")
 
 
-def main(jobdir: str, file: str, urls: list[str]) -> None:
+def main(runtime: str, jobdir: str, file: str, urls: list[str]) -> None:
     """Crawl."""
-    process = CrawlerProcess({**SETTINGS, "JOBDIR": jobdir})
+    settings, kind = RUNTIMES[runtime]
+    process = kind({**SETTINGS, **settings, "JOBDIR": jobdir})
     process.crawl(Links, file=file, urls=urls)
     process.start()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    _, first, second, third, *rest = sys.argv
+    main(first, second, third, rest)

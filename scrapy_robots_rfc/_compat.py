@@ -222,6 +222,31 @@ def one_more(crawler: Crawler) -> Iterator[None]:
             downloader.total_concurrency -= 1
 
 
+def give_place(crawler: Crawler, request: Request) -> bool:
+    """Let the transfer of a request hold no place in its slot, for as long as it still goes on.
+
+    Nobody can end a transfer that Scrapy has begun: it ends with its timeout.
+
+    :returns: whether it is under way.
+    """
+    downloader: Any = crawler.engine.downloader
+    slot: _Slot = getattr(downloader, "slots", {}).get(request.meta.get("download_slot"))
+    if request not in getattr(slot, "transferring", ()):
+        return False
+
+    def left(request: Request) -> None:
+        if request is given:
+            slot.concurrency -= 1
+            crawler.signals.disconnect(left, signals.request_left_downloader)
+
+    given = request
+    slot.concurrency += 1
+    crawler.signals.connect(left, signals.request_left_downloader, weak=False)
+    if slot.queue:
+        downloader._process_queue(slot)
+    return True
+
+
 def unbound_pool(crawler: Crawler, scheme: str) -> None:
     """Lift the bound that download handlers without a reactor put on their connections: CONCURRENT_REQUESTS, too.
 

@@ -15,13 +15,15 @@ from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc._compat import one_more, queued_metas, unbound_pool
+from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.decoding import decode
 from scrapy_robots_rfc.errors import BrokenTransferError
 from scrapy_robots_rfc.fetching import Answer
 from scrapy_robots_rfc.policy.caching import Caching
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
@@ -68,10 +70,11 @@ class Downloader:
 
     :param max_size: octets after which a transfer is cut off.
     :param retry: whether Scrapy's own retries apply.
+    :param abandoned: called with a request whose answer nobody waits for any more, although it is under way.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool) -> None:
-        self._crawler = crawler
+    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool, abandoned: Callable[[Request], object]) -> None:
+        self._crawler, self._abandoned = crawler, abandoned
         self._meta = META if retry else {**META, "dont_retry": True}
         self._max_size = max_size
         self._transfers = 0
@@ -97,6 +100,11 @@ class Downloader:
         try:
             with one_more(self._crawler):
                 response = await engine.download_async(request)
+        except BaseException:
+            # Cancelled, most likely: Scrapy goes on with the transfer for as long as the server likes.
+            if give_place(self._crawler, request):
+                self._abandoned(request)
+            raise
         finally:
             self._stop_listening()
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count

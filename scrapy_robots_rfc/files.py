@@ -22,6 +22,10 @@ logger = logging.getLogger(__name__)
 # Agents whose pace is kept with a file; a crawl that makes up a User-Agent for every request must not make it grow.
 _KEPT_PACES = 16
 
+# Octets of memory: of a pace that is kept, and of an octet of a file in the hands of another parser, of which nobody
+# knows what it makes of it. Protego takes seven to nine for a usual file.
+_PACE, _FOREIGN_OCTET = 600, 10
+
 
 class RobotsFile(Protocol):
     """What the rest of the package asks of a parsed file."""
@@ -33,6 +37,10 @@ class RobotsFile(Protocol):
     @property
     def robots(self) -> RobotsTxt | None:
         """The file as our core reads it; ``None`` with another parser."""
+
+    @property
+    def weight(self) -> int:
+        """About the octets that it takes in memory; grows when it is asked."""
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Whether a URL may be fetched; never raises."""
@@ -57,6 +65,11 @@ class RfcFile:
         self.robots: RobotsTxt = robots
         self._own_delay = own_delay
         self._paces: dict[Agent, Pace | None] | None = {}
+
+    @property
+    def weight(self) -> int:
+        """What the core says, and what the paces take."""
+        return self.robots.weight + _PACE * len(self._paces or ())
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2)."""
@@ -94,14 +107,16 @@ class ForeignFile:
 
     :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
     :param failed: called for each exception.
+    :param size: octets of the file.
     """
 
-    __slots__ = ("_failed", "_paces", "_told", "parser")
+    __slots__ = ("_failed", "_paces", "_told", "parser", "weight")
 
     robots: RobotsTxt | None = None
 
-    def __init__(self, parser: Any, failed: Callable[[], object]) -> None:  # noqa: ANN401 - the user's class
+    def __init__(self, parser: Any, failed: Callable[[], object], size: int = 0) -> None:  # noqa: ANN401 - the user's
         self.parser = parser
+        self.weight = _FOREIGN_OCTET * size
         self._failed = failed
         self._told = False
         self._paces: dict[Agent, Pace | None] = {}

@@ -80,6 +80,7 @@ class RfcRobotsTxtMiddleware:
             settings.max_waiting,
             ask=self.service.ask,
             joined=lambda: self._count(stats.WAITS),
+            hold=self.service.hold,
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
@@ -281,7 +282,8 @@ class RfcRobotsTxtMiddleware:
 
     def _ports(self, settings: Settings) -> Ports:
         # Retries on top of a backoff would multiply with it.
-        download = Downloader(self._crawler, settings.max_size, retry=not settings.unreachable_backoff)
+        retry = not settings.unreachable_backoff
+        download = Downloader(self._crawler, settings.max_size, retry=retry, abandoned=self._abandoned)
         return Ports(
             download=download,
             parse=self._parse,
@@ -296,12 +298,16 @@ class RfcRobotsTxtMiddleware:
             loaded=self._loaded,
         )
 
+    def _abandoned(self, request: Request) -> None:
+        if self._pacing is not None:
+            self._pacing.abandoned(request)
+
     def _parse(self, body: bytes) -> RobotsFile:
         parser = build_from_crawler(self._parser_class, self._crawler, body)
         # A subclass with its own allowed() is asked through it.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
             return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
-        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS))
+        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body))
 
     async def _loaded(self, robots: Robots, asker: Request | None) -> None:
         if self._pacing is not None:

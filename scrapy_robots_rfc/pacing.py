@@ -254,8 +254,7 @@ class Pacing:
             lane.turns.last = self._clock()
         for request in under_way:
             if request is not reached:  # that one has not joined the queue yet
-                self._visits.setdefault(request, _Visit(lane)).unanswered = True
-                lane.turns.start(request)
+                self._begin(request, self._visit(request, key), self._clock())
 
     def _visit(self, request: Request, key: str) -> _Visit:
         visit = self._visits.get(request)
@@ -296,6 +295,10 @@ class Pacing:
             self._behind = _BEHIND
         self._behind = 0.0
 
+    def abandoned(self, request: Request) -> None:
+        """Nobody waits for the answer to a request any more, perhaps for as long as it takes."""
+        self._answered(request)
+
     def _left(self, request: Request) -> None:
         self._answered(request)
         visit = self._visits.pop(request, None)
@@ -315,7 +318,8 @@ class Pacing:
         for holder in (visit.lane, visit.site):
             if holder is None:
                 continue
-            wait = holder.turns.wait(request, self._interval(holder, utc), now)
+            # What is asked of one site, as its robots.txt, must not hold up the others of the slot.
+            wait = holder.turns.wait(request, self._interval(holder, utc), now, patient=holder is visit.site)
             if wait is None:
                 self._hold(visit, holder, key, now)
                 return None
@@ -337,13 +341,16 @@ class Pacing:
         visit.held_since = visit.held_since or now
         holder.waiting[key] = visit.held_since
 
-    def _start(self, request: Request, visit: _Visit, now: float) -> None:
+    def _begin(self, request: Request, visit: _Visit, now: float) -> None:
         visit.unanswered = True
-        visit.lane.turns.start(request)
+        visit.lane.turns.start(request, now)
         if visit.site is not None:
-            visit.site.turns.start(request)
-            if visit.site.shared is not None:
-                visit.site.shared.start(request)
+            visit.site.turns.start(request, now)
+
+    def _start(self, request: Request, visit: _Visit, now: float) -> None:
+        self._begin(request, visit, now)
+        if visit.site is not None and visit.site.shared is not None:
+            visit.site.shared.start(request)
         if visit.held_since is not None:
             self._added += now - visit.held_since
             visit.held_since = None

@@ -85,7 +85,10 @@ class RobotsService:
         self._fetching = Fetching(settings, ports)
         self._sharing = None if keeper is None else Sharing(keeper, rules, ports.runtime)
         self._memory: Memory[Robots] = Memory(
-            settings.cache_size, revive=self._revive, evicted=lambda: ports.count(stats.CACHE_EVICTIONS)
+            settings.cache_size,
+            revive=self._revive,
+            evicted=lambda: ports.count(stats.CACHE_EVICTIONS),
+            weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
         # Flights that wait for the store, or for another crawl: that is not the site's time.
         self._aside: set[Flight[_Result]] = set()
@@ -122,6 +125,13 @@ class RobotsService:
             return None
         self._ports.count(stats.CACHE_HITS)
         return robots
+
+    def hold(self, origin: Origin, robots: Robots) -> Callable[[], Robots]:
+        """Return what gives the value, or a later one of its origin, as long as anybody may want it.
+
+        That takes the memory of a compressed file, and not that of a parsed one.
+        """
+        return self._memory.hold(origin, robots)
 
     async def get(self, origin: Origin, asker: Asker = None) -> Robots:
         """Return what is known of an origin's robots.txt; fetch it if it is not at hand. One fetch, whoever waits.
@@ -213,9 +223,9 @@ class RobotsService:
     def _conclude(self, attempt: _Attempt, fetched: Fetched) -> tuple[Attempted[Robots], Access]:
         """Turn the result of a fetch into what is known from now on; keep it, unless it is asked for again."""
         file, fetched = self._parsed(attempt.origin, fetched)
-        access, held, last = fetched.access, attempt.held, attempt.inquiry.last
-        term = last.term if last is not None else None if held is None else term_of(held)
-        copy = following(held, term, fetched, self._ports.runtime.clock(), self._limits_after(access))
+        access, last, now = fetched.access, attempt.inquiry.last, self._ports.runtime.clock()
+        since = None if last is None else last.term.unreachable_since
+        copy = following(attempt.held, fetched, now, self._limits_after(access), since)
         robots = self._revive(attempt.origin, copy, file)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
         again = None

@@ -37,6 +37,9 @@ PORTION = 200
 #: Else a short ROBOTSTXT_UNREACHABLE_TTL would send them back here again and again.
 PROMISED = 3600.0
 
+# So many promises before the first look for those that nobody came for in time.
+_FIRST_SWEEP = 1000
+
 
 class Outside(Protocol):
     """The scheduler and the engine, as the waiting room needs them."""
@@ -60,6 +63,7 @@ class Batch(Generic[_T]):
 
     :param open: whether it is still to come.
     :param value: the verdict; ``None`` when the crawl ended first.
+    :param later: gives the verdict later on.
     :param requests: those that are set aside.
     :param listeners: those that wait in place.
     """
@@ -67,6 +71,7 @@ class Batch(Generic[_T]):
     key: Any
     open: bool = True
     value: _T | None = None
+    later: Callable[[], _T] | None = None
     requests: list[Request] = field(default_factory=list)
     listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
 
@@ -81,7 +86,7 @@ class Batch(Generic[_T]):
 
 @dataclass(slots=True)
 class _Promise(Generic[_T]):
-    value: _T
+    value: Callable[[], _T]
     until: float
     count: int = 0
 
@@ -92,6 +97,8 @@ class WaitingRoom(Generic[_T]):
     :param limit: how many are set aside at most.
     :param ask: tells a listener the verdict on a key; called with (key, request, listener).
     :param joined: called for each who waits for what another one asked for.
+    :param hold: returns what gives a verdict later on; called with (key, verdict). Requests stay in the scheduler's
+        queues for long, and the verdicts of all of them are more than the memory is to keep.
     :param outside: the scheduler and the engine.
     """
 
@@ -101,16 +108,19 @@ class WaitingRoom(Generic[_T]):
         *,
         ask: Callable[[Any, Request, Callable[[_T | None], object]], None],
         joined: Callable[[], object],
+        hold: Callable[[Any, _T], Callable[[], _T]],
         outside: Outside,
         runtime: Runtime,
     ) -> None:
         self._limit = limit
         self._ask = ask
         self._joined = joined
+        self._keep = hold
         self._outside = outside
         self._runtime = runtime
         self._batches: dict[Hashable, Batch[_T]] = {}
         self._promises: dict[Hashable, _Promise[_T]] = {}
+        self._sweep_at = _FIRST_SWEEP
         self._held = 0
         # By identity; the request itself is kept beside it, so that no other can get its number.
         self._leaving: dict[int, tuple[Request, Batch[_T]]] = {}
@@ -145,7 +155,7 @@ class WaitingRoom(Generic[_T]):
         promise.count -= 1
         if promise.count <= 0 or self._runtime.clock() >= promise.until:
             del self._promises[key]
-        return promise.value if self._runtime.clock() < promise.until else None
+        return promise.value() if self._runtime.clock() < promise.until else None
 
     def leave(self, request: Request, batch: Batch[_T]) -> None:
         """Expect a request that `process_request` is about to return."""
@@ -173,6 +183,8 @@ class WaitingRoom(Generic[_T]):
 
     def _settle(self, batch: Batch[_T], value: _T | None) -> None:
         batch.open, batch.value = False, value
+        if value is not None:
+            batch.later = self._keep(batch.key, value)
         if self._batches.get(batch.key) is batch:
             del self._batches[batch.key]
         listeners, batch.listeners = batch.listeners, []
@@ -194,19 +206,27 @@ class WaitingRoom(Generic[_T]):
                 self._runtime.call_later(0, partial(self._release, batch))
 
     def _put_back(self, batch: Batch[_T], requests: list[Request]) -> None:
-        if batch.value is None:
+        if batch.later is None:
             self.handed_back += len(requests)
         else:
-            self._promise(batch.key, batch.value, len(requests))
+            self._promise(batch.key, batch.later, len(requests))
         self._outside.put_back(requests)
 
-    def _promise(self, key: Hashable, value: _T, count: int) -> None:
+    def _promise(self, key: Hashable, value: Callable[[], _T], count: int) -> None:
         promise = self._promises.get(key)
         if promise is None or promise.value is not value:
+            if len(self._promises) >= self._sweep_at:
+                self._sweep()
             until = self._runtime.clock() + PROMISED
             left = 0 if promise is None else promise.count
             promise = self._promises[key] = _Promise(value, until, left)
         promise.count += count
+
+    def _sweep(self) -> None:
+        """Forget promises that have run out: their requests were dropped on the way."""
+        now = self._runtime.clock()
+        self._promises = {key: promise for key, promise in self._promises.items() if now < promise.until}
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._promises))
 
     def _hold(self, change: int) -> None:
         before, self._held = self._held, self._held + change

@@ -102,6 +102,7 @@ REDIS = {"stores.redis"}
 #: All that the pure part may have from outside: nothing in here does I/O, reads a clock, or throws dice.
 PURE = {
     "__future__",
+    "array",
     "bisect",
     "codecs",
     "collections",

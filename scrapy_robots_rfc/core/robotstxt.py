@@ -26,6 +26,10 @@ MAX_SIZE = 512_000
 # Different identifications that one file is asked for; a crawl that rotates its User-Agent must not make it grow.
 _MOST_ASKED = 64
 
+# Octets that a file takes in memory beside its own, as measured: its objects, a user-agent line, a rule or record of
+# the full reading.
+_OBJECTS, _AGENT_LINE, _READ_LINE = 2000, 250, 400
+
 _NO_GROUP = Decision(True, Reason.NO_GROUP)
 
 
@@ -46,6 +50,7 @@ class RobotsTxt:
         self._asked: dict[str | Sequence[str], Ruleset | _Unrestricted] = {}
         self._rulesets: dict[tuple[str, str], Ruleset] = {}
         self._agents: list[AgentLine] | None = None
+        self._lines_read = 0
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
@@ -95,6 +100,12 @@ class RobotsTxt:
         return self._agents
 
     @property
+    def weight(self) -> int:
+        """About the octets that the file and all that was read of it take in memory. Grows when it is asked."""
+        lines = _AGENT_LINE * len(self._agents or ()) + _READ_LINE * self._lines_read
+        return _OBJECTS + len(self._source.octets) + lines + sum(rules.weight for rules in self._rulesets.values())
+
+    @property
     def truncated(self) -> bool:
         """Whether the file was longer than the limit, so that its end does not count (RFC 9309, 2.5)."""
         return self._source.truncated
@@ -105,7 +116,9 @@ class RobotsTxt:
 
     @cached_property
     def _groups_and_records(self) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
-        return read_groups(self.lines())
+        groups, found = read_groups(self.lines())
+        self._lines_read = len(found) + sum(len(group.tokens) + len(group.rules) for group in groups)
+        return groups, found
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from scrapy_robots_rfc.policy.dates import http_date
 
-# More digits than any clock has: such a number is cut off at the cap, and must not become a float on its way there.
-_SECONDS = re.compile(rb"[0-9]{1,12}")
+_SECONDS = re.compile(rb"[0-9]+")
+
+# As many digits as no clock needs: of a longer number the first ones are more than any cap, too.
+_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,6 @@ def retry_after(value: bytes | None, date: float) -> float | None:
     """
     text = (value or b"").strip()
     if _SECONDS.fullmatch(text):
-        return float(text)
+        return float(text.lstrip(b"0")[:_DIGITS] or b"0")
     then = http_date(text)
     return None if then is None else max(0.0, then - date)

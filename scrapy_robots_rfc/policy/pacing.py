@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate, parse_window
@@ -23,6 +23,9 @@ CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawl-delay", "request-rate", "visit-ti
 
 #: The records that this is about.
 KEYS = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
+
+# Windows of a file that are told apart. Real files have one or two; each costs memory, and time for each request.
+_MOST_WINDOWS = 16
 
 
 class Over(enum.Enum):
@@ -106,23 +109,33 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
 
     :param records: those of `KEYS` in the group that applies; what none of them means is passed over.
     """
-    bounds, visits = [], []
+    bounds: dict[VisitTime | None, Bound] = {}
+    visits: list[Visit] = []
     for record in records:
         place = f"(robots.txt line {record.line})"
         if record.key == CRAWL_DELAY:
             delay = parse_delay(record.value)
             if delay:
-                bounds.append(Bound(delay, f"Crawl-delay {delay:g} s {place}"))
+                _keep(bounds, Bound(delay, f"Crawl-delay {delay:g} s {place}"))
         elif record.key == REQUEST_RATE:
             rate = parse_rate(record.value)
             if rate is not None and rate.interval:
                 text = f"Request-rate {rate.requests}/{rate.seconds:g} s{_when(rate.window)} {place}"
-                bounds.append(Bound(rate.interval, text, rate.window))
+                _keep(bounds, Bound(rate.interval, text, rate.window))
         elif record.key == VISIT_TIME:
             window = parse_window(record.value)
-            if window is not None:
+            if window is not None and len(visits) < _MOST_WINDOWS:
                 visits.append(Visit(window, f"Visit-time{_when(window)} {place}"))
-    return Pace(tuple(bounds), tuple(visits)) if bounds or visits else None
+    return Pace(tuple(bounds.values()), tuple(visits)) if bounds or visits else None
+
+
+def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
+    """Keep a bound if it is the largest of its window; where a file has too many windows, it holds always."""
+    if bound.window not in bounds and len(bounds) >= _MOST_WINDOWS:
+        bound = replace(bound, window=None)
+    known = bounds.get(bound.window)
+    if known is None or known.seconds < bound.seconds:
+        bounds[bound.window] = bound
 
 
 def pace_of_number(delay: object) -> Pace | None:
@@ -151,28 +164,31 @@ class Turns:
     """
 
     last: float = -math.inf
-    _unanswered: set[object] = field(default_factory=set)
+    _unanswered: dict[object, float] = field(default_factory=dict)
 
-    def start(self, request: object) -> None:
+    def start(self, request: object, now: float) -> None:
         """A request starts now."""
-        self._unanswered.add(request)
+        self._unanswered[request] = now
 
     def answered(self, request: object, now: float) -> None:
         """Its answer begins to arrive, or it has ended without one."""
         if request in self._unanswered:
-            self._unanswered.discard(request)
+            del self._unanswered[request]
             self.last = max(self.last, now)
 
-    def wait(self, request: object, interval: float, now: float) -> float | None:
+    def wait(self, request: object, interval: float, now: float, *, patient: bool = True) -> float | None:
         """Seconds until a request may start; ``None`` while nobody can tell, because an answer is outstanding.
 
         :param interval: seconds; 0 for none, then nothing is waited for.
+        :param patient: whether the server has to see the interval, and so an answer is waited for as long as it takes;
+            else a request that is not answered within the interval counts from its start.
         """
         if not interval:
             return 0.0
-        if self._unanswered - {request}:
+        others = [started for other, started in self._unanswered.items() if other is not request]
+        if others and patient:
             return None
-        return max(0.0, self.last + interval - now)
+        return max(0.0, max([self.last, *others]) + interval - now)
 
     @property
     def idle(self) -> bool:

@@ -105,7 +105,7 @@ def encode(copy: Copy) -> bytes:
     }
     body = b"" if copy.body is None else copy.body
     if copy.body is not None:
-        packed = zlib.compress(body, 9) if _SMALLEST_PACKED <= len(body) <= _LARGEST_PACKED else body
+        packed = zlib.compress(body, 6) if _SMALLEST_PACKED <= len(body) <= _LARGEST_PACKED else body
         head["length"] = len(body)
         if len(packed) < len(body):
             head["coding"], body = "zlib", packed

@@ -10,14 +10,23 @@ import pytest
 
 from bench.interrupted import Crawled, crawl, moments, wrong
 
-RUNS = [(after, sign) for sign, runs in ((signal.SIGINT, 4), (signal.SIGKILL, 2)) for after in moments(runs, runs)]
+RUNS = [
+    (after, sign, runtime)
+    for sign, runtime, runs in (
+        (signal.SIGINT, "asyncio", 3),
+        (signal.SIGINT, "select", 2),
+        (signal.SIGINT, "none", 2),
+        (signal.SIGKILL, "asyncio", 2),
+    )
+    for after in moments(runs, seed=len(runtime) + runs)
+]
 
 
 @pytest.fixture(scope="module")
 def crawls() -> list[Crawled]:
     """One that is not interrupted, and one for each of the runs."""
     with ThreadPoolExecutor(3) as pool:  # most of their time they wait
-        return list(pool.map(lambda run: crawl(*run), [(None, signal.SIGINT), *RUNS]))
+        return list(pool.map(lambda run: crawl(*run), [(None, signal.SIGINT, "asyncio"), *RUNS]))
 
 
 def test_the_crawl_itself(crawls: list[Crawled]) -> None:
@@ -31,8 +40,8 @@ def test_the_crawl_itself(crawls: list[Crawled]) -> None:
 
 @pytest.mark.parametrize("run", range(len(RUNS)))
 def test_interrupted_and_resumed(crawls: list[Crawled], run: int) -> None:
-    """After SIGINT the same pages are fetched, each once, and every callback gets the same; SIGKILL opens none."""
-    after, sign = RUNS[run]
+    """After SIGINT, under any runtime, each page is fetched once and every callback is called; SIGKILL opens none."""
+    after, sign, _ = RUNS[run]
     found = crawls[run + 1]
     assert found.processes == 2 or after > 1  # it may be over by then
     assert wrong(crawls[0], found, sign) == "", after

@@ -61,7 +61,8 @@ def test_at_least() -> None:
         (b"soon", None),
         (b"Sun, 99 Nov 1994 99:99:99 GMT", None),
         (b"\xff\xfe", None),
-        (b"9" * 400, None),
+        (b"9" * 400, 999_999_999_999),
+        (b"0" * 20 + b"7", 7),
     ],
 )
 def test_retry_after(value: bytes | None, seconds: float | None) -> None:

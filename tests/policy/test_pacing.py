@@ -65,6 +65,25 @@ def test_nothing_to_keep() -> None:
     assert pace("Crawl-delay: 5\n") is None
 
 
+def test_the_largest_of_a_window() -> None:
+    """Of bounds that hold at the same time only the largest is kept: a thousand lines cost nothing."""
+    lines = "".join(f"Crawl-delay: {seconds}\nRequest-rate: 1/{seconds} 0600-0845\n" for seconds in (3, 7, 5))
+    found = pace(f"User-agent: *\n{lines}")
+    assert found is not None
+    assert [(bound.seconds, bound.window) for bound in found.bounds] == [(7, None), (7, MORNING)]
+
+
+def test_more_windows_than_anybody_has() -> None:
+    """Bounds in more windows than are told apart hold always, and further Visit-times are passed over."""
+    lines = "".join(f"Request-rate: 1/{100 + at} 00{at:02}-0059\nVisit-time: 00{at:02}-0059\n" for at in range(50))
+    found = pace(f"User-agent: *\n{lines}Crawl-delay: 120\n")
+    assert found is not None
+    assert (len(found.bounds), len(found.visits)) == (17, 16)
+    largest = found.bound(NOON)
+    assert largest is not None
+    assert (largest.seconds, largest.window) == (149, None)
+
+
 @pytest.mark.parametrize(
     ("start", "end", "at", "expected"),
     [
@@ -120,7 +139,7 @@ def test_turns() -> None:
     """A request waits for the answer to the one before it, and then for the interval from when that answer began."""
     turns = Turns(last=10.0)
     assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.idle) == (3.0, 0, True)
-    turns.start("a")
+    turns.start("a", 15.0)
     assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.idle) == (0, None, False)
     turns.answered("a", 100.0)
     assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.idle) == (4.0, 0, True)
@@ -132,9 +151,18 @@ def test_turns() -> None:
 def test_turns_of_several() -> None:
     """Of several requests under way, the last answer counts, whichever it is to."""
     turns = Turns()
-    turns.start("a")
-    turns.start("b")
+    turns.start("a", 1.0)
+    turns.start("b", 2.0)
     turns.answered("b", 20.0)
     assert turns.wait("c", 5, 90.0) is None
     turns.answered("a", 30.0)
     assert turns.wait("c", 5, 31.0) == 4.0
+
+
+def test_turns_without_patience() -> None:
+    """Without patience an answer that does not come within the interval is not waited for."""
+    turns = Turns()
+    turns.start("a", 10.0)
+    assert [turns.wait("b", 5, now, patient=False) for now in (11.0, 15.0)] == [4.0, 0]
+    turns.answered("a", 13.0)
+    assert turns.wait("b", 5, 15.0, patient=False) == 3.0

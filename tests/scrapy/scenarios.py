@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
+from scrapy.signals import request_reached_downloader
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
@@ -155,7 +157,10 @@ class Closing(Pages):
 
 
 async def closing(run: Run) -> dict[str, Any]:
-    """The spider is closed while robots.txt hangs and pages wait for it."""
+    """The spider is closed while robots.txt hangs and pages wait for it; and with Scrapy alone, when they are there."""
+    with Site() as site:
+        Gate.opened, Gate.expected = threading.Event(), 10
+        alone = await run(Closing, {**OURS, "ROBOTSTXT_OBEY": False}, [site.url(f"/{n}") for n in range(10)])
     with Site({"/robots.txt": HANG}) as site:
         Gate.opened, Gate.expected = threading.Event(), 10
         result = await run(Closing, OURS, [site.url(f"/{n}") for n in range(10)])
@@ -163,7 +168,7 @@ async def closing(run: Run) -> dict[str, Any]:
             "pages": site.pages,
             "told": len(result.outcomes),
             "stats": {key: value for key, value in result.stats.items() if key.startswith("robotstxt/")},
-            "seconds": result.spider.took,
+            "longer": result.spider.took - alone.spider.took,
             "reason": result.spider.reason,
         }
 
@@ -258,6 +263,45 @@ async def pacing(run: Run) -> dict[str, Any]:
         }
 
 
+class ClosingBeside(Closing):
+    """Closes itself when a page stands in the downloader behind the robots.txt of another site, which hangs."""
+
+    page, hanging = "", ""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Watch what comes to the downloader."""
+        self.crawler.signals.connect(self.reached, request_reached_downloader)
+        async for request in super().start():
+            yield request
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Ask for the next page, and at first for one of the site that hangs."""
+        super().parse(response)
+        if len(self.outcomes) == 1:
+            yield Request(f"{self.hanging}/x", self.parse, errback=self.failed)
+        yield Request(f"{self.page}{len(self.outcomes)}", self.parse, errback=self.failed)
+
+    def reached(self, request: Request) -> None:
+        """Close, once the request has joined the queue."""
+        slots = self.crawler.engine.downloader.slots.values()
+        if any(other.url.startswith(self.hanging) for slot in slots for other in slot.transferring):
+            self.crawler.signals.disconnect(self.reached, request_reached_downloader)
+            call_later(0, self.close_now)
+
+
+async def closing_beside(run: Run) -> dict[str, Any]:
+    """The spider is closed while a robots.txt hangs in the slot of pages that wait: for a turn, for the one place."""
+    found = {}
+    for name, pace, concurrency in (("paced", 0.05, 8), ("one by one", 0, 1)):
+        paced = robots(f"User-agent: *\nCrawl-delay: {pace}\n")
+        with Site({"/robots.txt": paced}) as site, Site({"/robots.txt": HANG}) as hanging:
+            ClosingBeside.page, ClosingBeside.hanging = site.url("/"), hanging.url("").rstrip("/")
+            settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": concurrency, "CLOSESPIDER_TIMEOUT": 20}
+            result = await run(ClosingBeside, settings, [site.url("/0")])
+            found[name] = [result.spider.took, result.spider.reason, hanging.pages]
+    return found
+
+
 ALL: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
     for function in (
@@ -267,6 +311,7 @@ ALL: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
         sizes,
         timeout,
         closing,
+        closing_beside,
         hanging_handler,
         asking,
         broken_parser,
