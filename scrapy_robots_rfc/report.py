@@ -111,7 +111,12 @@ def summary(counted: Mapping[str, Any], causes: Mapping[str, int]) -> str | None
     }
     if not any(origins.values()) and not any(requests.values()):
         return None
-    details = {Outcome.UNREACHABLE.value: _by_cause(causes), "forbidden": _listed(dropped)}
+    stale = {"stale": counted.get(stats.CACHE_STALE_ORIGINS, 0)}
+    details = {
+        Outcome.SUCCESSFUL.value: _listed(stale),
+        Outcome.UNREACHABLE.value: _by_cause(causes),
+        "forbidden": _listed(dropped),
+    }
     return f"robots.txt of origins: {_listed(origins, details) or 0}; requests: {_listed(requests, details) or 0}"
 
 

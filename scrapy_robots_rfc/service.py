@@ -226,9 +226,9 @@ class RobotsService:
     def _conclude(self, attempt: _Attempt, fetched: Fetched) -> tuple[Attempted[Robots], Access]:
         """Turn the result of a fetch into what is known from now on; keep it, unless it is asked for again."""
         file, fetched = self._parsed(attempt.origin, fetched)
-        access, held, last = fetched.access, attempt.held, attempt.inquiry.last
-        term = last.term if last is not None else None if held is None else term_of(held)
-        copy = following(held, term, fetched, self._ports.runtime.clock(), self._limits_after(access))
+        access, last, now = fetched.access, attempt.inquiry.last, self._ports.runtime.clock()
+        since = None if last is None else last.term.unreachable_since
+        copy = following(attempt.held, fetched, now, self._limits_after(access), since)
         robots = self._revive(attempt.origin, copy, file)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
         again = None
