@@ -103,6 +103,8 @@ async def test_lease_of_a_dead_worker_ends() -> None:
     runtime.now += LEASE
     assert await two.leases.take(ORIGIN)
     await dead.go_on(RENEWED)  # it was only standing still
+    await dead.go_on(RENEWED)
+    assert dead.timers == []
     await one.leases.drop(ORIGIN)
     assert not store.lease(str(ORIGIN), "third", 1)
     await one.close()
