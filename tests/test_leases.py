@@ -119,6 +119,7 @@ async def test_nothing_is_renewed_at_the_end() -> None:
     worker = Worker(store, runtime)
     assert await worker.leases.take(ORIGIN)
     await worker.close()
+    assert [timer.function for timer in runtime.timers] == [None]
     await runtime.go_on(RENEWED)
     assert store.lease(str(ORIGIN), "next", 1)
     assert (runtime.timers, runtime.tasks) == ([], [])
