@@ -31,6 +31,7 @@ async def run_all(mode: str) -> dict[str, Any]:
     from tests.scrapy.scenarios import ALL  # noqa: PLC0415 - after the reactor
     from tests.scrapy.scenarios_failing import FAILING  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_sharing import SHARING  # noqa: PLC0415 - as above
+    from tests.scrapy.scenarios_stores import STORES  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_waiting import WAITING  # noqa: PLC0415 - as above
 
     async def run(spider: type[Pages], settings: dict[str, Any], requests: list[Any]) -> Crawl:
@@ -42,7 +43,7 @@ async def run_all(mode: str) -> dict[str, Any]:
         return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
 
     results: dict[str, Any] = {}
-    for name, scenario in {**ALL, **WAITING, **FAILING, **SHARING}.items():
+    for name, scenario in {**ALL, **WAITING, **FAILING, **SHARING, **STORES}.items():
         try:
             results[name] = await scenario(run)
         except Exception:  # noqa: BLE001 - goes into the report
