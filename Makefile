@@ -15,16 +15,17 @@ ifeq (bench,$(firstword $(MAKECMDGOALS)))
   endif
 endif
 
-.PHONY: help demo test check bench matrix clean
+.PHONY: help demo fleet-demo test check bench matrix clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    crawl the embedded demo site and say of each page whether it may be fetched, and why"
-	@echo "make test    the test suite, with the asyncio reactor and with another one"
-	@echo "make check   ruff, mypy --strict, and the project's own checks of shape and documents"
-	@echo "make bench   measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
-	@echo "make matrix  the test suite on every CPython found, and with the oldest supported dependencies"
-	@echo "make clean   remove the environments and caches"
+	@echo "make demo        crawl the embedded demo site and say of each page whether it may be fetched, and why"
+	@echo "make fleet-demo  crawl a few hundred made-up sites with four workers that share all they know by a Redis server"
+	@echo "make test        the test suite, with the asyncio reactor and with another one"
+	@echo "make check       ruff, mypy --strict, and the project's own checks of shape and documents"
+	@echo "make bench       measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
+	@echo "make matrix      the test suite on every CPython found, and with the oldest supported dependencies"
+	@echo "make clean       remove the environments and caches"
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
@@ -34,6 +35,9 @@ $(READY): pyproject.toml
 
 demo: $(READY)
 	@cd example_project && ../$(BIN)/scrapy crawl demo
+
+fleet-demo: $(READY)
+	@cd example_project && ../$(BIN)/python -m fleet $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest $(ARGS)

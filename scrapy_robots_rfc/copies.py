@@ -75,12 +75,15 @@ def term_of(copy: Copy) -> Term:
     return Term(copy.outcome, copy.fresh_until, copy.confirmed, copy.unreachable_since)
 
 
-def following(old: Copy | None, term: Term | None, fetched: Fetched, now: float, limits: Limits) -> Copy:
+def following(old: Copy | None, fetched: Fetched, now: float, limits: Limits, since: float | None = None) -> Copy:
     """Return the copy that follows from a fetch.
 
     :param old: the one before it; its file is obeyed on where the fetch was unreachable.
-    :param term: what held before; of `old`, or of an attempt after it.
+    :param since: when a run of unreachable fetches began of which `old` does not know yet.
     """
+    term = None if old is None else term_of(old)
+    if since is not None and (term is None or term.unreachable_since is None):
+        term = Term(Outcome.UNREACHABLE, now, None if old is None else old.confirmed, since)
     access, said = fetched.access, fetched.freshness
     lifetime = said.lifetime
     if lifetime is None and fetched.confirmed and old is not None:

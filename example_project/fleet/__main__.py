@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from demo.server import Asked, Site
 
+_INTENT = "One of the workers will be killed while it fetches a robots.txt. This takes half a minute.\n"
 _LOOK = 0.02  # seconds between two looks at the web's log
 
 
@@ -70,6 +71,10 @@ class Demo:
             if worker.process.returncode and (self.killed is None or worker.name != self.killed.worker):
                 raise NotDoneError(f"worker {worker.name} failed: {worker.last_words}")
 
+    def told(self) -> dict[str, int]:
+        """Return the sums of what the workers have counted; one that was killed tells nothing."""
+        return {key.decode(): int(value) for key, value in self.client.hgetall(FleetSpider.stats_key).items()}
+
     def _push(self, urls: list[str]) -> None:
         self.client.rpush(FleetSpider.redis_key, *urls)
 
@@ -83,20 +88,15 @@ class Demo:
             time.sleep(_LOOK)
 
     def _kill(self, asked: Asked | None) -> None:
-        """Kill the worker that has asked for something, and look what dies with it."""
+        """Kill the worker that has asked for something, and see what the others can know of its work."""
         assert asked is not None
         [worker] = [worker for worker in self.workers if worker.name == asked.headers["X-Worker"]]
-        worker.freeze()
-        self.client.ping()  # what the worker had sent before is done
-        mine = [found for found in list(self.site.asked) if found.headers["X-Worker"] == worker.name]
         worker.kill()
         store = RedisStore(self.address)
         store.open()
-        fetched = {home for home in self.sites if any(found.target == home.url("/robots.txt") for found in mine)}
-        unsaved = frozenset(home.name for home in fetched if store.get(home.origin) is None)
+        unsaved = frozenset(home.name for home in self.sites if store.get(home.origin) is None)
         store.close()
-        now = time.monotonic()
-        self.killed = Killed(worker.name, now - self.site.asked[0].time, unsaved)
+        self.killed = Killed(worker.name, time.monotonic() - self.site.asked[0].time, unsaved)
 
 
 def main() -> int:
@@ -125,14 +125,16 @@ def show(options: argparse.Namespace) -> int:
         site = serve(sites)
         stack.callback(site.stop)
         names = [str(number) for number in range(1, options.workers + 1)]
-        print(f"{len(names)} workers, {len(sites)} sites, one Redis server at {address}", flush=True)
+        print(f"{len(sites)} made-up sites, {len(names)} worker processes, one Redis server: {address}", flush=True)
+        print("" if options.spare else _INTENT, flush=True)
         demo = Demo(sites, site, address, [], until)
         for name in names:
             worker = Worker.start(name, folder, address=address, web=site.url())
             stack.callback(worker.kill)
             demo.workers.append(worker)
         demo.run(kill=not options.spare)
-    found = Findings(sites, site.asked, names, demo.killed)
+        told = demo.told()
+    found = Findings(sites, site.asked, names, demo.killed, told)
     print(*found.lines(), sep="\n")
     return 0 if found.fine else 1
 

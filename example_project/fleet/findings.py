@@ -1,6 +1,6 @@
 """What became of the demo, by the log of its web: who fetched what, and whether that was as it should be.
 
-In here: counting, and the closing lines. Nothing in here asks the workers.
+In here: counting, and the closing lines. What the workers say of themselves is one of them, and proves nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from demo.server import Asked
     from fleet.web import Home
 
 _ROBOTS = "/robots.txt"
 _WIDTH = 16  # of the first column
+_STORE = ("store_hits", "lease_waits", "store_errors")
 _FEW = 5  # that many sites are named, of more only the number
 
 
@@ -27,7 +28,7 @@ class Killed:
 
     :param worker: its name.
     :param after: seconds from the first request to the end.
-    :param unsaved: hosts whose robots.txt it had asked for, and that the store knew nothing of when it died.
+    :param unsaved: hosts whose robots.txt the store did not have when it died.
     """
 
     worker: str
@@ -57,12 +58,15 @@ class Findings:
     :param homes: the sites of the web.
     :param asked: the web's log.
     :param workers: the names of all workers.
+    :param killed: the worker that did not live to the end, if there is one.
+    :param told: the sums of the stats of those that did.
     """
 
     homes: Sequence[Home]
     asked: Sequence[Asked]
     workers: Sequence[str]
     killed: Killed | None = None
+    told: Mapping[str, int] = field(default_factory=dict)
     _by_host: dict[str, list[Asked]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +77,7 @@ class Findings:
 
     def all(self) -> list[Finding]:
         """Return all findings, in the order in which they are told."""
-        return [self.pages(), self.missing(), self.fetches(), self.paces(), self.trespasses()]
+        return [self.pages(), self.missing(), self.fetches(), self.paces(), self.trespasses(), self.store()]
 
     @property
     def fine(self) -> bool:
@@ -111,7 +115,9 @@ class Findings:
         wrong = [name for name in often if name not in right]
         once = sum(len(workers) == 1 for workers in askers.values())
         never = sum(not workers for workers in askers.values())
-        text = f"asked for once at {once:,} of {len(self.homes):,} sites" + (f", never at {never:,}" if never else "")
+        text = f"asked for once at {once:,} of {len(self.homes):,} sites"
+        if never:
+            text += f"; never at {never:,}, whose first pages died with the killed worker"
         more = [f"twice at {name}: {self._taken_over(name)}" for name in right]
         more += [f"WRONG: {len(often[name])} times at {name}" for name in wrong[:_FEW]]
         more += [f"WRONG: more than once at {len(wrong) - _FEW:,} other sites"] if len(wrong) > _FEW else []
@@ -139,7 +145,7 @@ class Findings:
             workers = len(set(map(_worker, asked)))
             texts.append(
                 f"{home.name} asks for {home.interval:g} s: {gap:.3f} s at least between "
-                f"{len(asked)} requests of {workers} workers"
+                f"{len(asked)} requests by {workers} {'worker' if workers == 1 else 'workers'}"
             )
         return Finding("Crawl-delay", all(gaps), texts[0] if texts else "no site asks for one", tuple(texts[1:]))
 
@@ -163,6 +169,12 @@ class Findings:
             else ()
         )
         return Finding("allowed", len(lost) < len(free) / 2, text, more)
+
+    def store(self) -> Finding:
+        """What the workers say of the store: how often it saved them a fetch, and that it never failed."""
+        hits, waits, errors = (self.told.get(f"robotstxt/cache/{key}", 0) for key in _STORE)
+        text = f"{hits:,} look-ups were answered by the store, {waits:,} waited for another worker's fetch"
+        return Finding("store", not errors, text + (f", {errors:,} calls FAILED" if errors else ""))
 
 
 def _is_robots(asked: Asked) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -123,10 +122,6 @@ class Worker:
     def last_words(self) -> str:
         """The end of its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
-
-    def freeze(self) -> None:
-        """Stop it where it stands, so that it can be seen what it has in its hands."""
-        self.process.send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         """End it as a power failure would: it cleans nothing up."""

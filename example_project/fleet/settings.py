@@ -10,6 +10,7 @@ REDIS_URL = os.environ.get("FLEET_REDIS", "redis://127.0.0.1:6379/0")
 
 # The queue of requests, and which of them were seen, by scrapy-redis.
 SCHEDULER = "scrapy_redis.scheduler.Scheduler"
+SCHEDULER_QUEUE_CLASS = "scrapy_redis.queue.FifoQueue"
 DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
 SCHEDULER_PERSIST = True  # a worker that closes leaves the queue to the others
 MAX_IDLE_TIME_BEFORE_CLOSE = 3  # seconds without anything to do, after which a worker closes
@@ -17,6 +18,10 @@ MAX_IDLE_TIME_BEFORE_CLOSE = 3  # seconds without anything to do, after which a 
 # robots.txt: one line to obey it, one to share it. Paces are shared with it: see ROBOTSTXT_CRAWL_DELAY_SHARED.
 ADDONS = {"scrapy_robots_rfc.Addon": 500}
 ROBOTSTXT_CACHE = REDIS_URL
+
+# Requests that wait for a robots.txt are off the queue, in the memory of one worker: no more of them than it may lose.
+ROBOTSTXT_MAX_WAITING = 16
+CONCURRENT_REQUESTS = 16
 
 # Who we are. The second header is the demo's: by it the web's own log tells the workers apart.
 USER_AGENT = "fleetdemo/1.0 (+https://example.com/fleetdemo)"
@@ -26,7 +31,6 @@ DEFAULT_REQUEST_HEADERS = {"X-Worker": WORKER}
 # Nothing of the demo takes longer; should something hang, the demo ends all the same.
 DOWNLOAD_TIMEOUT = 15
 ROBOTSTXT_TIMEOUT = 15
-RETRY_ENABLED = False
 
 LOG_LEVEL = "INFO"
 LOGSTATS_INTERVAL = 0

@@ -24,6 +24,7 @@ class FleetSpider(RedisSpider):  # type: ignore[misc]  # scrapy-redis has no typ
 
     name = "fleet"
     redis_key = "fleet:start_urls"
+    stats_key = "fleet:stats"
     redis_batch_size = 10
 
     async def start(self) -> AsyncIterator[Any]:
@@ -44,3 +45,10 @@ class FleetSpider(RedisSpider):  # type: ignore[misc]  # scrapy-redis has no typ
         self.spider_idle_start_time = int(time.time())  # scrapy-redis counts from here how long there was nothing to do
         if isinstance(response, TextResponse):
             yield from response.follow_all(css="a")
+
+    def closed(self, _reason: str) -> None:
+        """Add what this worker has counted to the sums of the fleet."""
+        assert self.crawler.stats is not None
+        for key, value in self.crawler.stats.get_stats().items():
+            if key.startswith("robotstxt/") and isinstance(value, int):
+                self.server.hincrby(self.stats_key, key, value)

@@ -211,8 +211,8 @@ class SqliteStore(Store):
 
     def _may_be_opened(self) -> None:
         """See whether the rights of this process suffice: SQLite's own error would not say what is missing."""
-        there = self._path.exists()
-        if not os.access(self._path if there else self._path.parent, os.R_OK if there else os.W_OK):
+        place, right = (self._path, os.R_OK) if self._path.exists() else (self._path.parent, os.W_OK | os.X_OK)
+        if not os.access(place, right, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _let_go(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from ast import literal_eval
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -149,4 +150,4 @@ def test_settings_and_defaults() -> None:
 
     defaults = {row.key: row.default for row in TABLE}
     for key, (default, _) in table("setting").items():
-        assert json.loads(default) == defaults[key], key
+        assert literal_eval(default) == defaults[key], key

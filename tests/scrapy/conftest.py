@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scrapy_robots_rfc import _compat
+from tests.scrapy.scripted import Clock
 from tests.scrapy.site import Site
 
 if TYPE_CHECKING:
@@ -60,6 +62,15 @@ def other() -> Iterator[Site]:
     """A second site, another origin."""
     with Site() as running:
         yield running
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of all crawls of a test."""
+    fake = Clock()
+    monkeypatch.setattr(_compat.Runtime, "clock", lambda _: fake())
+    monkeypatch.setattr(_compat.Runtime, "date", lambda _: fake.date())
+    return fake
 
 
 @pytest.fixture(autouse=True)

@@ -15,69 +15,19 @@ from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, _compat, robots_
 from scrapy_robots_rfc.policy.access import Outcome
 from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.scenarios import OURS, Gate
+from tests.scrapy.scripted import gather, run
 from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
     from scrapy_robots_rfc.robots import Robots
+    from tests.scrapy.scripted import Clock
 
 pytestmark = pytest.mark.reactor
 
 FORBID = robots("User-agent: *\nDisallow: /x\n")
 DAY = 86_400.0
-
-
-class Clock:
-    """A clock that stands until it is told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The service's clock."""
-    fake = Clock()
-    monkeypatch.setattr(_compat.Runtime, "clock", lambda _: fake())
-    return fake
-
-
-class Scripted(Pages):
-    """Runs a coroutine of the test's with the service, inside a real crawl."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        """Run it."""
-        await self.script(robots_service(self.crawler))  # type: ignore[attr-defined]  # an argument of the spider
-        async for request in super().start():
-            yield request
-
-
-async def run(script: Callable[[RobotsService], Awaitable[None]], settings: dict[str, Any] | None = None) -> Any:
-    """Run a script in a crawl; give the crawl."""
-    errors: list[BaseException] = []
-
-    async def guarded(service: RobotsService) -> None:
-        try:
-            await script(service)
-        except BaseException as error:
-            errors.append(error)
-            raise
-
-    result = await crawl((), settings, spider=Scripted, script=guarded)
-    if errors:
-        raise errors[0]
-    return result
-
-
-async def gather(*coroutines: Any) -> list[Any]:
-    """Run coroutines side by side under any reactor."""
-    together = DeferredList([deferred_from_coro(c) for c in coroutines], consumeErrors=True)
-    return [result for _, result in await maybe_deferred_to_future(together)]
 
 
 @ensureDeferred

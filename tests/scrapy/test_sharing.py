@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
 from twisted.internet.defer import Deferred, DeferredList
 
-from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc import Reason, RobotsDisallowed
+from scrapy_robots_rfc._compat import ROBOTS_PARSED
 from scrapy_robots_rfc.errors import SettingError, StoreError
+from scrapy_robots_rfc.signals import robots_fetched
 from tests.scrapy.crawling import Crawl, crawl, records
 from tests.scrapy.kept import KEPT, Kept
-from tests.scrapy.site import Reply, Site, robots
+from tests.scrapy.site import HANG, Reply, Site, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from scrapy.crawler import Crawler
 
     from tests.scrapy.site import Asked
 
@@ -30,6 +35,19 @@ def store() -> Kept:
     """The store of the crawls of a test."""
     Kept.store = Kept()
     return Kept.store
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("resumed", {"outcomes": [["rule", 200]] * 3, "fetches": 1, "hits": [0, 1, 1]}),
+        ("confirmed", {"outcomes": ["rule", "rule"], "statuses": [1, 1]}),
+        ("side_by_side", {"outcomes": [["rule", 200]] * 3, "fetches": 1, "waits": 2}),
+    ],
+)
+def test_under_every_runtime(results: dict[str, Any], name: str, expected: dict[str, Any]) -> None:
+    """A job that is resumed fetches nothing that is fresh; a 304 confirms a copy; of several crawls one fetches."""
+    assert results[name] == expected
 
 
 async def crawls(*requests: list[str], settings: dict[str, Any]) -> list[Crawl]:
@@ -52,26 +70,6 @@ async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site)
         assert said[0] == said[1]
         assert isinstance(second.outcomes[site.url("/x")], RobotsDisallowed)
         assert (second.stat("cache/store_hits"), second.stat("request_count")) == (3, 0)
-
-
-@ensureDeferred
-async def test_others_wait_for_the_one_that_fetches(site: Site) -> None:
-    """Two crawls need a file at once: one asks for it, the other one waits, and goes by it."""
-    gate = threading.Event()
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
-
-    class Opening(Kept):
-        def lease(self, key: str, owner: str, seconds: float) -> bool:
-            ours = super().lease(key, owner, seconds)
-            if not ours:
-                gate.set()
-            return ours
-
-    Kept.store = Opening()
-    both = await crawls([site.url("/x")], [site.url("/x")], settings=KEPT)
-    assert site.fetches == 1
-    assert sum(result.stat("cache/lease_waits") for result in both) == 1
-    assert all(isinstance(result.outcomes[site.url("/x")], RobotsDisallowed) for result in both)
 
 
 @ensureDeferred
@@ -183,3 +181,142 @@ async def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
     """A store that can never work stops the crawl at start."""
     with pytest.raises(StoreError, match="cannot be opened"):
         await crawl((), {"ROBOTSTXT_CACHE": f"sqlite:///{tmp_path}"})
+
+
+@ensureDeferred
+async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site, store: Kept) -> None:
+    """ROBOTSTXT_TIMEOUT bounds the fetch, not the wait for one that another crawl makes."""
+    store.lease(site.url(""), "dead", 1.0)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3})
+    assert result.outcomes == {site.url("/y"): 200}
+
+
+class Slow(Kept):
+    """A store that takes longer than a fetch may."""
+
+    def get(self, key: str) -> bytes | None:
+        """See `Store`."""
+        time.sleep(0.6)
+        return super().get(key)
+
+
+@ensureDeferred
+async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
+    """Nor does ROBOTSTXT_TIMEOUT bound the wait for the store."""
+    Kept.store = Slow()
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3})
+    assert result.outcomes == {site.url("/y"): 200}
+
+
+@ensureDeferred
+async def test_backoff_is_everybodys(site: Site) -> None:
+    """While a crawl asks again for a file that failed, the other crawls wait for it, and get what it gets."""
+    answers = iter([Reply(503), Reply(503), FORBID])
+    site.replies["/robots.txt"] = lambda _: next(answers)
+    settings = {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.3, 0.3]}
+    both = await crawls([site.url("/x")], [site.url("/x")], settings=settings)
+    assert site.fetches == 3
+    for result in both:
+        outcome = result.outcomes[site.url("/x")]
+        assert isinstance(outcome, RobotsDisallowed)
+        assert outcome.decision.reason is Reason.RULE
+
+
+@pytest.mark.parametrize("reply", [HANG, Reply(503)], ids=["fetch", "backoff"])
+@ensureDeferred
+async def test_crawl_that_ends_gives_its_lease_back(site: Site, store: Kept, reply: Reply) -> None:
+    """A crawl that is closed before a file is there lets the next one ask for it at once."""
+    site.replies["/robots.txt"] = reply
+    settings = {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [60], "CLOSESPIDER_TIMEOUT": 1}
+    result = await crawl([site.url("/y")], settings)
+    assert (site.fetches, result.stat("undecided")) == (1, 1)
+    assert store.lease(site.url(""), "next", 1)
+
+
+@ensureDeferred
+async def test_crawl_that_ends_waits_for_nobody(site: Site, store: Kept) -> None:
+    """A crawl that is closed while another one has the lease ends, and leaves the lease where it is."""
+    store.lease(site.url(""), "other", 600)
+    result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
+    assert (site.fetches, result.stat("undecided")) == (0, 1)
+    assert not store.lease(site.url(""), "next", 1)
+
+
+class Hanging(Kept):
+    """A store that does not answer before a test is over."""
+
+    over: ClassVar[threading.Event]
+
+    def get(self, key: str) -> bytes | None:
+        """See `Store`."""
+        self.over.wait()
+        return None
+
+
+@ensureDeferred
+async def test_crawl_that_ends_waits_for_no_store(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl that is closed while its store does not answer ends, and fetches nothing any more."""
+    Kept.store, Hanging.over = Hanging(), threading.Event()
+    try:
+        result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
+    finally:
+        Hanging.over.set()
+    assert (site.targets, result.stat("request_count"), result.stat("undecided")) == ([], 0, 1)
+    assert not any("CancelledError" in line for line in records(caplog))
+
+
+@ensureDeferred
+async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
+    """That the user's parser fails on a file is no reason for other crawls to stay out."""
+    site.replies["/robots.txt"] = FORBID
+    await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.scrapy.parsers.FailsToParse"})
+    result = await crawl([site.url("/y")], KEPT)
+    assert result.outcomes == {site.url("/y"): 200}
+
+
+@ensureDeferred
+async def test_parser_that_fails_on_what_is_kept(site: Site) -> None:
+    """A parser that fails on a file out of the store keeps the site closed, as on one that was fetched."""
+    site.replies["/robots.txt"] = FORBID
+    await crawl([site.url("/y")], KEPT)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.scrapy.parsers.FailsToParse"})
+    [outcome] = result.outcomes.values()
+    assert isinstance(outcome, RobotsDisallowed)
+    assert result.stat("parser_errors") == 1
+
+
+@pytest.mark.skipif(ROBOTS_PARSED is None, reason="this Scrapy does not have the signal yet")
+@ensureDeferred
+async def test_what_is_heard_of_a_file_out_of_the_store(site: Site) -> None:
+    """Nothing was fetched, so that `robots_fetched` is not sent; the file was parsed, so that Scrapy's signal is."""
+    site.replies["/robots.txt"] = robots("Crawl-delay: 0\n")
+    heard: list[str] = []
+
+    def connect(crawler: Crawler) -> None:
+        for name, signal in (("fetched", robots_fetched), ("parsed", ROBOTS_PARSED)):
+            crawler.signals.connect(lambda name=name: heard.append(name), signal, weak=False)
+
+    for _ in range(2):
+        await crawl([site.url("/y")], KEPT, prepare=connect)
+    assert heard == ["parsed", "fetched", "parsed"]
+
+
+@ensureDeferred
+async def test_failure_that_is_kept_is_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl that goes by a failure that another one met says so, and for how long."""
+    site.replies["/robots.txt"] = Reply(503)
+    await crawl([site.url("/y")], KEPT)
+    caplog.clear()
+    await crawl([site.url("/y")], KEPT)
+    [line] = records(caplog)
+    assert "is unreachable (503): none of its pages is fetched" in line
+
+
+@ensureDeferred
+async def test_stricter_crawl_goes_by_its_own_statuses(site: Site) -> None:
+    """What another crawl took for "no file" is asked for again by one to which it means "unreachable", and back."""
+    site.replies["/robots.txt"] = Reply(403)
+    strict = {**KEPT, "ROBOTSTXT_UNREACHABLE_STATUSES": [403]}
+    outcomes = [(await crawl([site.url("/y")], settings)).outcomes[site.url("/y")] for settings in (KEPT, strict, KEPT)]
+    assert [isinstance(outcome, RobotsDisallowed) for outcome in outcomes] == [False, True, False]
+    assert site.fetches == 3

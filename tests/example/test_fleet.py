@@ -1,0 +1,198 @@
+"""`make fleet-demo`: four real worker processes share one queue, one store and one pace, and one of them is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from email.message import Message
+from typing import TYPE_CHECKING
+
+import pytest
+
+from demo.server import Asked
+from fleet.findings import Findings, Killed
+from fleet.web import SLOW_SITE, Home, homes, seeds
+from tests.example.running import PROJECT, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TIMEOUT = 200  # seconds until a demo that hangs fails its test; it takes thirty, and on a busy machine longer
+
+
+def fleet(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the demo."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)} | ({} if path is None else {"PATH": path})
+    return subprocess.run(
+        [sys.executable, "-m", "fleet", "--seconds", "150", *arguments],
+        cwd=PROJECT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def demo(redis_installed: None) -> subprocess.CompletedProcess[str]:
+    """The demo as everybody runs it."""
+    return fleet()
+
+
+def kinds(text: str) -> set[str]:
+    """The lines of the demo's end, less their first column, numbers, and what is not always there."""
+    lines = [
+        re.sub(r"; never .*| workers?$", "", line[16:]) for line in text.splitlines() if re.match(r".{15} \S", line)
+    ]
+    return {" ".join(re.sub(r"[\d,.]+", "N", line).split()) for line in lines}
+
+
+def test_the_document_shows_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
+    """The lines that docs/scaling.md shows are lines that the demo prints, but for their numbers."""
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    [excerpt] = re.findall(r"^```text\n(pages fetched .*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(kinds(excerpt)) == 9
+    assert kinds(excerpt) <= kinds(demo.stdout)
+
+
+def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
+    """Three hundred sites, one of four workers killed: one fetch a file, paces kept, nothing disallowed fetched."""
+    done = demo
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    pages = {name: int(count) for name, count in re.findall(r"^.{16}worker (\d)  +(\d+)", done.stdout, re.MULTILINE)}
+    [(killed, taken_over)] = re.findall(
+        r"twice at slow\.example: worker (\d) was killed while it waited for the answer, and worker (\d) took over",
+        done.stdout,
+    )
+    assert set(pages) == {"1", "2", "3", "4"}
+    assert all(count > 0 for name, count in pages.items() if name != killed)
+    assert taken_over != killed
+    once = re.search(r"asked for once at (\d+) of 300 sites", done.stdout)
+    assert once is not None
+    assert int(once[1]) > 250  # the others were in the hands of the worker that was killed
+    intervals = re.findall(r"paced-\d\.example asks for 0\.5 s: ([\d.]+) s at least", done.stdout)
+    assert len(intervals) == 2
+    assert all(float(interval) >= 0.5 for interval in intervals)
+    assert "0 of 420 disallowed pages were fetched" in done.stdout
+    assert done.stdout.endswith("\nAll is as it should be.\n")
+
+
+@pytest.mark.usefixtures("redis_installed")
+def test_nothing_is_lost_where_nobody_is_killed() -> None:
+    """All allowed pages are fetched, and each robots.txt once."""
+    done = fleet("--spare", "--sites", "40", "--workers", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "asked for once at 40 of 40 sites" in done.stdout
+    allowed = sum(not home.closes(home.url(target)) for home in homes(40) for target in home.targets)
+    assert f"{allowed} of {allowed} allowed pages were fetched" in done.stdout
+
+
+@pytest.mark.usefixtures("redis_installed")
+def test_the_demo_is_bounded_in_time() -> None:
+    """A demo that has no time left says what it waited for, and ends all that it started."""
+    done = fleet("--sites", "10", "--seconds", "0")
+    assert done.returncode == 1
+    assert done.stderr.startswith("python -m fleet: there is no more time to wait for ")
+
+
+def test_without_redis_server(tmp_path: Path) -> None:
+    """Where redis-server is missing, one line says so, and how it is installed."""
+    done = fleet(path=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(
+        "python -m fleet: this demo needs redis-server, which is not installed: `apt install "
+    )
+    assert done.stderr.count("\n") == 1
+
+
+# What the demo says at the end, of logs that are made up: each finding can be a bad one.
+
+WEB = homes(5)
+PACED, OPEN = WEB[0], WEB[3]
+BOTH = ("1", "2")
+
+
+def log(*lines: tuple[float, str, str]) -> list[Asked]:
+    """Return a log: times, workers, URLs."""
+    made = []
+    for time, worker, url in lines:
+        headers = Message()
+        headers["X-Worker"] = worker
+        made.append(Asked(url, time, headers))
+    return made
+
+
+def complete() -> list[tuple[float, str, str]]:
+    """Return a crawl of the web without a fault, by two workers."""
+    lines = []
+    for home in WEB:
+        free = [target for target in home.targets if not home.closes(home.url(target))]
+        for number, target in enumerate(["/robots.txt", *free]):
+            lines.append((number * 0.5, "12"[number % 2], home.url(target)))
+    return lines
+
+
+def test_a_crawl_without_fault() -> None:
+    """Where everything is right, every finding says so, and so does the last line."""
+    findings = Findings(WEB, log(*complete()), BOTH)
+    assert findings.fine
+    assert [*findings.lines()][-1] == "All is as it should be."
+
+
+@pytest.mark.parametrize(
+    ("title", "more"),
+    [
+        ("robots.txt", (9.0, "2", OPEN.url("/robots.txt"))),
+        ("Crawl-delay", (6.9, "2", PACED.url("/"))),
+        ("disallowed", (9.0, "2", OPEN.url("/private/plan.html"))),
+    ],
+)
+def test_a_fault(title: str, more: tuple[float, str, str]) -> None:
+    """A second fetch, a request too early and a disallowed page are found, and named at the end."""
+    findings = Findings(WEB, log(*complete(), more), BOTH)
+    assert [finding.title for finding in findings.all() if not finding.fine] == [title]
+    assert [*findings.lines()][-1] == f"NOT as it should be: {title}"
+
+
+def test_what_was_left_out() -> None:
+    """A worker that did nothing, a page and a robots.txt that nobody fetched are faults where nobody was killed."""
+    lines = [line for line in complete() if line[2] not in (OPEN.url("/robots.txt"), OPEN.url("/page-1.html"))]
+    findings = Findings(WEB, log(*lines), (*BOTH, "3"))
+    assert [finding.title for finding in findings.all() if not finding.fine] == [
+        "pages fetched",
+        "allowed",
+        "robots.txt",
+    ]
+
+
+def test_what_a_killed_worker_leaves() -> None:
+    """A second fetch is right only where the killed worker asked first, and the store never heard of the answer."""
+    lines = [*complete(), (9.0, "2", OPEN.url("/robots.txt"))]
+
+    def fine(worker: str, *unsaved: str) -> bool:
+        killed = Killed(worker, 1.0, frozenset(unsaved))
+        return Findings(WEB, log(*lines), BOTH, killed).fetches().fine
+
+    assert fine("1", OPEN.name)
+    assert not fine("2", OPEN.name)
+    assert not fine("1", PACED.name)
+
+
+def test_seeds() -> None:
+    """The crawl begins with each site's front page, and with all pages of the paced ones, far from each other."""
+    sites = homes(300)
+    found = seeds(sites)
+    assert set(found) == {home.url() for home in sites} | {
+        home.url(target) for home in sites if home.interval for target in home.targets
+    }
+    assert len(found) == len(set(found))
+    assert 80 < found.index(SLOW_SITE.url()) < 150
+    paced = [number for number, url in enumerate(found) if "paced-1" in url]
+    assert max(paced) > 100
+    assert isinstance(sites[0], Home)
