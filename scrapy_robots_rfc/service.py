@@ -179,9 +179,9 @@ class RobotsService:
         found = None if self._sharing is None else await self._elsewhere(attempt, self._sharing, flight)
         if found is None:
             fetched = await self._fetching.fetch(attempt.origin, attempt.held, attempt.inquiry.asker, flight)
-            attempted, access = self._conclude(attempt, fetched)
+            attempted = self._conclude(attempt, fetched)
             flight.result = attempted  # what the listeners get should a signal handler hang
-            await self._ports.fetched(attempted.value, access, attempt.inquiry.asker)
+            await self._ports.fetched(attempted.value, fetched.access, attempt.inquiry.asker)
             return attempted
         if isinstance(found, Attempted):
             flight.result = found
@@ -195,6 +195,8 @@ class RobotsService:
             attempt.held, fresh, ours = await sharing.look(attempt.origin, attempt.held)
         finally:
             self._aside.discard(flight)
+        if flight.done:
+            raise RobotsUndecided("too late: nobody waits for this file any more")
         if fresh and attempt.held is not None:
             return self._adopt(attempt, attempt.held)
         if ours:
@@ -216,14 +218,14 @@ class RobotsService:
         if attempt.inquiry.patience < self._settings.timeout:
             return GaveWay()
         fetched = Fetched(Unreachable(None, f"no answer in {self._settings.timeout:g} s"))
-        attempted, access = self._conclude(attempt, fetched)
-        self._ports.runtime.spawn(self._tell(attempted.value, access, attempt.inquiry.asker))
+        attempted = self._conclude(attempt, fetched)
+        self._ports.runtime.spawn(self._tell(attempted.value, fetched.access, attempt.inquiry.asker))
         return attempted
 
     async def _tell(self, robots: Robots, access: Access, asker: Asker) -> None:
         await self._ports.fetched(robots, access, asker)
 
-    def _conclude(self, attempt: _Attempt, fetched: Fetched) -> tuple[Attempted[Robots], Access]:
+    def _conclude(self, attempt: _Attempt, fetched: Fetched) -> Attempted[Robots]:
         """Turn the result of a fetch into what is known from now on; keep it, unless it is asked for again."""
         file, fetched = self._parsed(attempt.origin, fetched)
         access, last, now = fetched.access, attempt.inquiry.last, self._ports.runtime.clock()
@@ -243,7 +245,7 @@ class RobotsService:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored)
         else:
             self._report.again(attempt.origin, robots.cause)
-        return Attempted(robots, again), access
+        return Attempted(robots, again)
 
     def _limits_after(self, access: Access) -> Limits:
         """Leave a server alone for as long as it asks."""
