@@ -82,6 +82,17 @@ async def test_lease_of_a_dead_crawl_ends(site: Site, store: Kept) -> None:
 
 
 @ensureDeferred
+async def test_waiting_is_no_attempt(site: Site, store: Kept) -> None:
+    """A crawl that has waited for another one's fetch asks as often for the file, itself, as one that has not."""
+    answers = iter([Reply(503), FORBID])
+    site.replies["/robots.txt"] = lambda _: next(answers)
+    store.lease(site.url(""), "dead", 0.5)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1]})
+    assert result.outcomes == {site.url("/y"): 200}
+    assert site.fetches == 2
+
+
+@ensureDeferred
 async def test_lease_is_given_back(site: Site, store: Kept) -> None:
     """When a crawl has ended, any other one can have the lease at once, also of a file that never came."""
     await crawl([site.url("/y")], KEPT)
