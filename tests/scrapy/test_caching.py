@@ -342,7 +342,7 @@ async def test_after_the_stale_copy(site: Site, clock: Clock, longest: float | N
 
 @ensureDeferred
 async def test_being_unreachable_begins_with_the_first_attempt(site: Site) -> None:
-    """2.3.1.4: the 30 days of an unreachable file begin when it first failed, not with the last attempt of a backoff."""
+    """2.3.1.4: the 30 days of an unreachable file begin when it first failed, not with the last attempt."""
     site.replies["/robots.txt"] = Reply(503)
 
     async def script(service: RobotsService) -> None:
