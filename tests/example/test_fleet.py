@@ -80,9 +80,10 @@ def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
     once = re.search(r"asked for once at (\d+) of 300 sites", done.stdout)
     assert once is not None
     assert int(once[1]) > 250  # the others were in the hands of the worker that was killed
-    intervals = re.findall(r"paced-\d\.example asks for 0\.5 s: ([\d.]+) s at least", done.stdout)
-    assert len(intervals) == 2
-    assert all(float(interval) >= 0.5 for interval in intervals)
+    paces = re.findall(r"asks for 0\.5 s: ([\d.]+) s at least between \d+ requests by (\d) worker", done.stdout)
+    assert len(paces) == 2
+    assert all(float(interval) >= 0.5 for interval, _ in paces)
+    assert max(int(workers) for _, workers in paces) > 1  # else no worker kept another one's interval
     assert "0 of 420 disallowed pages were fetched" in done.stdout
     assert done.stdout.endswith("\nAll is as it should be.\n")
 
