@@ -17,7 +17,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import CannotResolveHostError
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import call_later, is_asyncio_available
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import DNSLookupError
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ _T = TypeVar("_T")
 _Slot: TypeAlias = Any
 #: What is raised for a host name that does not exist.
 UNRESOLVED: tuple[type[Exception], ...] = (CannotResolveHostError, DNSLookupError)
+
+#: What a coroutine gets in which nobody is interested any more: without asyncio, a plain exception.
+CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.stores.codec import Copy
 
+# Seconds: longer than the flights take to notice that one is over.
+_GRACE = 1.0
+
 #: The request on whose behalf a file is fetched; opaque in here.
 Asker: TypeAlias = Any
 
@@ -126,7 +129,8 @@ class Fetching:
         return state
 
     async def _step(self, state: Asking, held: Copy | None, asker: Asker, flight: Flight[Any]) -> Asking | Fetched:
-        left = max(self._settings.timeout - flight.spent, 0.1)
+        # One that is to give way to others does so by its flight's end, right before Scrapy would call it a failure.
+        left = max(min(flight.limit + _GRACE, self._settings.timeout) - flight.spent, 0.1)
         known = _known_at(state.url, held)
         try:
             answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight, known=known)

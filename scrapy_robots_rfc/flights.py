@@ -7,6 +7,7 @@ by the crawl's end. What the work is, and what is kept of it, is `service.py`.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -29,9 +30,11 @@ class Flight(Generic[_T]):
 
     :param result: what the listeners get should the work not end in time; the work may set it before it is done.
     :param done: whether the listeners have their value; what the work does from then on is for nobody.
+    :param limit: seconds that it may take.
     :param spent: seconds that count against the limit, up to `looked_at`.
     """
 
+    limit: float
     result: _T | None = None
     done: bool = False
     looked_at: float = 0.0
@@ -60,7 +63,7 @@ class Flights(Generic[_T]):
     """The flights under way.
 
     :param runtime: tasks, timers, the clock.
-    :param limit: seconds that a flight may take, less those that it only stands in a queue.
+    :param limit: seconds that a flight may take at most, less those that it only stands in a queue.
     :param closing: whether the crawl is ending.
     :param queued: the flights that stand in a queue just now.
     """
@@ -90,23 +93,30 @@ class Flights(Generic[_T]):
         work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]],
         expire: Callable[[], _T],
         listener: Callable[[_T | None], object],
+        limit: float = math.inf,
     ) -> None:
         """Tell a listener the value of a key; start the work for it if nobody did.
 
         :param work: makes the value.
         :param expire: makes the value when the work takes too long, or ends without one.
         :param listener: called once, perhaps before this returns; with ``None`` when the crawl ended first.
+        :param limit: seconds that this one may take, where that is less than any may.
         """
-        flight = self._flights[key][0] if key in self._flights else self._start(key, work, expire)
+        limit = min(limit, self._limit)
+        flight = self._flights[key][0] if key in self._flights else self._start(key, work, expire, limit)
         if flight.done:  # without asyncio, work that need not wait ends while it is started
             listener(flight.result)
         else:
             flight.listeners.append(listener)
 
     def _start(
-        self, key: Hashable, work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]], expire: Callable[[], _T]
+        self,
+        key: Hashable,
+        work: Callable[[Flight[_T]], Coroutine[Any, Any, _T]],
+        expire: Callable[[], _T],
+        limit: float,
     ) -> Flight[_T]:
-        flight: Flight[_T] = Flight(looked_at=self._runtime.clock())
+        flight: Flight[_T] = Flight(limit, looked_at=self._runtime.clock())
         self._flights[key] = flight, expire
         self._arm()
         flight.task = self._runtime.spawn(self._run(key, flight, work, expire))
@@ -160,7 +170,7 @@ class Flights(Generic[_T]):
                 elapsed, flight.looked_at = now - flight.looked_at, now
                 if flight not in queued:
                     flight.spent += elapsed
-                    if flight.spent >= self._limit:
+                    if flight.spent >= flight.limit:
                         self._end(key, flight, self._without_work(flight, expire))
         finally:
             if self._flights:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.flights import TICK, tell_all
 
@@ -24,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+#: Seconds after which an attempt gives way, for the first time; the next ones are longer by that factor.
+PATIENCE = 5.0
+_GROWTH = 4
+
 
 @dataclass(eq=False, slots=True)
 class Inquiry(Generic[_T]):
@@ -33,6 +38,8 @@ class Inquiry(Generic[_T]):
     :param attempts: how many are behind it.
     :param last: what the last one of them gave.
     :param looks: how often somebody else was found at it.
+    :param gave_way: how often it gave way to others.
+    :param patience: seconds after which the attempt under way is to give way to others.
     """
 
     key: Any
@@ -40,6 +47,8 @@ class Inquiry(Generic[_T]):
     attempts: int = 0
     last: _T | None = None
     looks: int = 0
+    gave_way: int = 0
+    patience: float = math.inf
     listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
 
 
@@ -64,11 +73,20 @@ class Elsewhere:
     again: float
 
 
+class GaveWay:
+    """The attempt took so long that others come first: it is made again when they have had their turn."""
+
+
+#: What came of an attempt; ``None``: the crawl ended first.
+Result: TypeAlias = Attempted[_T] | Elsewhere | GaveWay | None
+
+
 class Inquiries(Generic[_T]):
     """The inquiries under way.
 
     :param runtime: timers, the clock.
-    :param limit: attempts under way at once, at most; the others stand in line, those never made before in front.
+    :param limit: attempts under way at once, at most; the others stand in line, those never made before in front. From
+        a quarter of it on, attempts are to give way, so that many that hang do not keep the line from moving.
     :param closing: whether the crawl is ending.
     :param attempt: makes one attempt, and tells what came of it; ``None`` when the crawl ended first.
     """
@@ -79,15 +97,16 @@ class Inquiries(Generic[_T]):
         limit: int,
         *,
         closing: Callable[[], bool],
-        attempt: Callable[[Inquiry[_T], Callable[[Attempted[_T] | Elsewhere | None], object]], None],
+        attempt: Callable[[Inquiry[_T], Callable[[Result[_T]], object]], None],
     ) -> None:
         self._runtime = runtime
         self._closing = closing
         self._attempt = attempt
         self._free = limit
+        self._roomy = limit * 3 // 4
         self._inquiries: dict[Hashable, Inquiry[_T]] = {}
         self._number = itertools.count()  # in heaps: first come, first served, and inquiries are never compared
-        self._line: list[tuple[int, int, Inquiry[_T]]] = []
+        self._line: list[tuple[int, int, int, Inquiry[_T]]] = []
         self._later: list[tuple[float, int, Inquiry[_T]]] = []
         self._ticking = self._going = False
 
@@ -107,7 +126,7 @@ class Inquiries(Generic[_T]):
         self._queue(inquiry)
 
     def _queue(self, inquiry: Inquiry[_T]) -> None:
-        heapq.heappush(self._line, (inquiry.attempts, next(self._number), inquiry))
+        heapq.heappush(self._line, (inquiry.attempts, inquiry.gave_way, next(self._number), inquiry))
         self._go_on()
 
     def _go_on(self) -> None:
@@ -117,6 +136,7 @@ class Inquiries(Generic[_T]):
         while self._free and self._line:
             self._free -= 1
             inquiry = heapq.heappop(self._line)[-1]
+            inquiry.patience = math.inf if self._free >= self._roomy else PATIENCE * _GROWTH**inquiry.gave_way
             try:
                 self._attempt(inquiry, partial(self._attempted, inquiry))
             except Exception:
@@ -125,8 +145,12 @@ class Inquiries(Generic[_T]):
         self._going = False
         self._arm()
 
-    def _attempted(self, inquiry: Inquiry[_T], attempted: Attempted[_T] | Elsewhere | None) -> None:
+    def _attempted(self, inquiry: Inquiry[_T], attempted: Result[_T]) -> None:
         self._free += 1
+        if isinstance(attempted, GaveWay):
+            inquiry.gave_way += 1
+            self._queue(inquiry)
+            return
         if isinstance(attempted, Elsewhere):
             inquiry.looks += 1
         else:
@@ -160,7 +184,7 @@ class Inquiries(Generic[_T]):
         self._arm()
 
     def _end(self) -> None:
-        waiting = [*self._line, *self._later]
+        waiting = [*(entry[-1] for entry in self._line), *(entry[-1] for entry in self._later)]
         self._line, self._later = [], []
-        for _, _, inquiry in waiting:
+        for inquiry in waiting:
             self._settle(inquiry, None)

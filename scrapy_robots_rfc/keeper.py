@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._compat import Waiter
+from scrapy_robots_rfc._compat import CANCELLED, Waiter
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.outages import Outages, said
 from scrapy_robots_rfc.stores.base import SharedStore
@@ -152,6 +152,8 @@ class Keeper:
         self._under_way += 1
         try:
             value = await self._threads.call(function, limit=PATIENCE)
+        except CANCELLED:  # no fault of the store's
+            raise
         except Exception as error:  # noqa: BLE001 - a store's own: none of them is the crawl's end
             self._outages.failed(call, error)
             return otherwise

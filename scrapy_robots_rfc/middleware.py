@@ -165,6 +165,7 @@ class RfcRobotsTxtMiddleware:
         """Say what became of the requests: those that waited to the end, and all by reason. Let go of the store."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
+        self.service.report.closed()
         count = self._waiting.handed_back
         if count:
             stats_collector.inc_value(stats.UNDECIDED, count)

@@ -44,6 +44,7 @@ class Report:
         self._count = count
         #: Why origins were unreachable -> how many.
         self.causes: Counter[str] = Counter()
+        self._waiting: dict[Origin, str] = {}
 
     def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, attempts: int) -> None:
         """Warn that a file cannot be reached.
@@ -55,9 +56,18 @@ class Report:
         follows = FOLLOWS[outcome]
         if attempts:
             follows = f"its requests wait for up to {attempts} more attempts; if they fail, {follows}"
-        logger.warning(
-            "%s is unreachable (%s): %s; it is asked for again in %g s", origin.robots_url, cause, follows, again
-        )
+        message = "%s is unreachable (%s): %s; it is asked for again in %g s"
+        logger.warning(message, origin.robots_url, cause, follows, round(again, 2))
+
+    def again(self, origin: Origin, cause: str) -> None:
+        """An attempt has failed, and another one is to come."""
+        self._waiting[origin] = cause
+
+    def closed(self) -> None:
+        """Count the origins that the end of the crawl found waiting for another attempt: they were unreachable."""
+        for cause in self._waiting.values():
+            self._unreachable(cause)
+        self._waiting.clear()
 
     def concluded(self, origin: Origin, cause: str, outcome: Outcome, *, changed: bool, attempts: int) -> None:
         """Count what governs an origin, and say how several attempts ended.
@@ -65,11 +75,11 @@ class Report:
         :param changed: whether something else governed before, or nothing.
         :param attempts: how many there were.
         """
-        if changed:
+        self._waiting.pop(origin, None)
+        if changed and outcome is Outcome.UNREACHABLE:
+            self._unreachable(cause)
+        elif changed:
             self._count(stats.ORIGINS.format(outcome=outcome.value))
-            if outcome is Outcome.UNREACHABLE:
-                known = cause in self.causes or len(self.causes) < KEPT_CAUSES
-                self.causes[cause if known else "other"] += 1
         if attempts < 2:
             return
         if outcome is Outcome.UNREACHABLE:
@@ -79,6 +89,11 @@ class Report:
         else:
             self._count(stats.RECOVERED)
             logger.info("%s can be reached again (%s)", origin.robots_url, cause)
+
+    def _unreachable(self, cause: str) -> None:
+        self._count(stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value))
+        known = cause in self.causes or len(self.causes) < KEPT_CAUSES
+        self.causes[cause if known else "other"] += 1
 
 
 def summary(counted: Mapping[str, Any], causes: Mapping[str, int]) -> str | None:

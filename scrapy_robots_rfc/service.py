@@ -17,7 +17,7 @@ from scrapy_robots_rfc.copies import following, rules_of, term_of
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports
 from scrapy_robots_rfc.flights import Flight, Flights
-from scrapy_robots_rfc.inquiries import Attempted, Elsewhere, Inquiries, Inquiry
+from scrapy_robots_rfc.inquiries import Attempted, Elsewhere, GaveWay, Inquiries, Inquiry
 from scrapy_robots_rfc.memory import Memory
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful, Unreachable
@@ -64,7 +64,7 @@ class _Attempt:
         return self.before if last is None else last.term
 
 
-_Result: TypeAlias = Attempted[Robots] | Elsewhere
+_Result: TypeAlias = Attempted[Robots] | Elsewhere | GaveWay
 
 
 class RobotsService:
@@ -171,16 +171,17 @@ class RobotsService:
     def _attempt(self, inquiry: Inquiry[Robots], listener: Callable[[_Result | None], object]) -> None:
         held = self._memory.copy(inquiry.key)
         attempt = _Attempt(inquiry, None if held is None else term_of(held), held)
-        self._flights.watch(inquiry.key, partial(self._work, attempt), partial(self._too_late, attempt), listener)
+        work, expire = partial(self._work, attempt), partial(self._too_late, attempt)
+        self._flights.watch(inquiry.key, work, expire, listener, inquiry.patience)
 
     async def _work(self, attempt: _Attempt, flight: Flight[_Result]) -> _Result:
         """Find out. Ends in a value whatever store and network do; raises when too late."""
         found = None if self._sharing is None else await self._elsewhere(attempt, self._sharing, flight)
         if found is None:
             fetched = await self._fetching.fetch(attempt.origin, attempt.held, attempt.inquiry.asker, flight)
-            attempted, access = self._conclude(attempt, fetched)
+            attempted = self._conclude(attempt, fetched)
             flight.result = attempted  # what the listeners get should a signal handler hang
-            await self._ports.fetched(attempted.value, access, attempt.inquiry.asker)
+            await self._ports.fetched(attempted.value, fetched.access, attempt.inquiry.asker)
             return attempted
         if isinstance(found, Attempted):
             flight.result = found
@@ -194,6 +195,8 @@ class RobotsService:
             attempt.held, fresh, ours = await sharing.look(attempt.origin, attempt.held)
         finally:
             self._aside.discard(flight)
+        if flight.done:
+            raise RobotsUndecided("too late: nobody waits for this file any more")
         if fresh and attempt.held is not None:
             return self._adopt(attempt, attempt.held)
         if ours:
@@ -211,16 +214,18 @@ class RobotsService:
         self._remember(attempt, robots, copy)
         return Attempted(robots)
 
-    def _too_late(self, attempt: _Attempt) -> Attempted[Robots]:
+    def _too_late(self, attempt: _Attempt) -> _Result:
+        if attempt.inquiry.patience < self._settings.timeout:
+            return GaveWay()
         fetched = Fetched(Unreachable(None, f"no answer in {self._settings.timeout:g} s"))
-        attempted, access = self._conclude(attempt, fetched)
-        self._ports.runtime.spawn(self._tell(attempted.value, access, attempt.inquiry.asker))
+        attempted = self._conclude(attempt, fetched)
+        self._ports.runtime.spawn(self._tell(attempted.value, fetched.access, attempt.inquiry.asker))
         return attempted
 
     async def _tell(self, robots: Robots, access: Access, asker: Asker) -> None:
         await self._ports.fetched(robots, access, asker)
 
-    def _conclude(self, attempt: _Attempt, fetched: Fetched) -> tuple[Attempted[Robots], Access]:
+    def _conclude(self, attempt: _Attempt, fetched: Fetched) -> Attempted[Robots]:
         """Turn the result of a fetch into what is known from now on; keep it, unless it is asked for again."""
         file, fetched = self._parsed(attempt.origin, fetched)
         access, last, now = fetched.access, attempt.inquiry.last, self._ports.runtime.clock()
@@ -238,7 +243,9 @@ class RobotsService:
             self._remember(attempt, robots, copy)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored)
-        return Attempted(robots, again), access
+        else:
+            self._report.again(attempt.origin, robots.cause)
+        return Attempted(robots, again)
 
     def _limits_after(self, access: Access) -> Limits:
         """Leave a server alone for as long as it asks."""

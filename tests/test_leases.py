@@ -103,6 +103,8 @@ async def test_lease_of_a_dead_worker_ends() -> None:
     runtime.now += LEASE
     assert await two.leases.take(ORIGIN)
     await dead.go_on(RENEWED)  # it was only standing still
+    await dead.go_on(RENEWED)
+    assert dead.timers == []
     await one.leases.drop(ORIGIN)
     assert not store.lease(str(ORIGIN), "third", 1)
     await one.close()
@@ -117,6 +119,7 @@ async def test_nothing_is_renewed_at_the_end() -> None:
     worker = Worker(store, runtime)
     assert await worker.leases.take(ORIGIN)
     await worker.close()
+    assert [timer.function for timer in runtime.timers] == [None]
     await runtime.go_on(RENEWED)
     assert store.lease(str(ORIGIN), "next", 1)
     assert (runtime.timers, runtime.tasks) == ([], [])

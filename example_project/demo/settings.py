@@ -14,7 +14,6 @@ EXTENSIONS = {"demo.extension.DemoSite": 0}
 
 # The demo's failing servers fail at once, so that asking again soon is enough; the default is [5, 15, 45].
 ROBOTSTXT_UNREACHABLE_BACKOFF = [0.2, 0.4]
-RETRY_ENABLED = False
 
 # Nothing of the demo takes longer than about a second; should a server hang, the demo ends all the same.
 DOWNLOAD_TIMEOUT = 10

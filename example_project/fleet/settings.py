@@ -31,7 +31,6 @@ DEFAULT_REQUEST_HEADERS = {"X-Worker": WORKER}
 # Nothing of the demo takes longer; should something hang, the demo ends all the same.
 DOWNLOAD_TIMEOUT = 15
 ROBOTSTXT_TIMEOUT = 15
-RETRY_ENABLED = False
 
 LOG_LEVEL = "INFO"
 LOGSTATS_INTERVAL = 0

@@ -6,12 +6,16 @@ import asyncio
 import json
 import sys
 import traceback
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import AsyncCrawlerRunner, Crawler, CrawlerRunner
 from scrapy.utils.reactor import install_reactor
 
 from tests.scrapy.crawling import ASYNCIO_REACTOR, SETTINGS, Crawl, Pages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
 
 SELECT_REACTOR = "twisted.internet.selectreactor.SelectReactor"
 
@@ -26,43 +30,42 @@ def merged(spider: type[Pages], settings: dict[str, Any], mode: str) -> Crawler:
     return Crawler(spider, {**SETTINGS, **settings, **reactors[mode]})
 
 
+async def one_crawl(mode: str, spider: type[Pages], settings: dict[str, Any], requests: list[Any]) -> Crawl:
+    """Crawl, and wait for the end."""
+    crawler = merged(spider, settings, mode)
+    runner = (CrawlerRunner if mode == "select" else AsyncCrawlerRunner)(crawler.settings)
+    await runner.crawl(crawler, requests)
+    return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
+
+
 async def run_all(mode: str) -> dict[str, Any]:
     """Run the scenarios one after the other."""
     from tests.scrapy.scenarios import ALL  # noqa: PLC0415 - after the reactor
     from tests.scrapy.scenarios_failing import FAILING  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_sharing import SHARING  # noqa: PLC0415 - as above
+    from tests.scrapy.scenarios_stores import STORES  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_waiting import WAITING  # noqa: PLC0415 - as above
 
-    async def run(spider: type[Pages], settings: dict[str, Any], requests: list[Any]) -> Crawl:
-        crawler = merged(spider, settings, mode)
-        if mode == "select":
-            await CrawlerRunner(crawler.settings).crawl(crawler, requests)
-        else:
-            await AsyncCrawlerRunner(crawler.settings).crawl(crawler, requests)
-        return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
-
     results: dict[str, Any] = {}
-    for name, scenario in {**ALL, **WAITING, **FAILING, **SHARING}.items():
+    for name, scenario in {**ALL, **WAITING, **FAILING, **SHARING, **STORES}.items():
         try:
-            results[name] = await scenario(run)
+            results[name] = await scenario(partial(one_crawl, mode))
         except Exception:  # noqa: BLE001 - goes into the report
             results[name] = {"error": traceback.format_exc()}
     return results
 
 
-def main(mode: str) -> None:
-    """Run under asyncio's reactor, the select reactor, or none."""
+def run_in(mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
+    """Run a coroutine under asyncio's reactor, the select reactor, or none; return its result."""
     if mode == "none":
         from scrapy.utils.reactorless import install_reactor_import_hook  # noqa: PLC0415 - only without a reactor
 
         install_reactor_import_hook()
-        results = asyncio.run(run_all(mode))
-    else:
-        results = _with_reactor(mode)
-    sys.stdout.write(json.dumps(results))
+        return asyncio.run(work())
+    return _with_reactor(mode, work)
 
 
-def _with_reactor(mode: str) -> dict[str, Any]:
+def _with_reactor(mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
     install_reactor(ASYNCIO_REACTOR if mode == "asyncio" else SELECT_REACTOR)
     from scrapy.utils.defer import deferred_from_coro  # noqa: PLC0415 - after the reactor
     from twisted.internet import reactor as installed  # noqa: PLC0415 - as above
@@ -71,7 +74,7 @@ def _with_reactor(mode: str) -> dict[str, Any]:
     results: dict[str, Any] = {}
 
     def go() -> None:
-        deferred = deferred_from_coro(run_all(mode))
+        deferred = deferred_from_coro(work())
         deferred.addCallback(results.update)
         deferred.addBoth(lambda _: reactor.stop())
 
@@ -81,4 +84,4 @@ def _with_reactor(mode: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.stdout.write(json.dumps(run_in(sys.argv[1], partial(run_all, sys.argv[1]))))

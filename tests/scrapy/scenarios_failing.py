@@ -5,11 +5,13 @@ In here: what is crawled. The delays of a backoff are waited for, since they are
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
@@ -137,6 +139,22 @@ async def many_failing(run: Run) -> dict[str, Any]:
         }
 
 
+async def many_hanging(run: Run) -> dict[str, Any]:
+    """Five times as many hosts as are asked at once take connections and never answer; another site comes last."""
+    with Site() as site, socket.create_server(("", 0), backlog=100) as hanging, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scrapy_robots_rfc.inquiries.PATIENCE", 0.3)
+        CloseSoon.expected = 10
+        port = hanging.getsockname()[1]
+        urls = [f"http://127.0.1.{n + 1}:{port}/" for n in range(40)]
+        settings = {"ROBOTSTXT_CONCURRENT_FETCHES": 8, "LOG_LEVEL": "ERROR"}
+        result = await run(CloseSoon, settings, [*urls, *(site.url(f"/{n}") for n in range(10))])
+        return {
+            "pages": len(site.pages),
+            "failed": result.stat("result/unreachable"),
+            "reason": result.stats["finish_reason"],
+        }
+
+
 class OpensWhenIdle(Pages):
     """Lets robots.txt come when there is nothing else to do."""
 
@@ -173,5 +191,6 @@ async def idle(run: Run) -> dict[str, Any]:
 
 
 FAILING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function for function in (recovers, gives_up, retry_after, at_once, many_failing, idle)
+    function.__name__: function
+    for function in (recovers, gives_up, retry_after, at_once, many_failing, many_hanging, idle)
 }

@@ -57,6 +57,11 @@ def test_a_thousand_failing_hosts(results: dict[str, Any]) -> None:
     }
 
 
+def test_many_hanging_hosts(results: dict[str, Any]) -> None:
+    """Hosts that never answer give way to others, however many they are, and count as failed for that no sooner."""
+    assert results["many_hanging"] == {"pages": 10, "failed": 0, "reason": "enough"}
+
+
 def test_not_idle(results: dict[str, Any]) -> None:
     """The spider does not close while everything is set aside, nor is it asked again and again whether it is idle."""
     assert results["idle"] == {"outcomes": ["200", "rule"], "idle": True, "reason": "finished"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pytest
 
 from scrapy_robots_rfc._compat import Cancellable, Runtime
 from scrapy_robots_rfc.flights import TICK
-from scrapy_robots_rfc.inquiries import Attempted, Inquiries, Inquiry
+from scrapy_robots_rfc.inquiries import PATIENCE, Attempted, GaveWay, Inquiries, Inquiry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,16 +47,18 @@ class Desk:
     def __init__(self, limit: int = 10) -> None:
         self.runtime = Hand()
         self.closing = False
-        self.under_way: dict[str, Callable[[Attempted[str] | None], object]] = {}
+        self.under_way: dict[str, Callable[[Attempted[str] | GaveWay | None], object]] = {}
         self.asked: list[str] = []
+        self.patience: dict[str, float] = {}
         self.told: list[tuple[str, str | None]] = []
         self.inquiries: Inquiries[str] = Inquiries(
             self.runtime, limit, closing=lambda: self.closing, attempt=self.attempt
         )
 
-    def attempt(self, inquiry: Inquiry[str], listener: Callable[[Attempted[str] | None], object]) -> None:
+    def attempt(self, inquiry: Inquiry[str], listener: Callable[[Attempted[str] | GaveWay | None], object]) -> None:
         """Keep the attempt."""
         self.asked.append(inquiry.key)
+        self.patience[inquiry.key] = inquiry.patience
         self.under_way[inquiry.key] = listener
 
     def ask(self, *keys: str) -> None:
@@ -117,6 +120,19 @@ def test_new_ones_go_first() -> None:
     assert desk.asked == ["a", "b", "c", "a"]
 
 
+def test_who_gives_way() -> None:
+    """From a quarter of the limit on, attempts have little patience, then more; one that gave way goes last."""
+    desk = Desk(limit=4)
+    desk.ask("a", "b", "c", "d", "e")
+    assert [desk.patience[key] for key in "abcd"] == [math.inf, PATIENCE, PATIENCE, PATIENCE]
+    desk.under_way.pop("b")(GaveWay())
+    desk.end("a", again=1)
+    desk.runtime.pass_time(1)
+    assert desk.asked == ["a", "b", "c", "d", "e", "b"]
+    desk.end("c")
+    assert (desk.asked[-1], desk.patience["b"] > PATIENCE, desk.told) == ("a", True, [("c", "C")])
+
+
 @pytest.mark.parametrize("limit", [1, 10])
 def test_the_end_of_the_crawl(limit: int) -> None:
     """Whoever stands in line or waits for another attempt is told None; one timer at most looks after it, then none."""
@@ -139,7 +155,7 @@ def test_attempts_that_end_at_once() -> None:
     inquiries: Inquiries[str] = Inquiries(
         Hand(), 1, closing=lambda: False, attempt=lambda inquiry, listener: held.append(listener)
     )
-    held: list[Callable[[Attempted[str] | None], object]] = []
+    held: list[Callable[[Attempted[str] | GaveWay | None], object]] = []
     inquiries.ask("first", None, told.append)
     for number in range(5000):
         inquiries.ask(number, None, told.append)

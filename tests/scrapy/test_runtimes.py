@@ -90,3 +90,8 @@ def test_broken_parser(results: dict[str, Any]) -> None:
 def test_pacing(results: dict[str, Any]) -> None:
     """A Crawl-delay is kept towards its site by every request: several at once, two slots, a redirect, two retries."""
     assert results["pacing"] == {"pages": 4, "requests": 8, "kept": True, "sites": 1}
+
+
+def test_slow_store(results: dict[str, Any]) -> None:
+    """While a store takes its time, the crawl goes on with everything else."""
+    assert results["slow_store"] == {"outcomes": [200, 200], "in_time": True, "errors": 0}

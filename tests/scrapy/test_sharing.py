@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -239,6 +240,29 @@ async def test_crawl_that_ends_waits_for_nobody(site: Site, store: Kept) -> None
     result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
     assert (site.fetches, result.stat("undecided")) == (0, 1)
     assert not store.lease(site.url(""), "next", 1)
+
+
+class Hanging(Kept):
+    """A store that does not answer before a test is over."""
+
+    over: ClassVar[threading.Event]
+
+    def get(self, key: str) -> bytes | None:
+        """See `Store`."""
+        self.over.wait()
+        return None
+
+
+@ensureDeferred
+async def test_crawl_that_ends_waits_for_no_store(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl that is closed while its store does not answer ends, and fetches nothing any more."""
+    Kept.store, Hanging.over = Hanging(), threading.Event()
+    try:
+        result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
+    finally:
+        Hanging.over.set()
+    assert (site.targets, result.stat("request_count"), result.stat("undecided")) == ([], 0, 1)
+    assert not any("CancelledError" in line for line in records(caplog))
 
 
 @ensureDeferred

@@ -29,7 +29,6 @@ class SiteSpider(ReportingSpider):
         "DOWNLOAD_TIMEOUT": 30,
         "ROBOTSTXT_TIMEOUT": 30,
         "ROBOTSTXT_UNREACHABLE_BACKOFF": [5, 15, 45],
-        "RETRY_ENABLED": True,  # as Scrapy does by itself: a real site may answer the second time
     }
 
     def __init__(self, url: str = "", pages: str = "20", **kwargs: Any) -> None:  # noqa: ANN401 - Scrapy's own

@@ -1,0 +1,145 @@
+"""Crawls whose Redis server cannot be used, from the start or on the way: real ones, in the test's own process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.errors import StoreError
+from tests.redis_server import RedisServer
+from tests.scrapy.clocked import DELAY, Clocked, gaps
+from tests.scrapy.crawling import Pages, crawl
+from tests.scrapy.site import PAGE, Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy_robots_rfc.stores.redis import RedisStore
+
+pytestmark = [pytest.mark.reactor, pytest.mark.usefixtures("redis_installed")]
+
+PASSWORD = "se-cret"
+FORBID = robots("User-agent: *\nDisallow: /private\n")
+PACED = robots(f"User-agent: *\nDisallow: /private\nCrawl-delay: {DELAY}\n")
+
+
+class Stepwise(Pages):
+    """Does something when a page is there, asks for further pages, and so on."""
+
+    steps: list[tuple[Callable[[], object], list[str]]]
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Keep the status, take the next step."""
+        super().parse(response)
+        if self.steps:
+            act, urls = self.steps.pop(0)
+            act()
+            for url in urls:
+                yield Request(url, callback=self.parse, errback=self.failed)
+
+
+@dataclass
+class Server:
+    """A server, and a connection to it that outlives a change of its password."""
+
+    server: RedisServer
+    admin: Any
+
+    @property
+    def address(self) -> str:
+        """Its address, with its password."""
+        return f"redis://:{PASSWORD}@127.0.0.1:{self.server.port}?timeout=0.5"
+
+    def settled(self) -> Reply:
+        """Answer with a page, when nothing is left to be done for the file that allows it."""
+        while self.admin.keys("robots:lease:http*"):
+            time.sleep(0.01)
+        return PAGE
+
+    def password(self, password: str) -> None:
+        """Change its password, and break all connections but this one."""
+        self.admin.config_set("requirepass", password)
+        self.admin.client_kill_filter(skipme=True, _type="normal")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server with a password."""
+    with RedisServer(requirepass=PASSWORD) as running:
+        admin = redis.Redis(port=running.port, password=PASSWORD, socket_timeout=60)
+        yield Server(running, admin)
+        admin.close()
+
+
+#: What happens to a server, and how it is undone.
+TROUBLES: dict[str, tuple[Callable[[Server], object], Callable[[Server], object]]] = {
+    "connection lost": (lambda it: it.server.stop(), lambda it: it.server.start()),
+    "slow": (lambda it: it.server.freeze(), lambda it: it.server.thaw()),
+    "out of memory": (
+        lambda it: it.admin.config_set("maxmemory", "1"),
+        lambda it: it.admin.config_set("maxmemory", "0"),
+    ),
+    "read-only replica": (lambda it: it.admin.replicaof("127.0.0.1", "1"), lambda it: it.admin.replicaof("no", "one")),
+    "wrong password": (lambda it: it.password("another"), lambda it: it.password(PASSWORD)),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@ensureDeferred
+async def test_on_the_way(
+    trouble: str,
+    server: Server,
+    open_redis: Callable[..., RedisStore],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A crawl obeys, fetches for itself, and keeps its pace while its server fails; then it uses it again.
+
+    Each failure is counted; the log says once that it fails, and once that it works again.
+    """
+    monkeypatch.setattr("scrapy_robots_rfc.outages.PAUSE", 0.0)
+    begin, end = TROUBLES[trouble]
+    with Site({"/robots.txt": FORBID}) as first, Clocked({"/robots.txt": PACED}) as second, Site() as third:
+        third.replies["/robots.txt"] = FORBID
+        first.replies["/1"] = lambda _: server.settled()
+        steps = [
+            (lambda: begin(server), [first.url("/private"), *map(second.url, ("/private", "/1", "/2"))]),
+            (lambda: end(server), [third.url("/private"), third.url("/1")]),
+        ]
+        settings = {"ROBOTSTXT_CACHE": server.address}
+        result = await crawl([first.url("/1")], settings, spider=Stepwise, steps=steps)
+        outcomes = {url: outcome for url, outcome in result.outcomes.items() if outcome != 200}
+        assert set(outcomes) == {site.url("/private") for site in (first, second, third)}
+        assert all(isinstance(outcome, RobotsDisallowed) for outcome in outcomes.values())
+        assert [(site.fetches, site.pages) for site in (first, second, third)] == [
+            (1, ["/1"]),
+            (1, ["/1", "/2"]),
+            (1, ["/1"]),
+        ]
+        assert min(gaps(second)) >= DELAY
+        assert open_redis(server.address).get(third.url("")) is not None
+    assert result.stat("cache/store_errors") >= 1
+    told = [record.getMessage() for record in caplog.records if record.name == "scrapy_robots_rfc.outages"]
+    assert [" fails (" in line or " works again" in line for line in told] == [True, True]
+    assert PASSWORD not in caplog.text
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@ensureDeferred
+async def test_from_the_start(trouble: str, server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl whose server cannot be used does not begin; the error names the server, and says why."""
+    begin, end = TROUBLES[trouble]
+    begin(server)
+    with Site() as site:
+        with pytest.raises(StoreError, match=rf"redis://127.0.0.1:{server.server.port}/0 .*cannot be used"):
+            await crawl([site.url("/1")], {"ROBOTSTXT_CACHE": server.address})
+        assert site.asked == []
+    assert PASSWORD not in caplog.text
+    end(server)

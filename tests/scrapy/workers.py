@@ -1,0 +1,75 @@
+"""Crawls in processes of their own, that begin together and can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).parent
+
+#: Seconds after which a crawl that should long be over is given up.
+PATIENCE = 100
+
+
+class Worker:
+    """One of them. It waits until `start`.
+
+    :param mode: its runtime: ``asyncio``, ``select`` or ``none``.
+    :param hold: see `worker_runner.main`.
+    """
+
+    def __init__(self, mode: str, urls: list[str], settings: dict[str, Any], hold: float | None = None) -> None:
+        arguments = {"mode": mode, "urls": urls, "settings": settings, "hold": hold}
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "worker_runner.py"), json.dumps(arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(HERE.parent.parent)},
+        )
+
+    def ready(self) -> None:
+        """Wait until it could begin."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line == "ready\n", self.process.communicate()
+
+    def start(self) -> None:
+        """Let it begin."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        """End it as the system ends a process that has no say in it."""
+        self.process.kill()
+        self.process.communicate()
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the end."""
+        stdout, stderr = self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == 0, stderr
+        result: dict[str, Any] = json.loads(stdout)
+        return {**result, "log": stderr}
+
+
+@contextmanager
+def fleet(*workers: Worker) -> Iterator[None]:
+    """Workers that are ready; none of them is left behind."""
+    try:
+        for worker in workers:
+            worker.ready()
+        yield
+    finally:
+        for worker in workers:
+            worker.process.kill()
+            worker.process.communicate()
