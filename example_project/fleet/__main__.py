@@ -113,6 +113,8 @@ def main() -> int:
     except (NotInstalledError, NotDoneError) as error:
         print(f"python -m fleet: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # as shells have it
 
 
 def show(options: argparse.Namespace) -> int:

@@ -93,10 +93,11 @@ def serve(sites: list[Home]) -> Site:
 def seeds(sites: list[Home]) -> list[str]:
     """Return the URLs that the crawl begins with: front pages, the slow site's after a third of them.
 
-    The pages of paced sites stand among them one by one, so that several workers have some of one site in their hands.
+    The pages of paced sites stand among them one by one, each before the one that links to it, so that several workers
+    have some of one site in their hands.
     """
     fronts = [home.url() for home in sites if not home.interval and home is not SLOW_SITE]
-    paced = [home.url(target) for home in sites if home.interval for target in home.targets]
+    paced = [home.url(target) for home in sites if home.interval for target in reversed(home.targets)]
     fronts.insert(len(fronts) // 3, SLOW_SITE.url())
     every = max(len(fronts) // max(len(paced), 1), 1)
     for number, url in enumerate(paced):

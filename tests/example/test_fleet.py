@@ -6,17 +6,22 @@ import os
 import re
 import subprocess
 import sys
+import time
 from email.message import Message
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 
-from demo.server import Asked
+from demo.server import Asked, Reply
 from fleet.findings import Findings, Killed
-from fleet.web import SLOW_SITE, Home, homes, seeds
+from fleet.processes import Worker, redis_server
+from fleet.spider import FleetSpider
+from fleet.web import SLOW_SITE, Home, homes, seeds, serve
 from tests.example.running import PROJECT, ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 TIMEOUT = 200  # seconds until a demo that hangs fails its test; it takes thirty, and on a busy machine longer
@@ -75,9 +80,10 @@ def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
     once = re.search(r"asked for once at (\d+) of 300 sites", done.stdout)
     assert once is not None
     assert int(once[1]) > 250  # the others were in the hands of the worker that was killed
-    intervals = re.findall(r"paced-\d\.example asks for 0\.5 s: ([\d.]+) s at least", done.stdout)
-    assert len(intervals) == 2
-    assert all(float(interval) >= 0.5 for interval in intervals)
+    paces = re.findall(r"asks for 0\.5 s: ([\d.]+) s at least between \d+ requests by (\d) worker", done.stdout)
+    assert len(paces) == 2
+    assert all(float(interval) >= 0.5 for interval, _ in paces)
+    assert max(int(workers) for _, workers in paces) > 1  # else no worker kept another one's interval
     assert "0 of 420 disallowed pages were fetched" in done.stdout
     assert done.stdout.endswith("\nAll is as it should be.\n")
 
@@ -111,6 +117,44 @@ def test_without_redis_server(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.usefixtures("redis_installed")
+def test_a_worker_that_is_stopped_loses_nothing(tmp_path: Path) -> None:
+    """What waits for a robots.txt when its worker is stopped goes back into the queue, and another one fetches it."""
+    hanging = Home("hanging.example", Reply(body=b"", delay=1000))
+    answering = Home("hanging.example", Reply(body=b""), closed=None)
+    with redis_server(tmp_path) as address, redis.Redis.from_url(address) as client:
+        client.rpush(FleetSpider.redis_key, *(hanging.url(target) for target in hanging.targets))
+        site = serve([hanging])
+        first = Worker.start("1", tmp_path, address=address, web=site.url())
+        try:
+            until(lambda: hanging.url("/robots.txt") in site.log, first)
+            until(lambda: client.llen(FleetSpider.redis_key) == 0, first)
+            first.process.terminate()
+            assert first.process.wait(TIMEOUT) == 0, first.last_words
+        finally:
+            first.kill()
+            site.stop()
+        assert client.llen("fleet:requests") == len(hanging.targets), first.last_words
+        site = serve([answering])
+        second = Worker.start("2", tmp_path, address=address, web=site.url())
+        client.rpush(FleetSpider.redis_key, answering.url("/robots.txt"))  # it waits for a first one
+        try:
+            assert second.process.wait(TIMEOUT) == 0, second.last_words
+        finally:
+            second.kill()
+            site.stop()
+        assert set(answering.targets) <= {target.removeprefix(answering.origin) for target in site.log}
+
+
+def until(ready: Callable[[], bool], worker: Worker) -> None:
+    """Wait for something that a worker does."""
+    give_up = time.monotonic() + TIMEOUT
+    while not ready():
+        assert worker.running, worker.last_words
+        assert time.monotonic() < give_up, worker.last_words
+        time.sleep(0.02)
+
+
 # What the demo says at the end, of logs that are made up: each finding can be a bad one.
 
 WEB = homes(5)
@@ -121,10 +165,10 @@ BOTH = ("1", "2")
 def log(*lines: tuple[float, str, str]) -> list[Asked]:
     """Return a log: times, workers, URLs."""
     made = []
-    for time, worker, url in lines:
+    for arrived, worker, url in lines:
         headers = Message()
         headers["X-Worker"] = worker
-        made.append(Asked(url, time, headers))
+        made.append(Asked(url, arrived, headers))
     return made
 
 
