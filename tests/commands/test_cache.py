@@ -305,6 +305,18 @@ def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], code: i
     assert "secret" not in done.err
 
 
+@pytest.mark.parametrize("action", ["ls", "import"])
+def test_a_path_that_was_mistaken(robots: Callable[..., Done], tmp_path: Path, action: str) -> None:
+    """A file that is none of SQLite's is left as it is, and so is a folder."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("what a user wrote\n", encoding="utf-8")
+    done = robots("cache", action, "--store", f"sqlite:///{notes}")
+    assert (done.code, done.err) == (1, f"scrapy robots cache: {notes} is no SQLite file\n")
+    assert robots("cache", action, "--store", f"sqlite:///{tmp_path}").code == 1
+    assert [*tmp_path.iterdir()] == [notes]
+    assert notes.read_text(encoding="utf-8") == "what a user wrote\n"
+
+
 @pytest.mark.parametrize("arguments", [(), ("cache",), ("nonsense",), ("cache", "nonsense"), ("cache", "ls", "more")])
 def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
     """A command line that makes no sense shows how one looks, and ends with 2."""
