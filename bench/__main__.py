@@ -184,12 +184,12 @@ def _show_memory(peers: Sequence[Peer], files: Sequence[Sample], plan: Plan) -> 
     head = ("", "parsed", "ratio", "first verdict", "ratio", f"{samples.URLS} verdicts", "ratio")
     print(
         table(
-            "6. Bytes kept a file, mean (by Python's allocator: what reppy keeps in C++ is not seen)",
+            "6. Bytes kept a file in use, mean (by Python's allocator: what reppy keeps in C++ is not seen)",
             head,
             with_ratios(NAMES, columns, OURS, 0),
         )
     )
-    return [(targets.MEMORY, kept[OURS].asked / 1024)]
+    return [(targets.MEMORY, memory.remembered(files[: plan.memory_files]) / 1024)]
 
 
 def _show_crawls(plan: Plan) -> Found:

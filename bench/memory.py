@@ -1,4 +1,7 @@
-"""Bytes that a parsed file keeps: what is still allocated when the caller has given the octets up."""
+"""Bytes that a parsed file keeps: what is still allocated when the caller has given the octets up.
+
+And those that a crawl keeps of a file that is not in use. What a whole crawl takes is `hosts.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,11 @@ import gc
 import tracemalloc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc.memory import Memory
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.stores.codec import Copy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,3 +66,19 @@ def _bytes(peer: Peer, samples: Sequence[Sample]) -> Kept:
 def _held(start: int) -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0] - start
+
+
+def remembered(samples: Sequence[Sample]) -> float:
+    """Mean bytes that a crawl keeps of an origin whose file is not in use."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        start = tracemalloc.get_traced_memory()[0]
+        kept: Memory[None] = Memory(len(samples), revive=lambda *_: None, evicted=lambda: None)
+        for at, sample in enumerate(samples):
+            copy = Copy(Outcome.SUCCESSFUL, 200, "200", float(at), at + 86400.0, float(at), body=sample.body)
+            kept.put(Origin("https", f"{at}.{sample.name}", 443), None, copy)
+        assert len(kept) == len(samples)
+        return _held(start) / len(samples)
+    finally:
+        tracemalloc.stop()

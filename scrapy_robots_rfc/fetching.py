@@ -74,7 +74,8 @@ class Ports:
     :param count: adds one to a stat.
     :param ignored: the exceptions that the stock middleware does not count (IgnoreRequest).
     :param hopeless: the exceptions after which asking again soon is of no use.
-    :param fetched: tells the world how a fetch ended; called with (robots, access, asker).
+    :param expected: tells the world what was known of a file that crawls share, and that is now asked for again.
+    :param fetched: tells it how a fetch ended; called with (robots, access, asker).
     :param loaded: tells it that what is known came out of a store; called with (robots, asker).
     """
 
@@ -87,6 +88,7 @@ class Ports:
     count: Callable[[str], None]
     ignored: tuple[type[Exception], ...]
     hopeless: tuple[type[Exception], ...]
+    expected: Callable[[Robots], None]
     fetched: Callable[[Robots, Access, Asker], Awaitable[None]]
     loaded: Callable[[Robots, Asker], Awaitable[None]]
 

@@ -58,6 +58,7 @@ class Memory(Generic[_T]):
     :param revive: makes the value of a copy anew.
     :param evicted: called for each origin that is dropped because of the bound.
     :param weigh: tells how many octets a value takes; it may grow while it is in use. Called often.
+    :param parsed: octets of parsed files; of the one in use there may be more.
     """
 
     def __init__(
@@ -67,8 +68,9 @@ class Memory(Generic[_T]):
         revive: Callable[[Origin, Copy], _T],
         evicted: Callable[[], object],
         weigh: Callable[[_T], int] = lambda _: 0,
+        parsed: int = PARSED,
     ) -> None:
-        self._limit, self._most = origins, max(origins * AN_ORIGIN, AT_LEAST)
+        self._limit, self._most, self._most_parsed = origins, max(origins * AN_ORIGIN, AT_LEAST), parsed
         self._revive, self._evicted, self._weigh = revive, evicted, weigh
         # Together in the order of their use: whatever is parsed was used later than all that is packed.
         self._parsed: OrderedDict[Origin, _Parsed[_T]] = OrderedDict()
@@ -164,7 +166,7 @@ class Memory(Generic[_T]):
                 self._weigh_again(self._last)
             self._weigh_again(parsed)
         self._last = parsed
-        while self._weight > PARSED and len(self._parsed) > 1:
+        while self._weight > self._most_parsed and len(self._parsed) > 1:
             self._fold(next(iter(self._parsed)))
 
     def _weigh_again(self, parsed: _Parsed[_T]) -> None:

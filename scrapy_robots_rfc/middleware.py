@@ -295,6 +295,7 @@ class RfcRobotsTxtMiddleware:
             count=self._count,
             ignored=(IgnoreRequest,),
             hopeless=(*_compat.UNRESOLVED, IgnoreRequest),
+            expected=self._expected,
             fetched=self._fetched,
             loaded=self._loaded,
         )
@@ -309,6 +310,10 @@ class RfcRobotsTxtMiddleware:
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
             return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
         return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body))
+
+    def _expected(self, robots: Robots) -> None:
+        if self._pacing is not None:
+            self._pacing.expect(robots, self._default_agent())
 
     async def _loaded(self, robots: Robots, asker: Request | None) -> None:
         if self._pacing is not None:

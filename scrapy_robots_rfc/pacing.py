@@ -166,6 +166,12 @@ class Pacing:
             site.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
         return None
 
+    def expect(self, robots: Robots, agent: Agent) -> None:
+        """Take note of a site whose robots.txt is about to be asked for again: other workers may be at it."""
+        pace = None if robots.file is None or self._store is None else robots.file.pace(agent)
+        if pace is not None:
+            self._site(robots).paces.setdefault(agent, pace)
+
     def fetched(self, robots: Robots) -> None:
         """Keep what a robots.txt that was fetched again asks for, and not what the one before it did."""
         if robots.origin in self._sites:

@@ -178,6 +178,8 @@ class RobotsService:
         """Find out. Ends in a value whatever store and network do; raises when too late."""
         found = None if self._sharing is None else await self._elsewhere(attempt, self._sharing, flight)
         if found is None:
+            if attempt.held is not None and self._sharing is not None and self._sharing.shared:
+                self._ports.expected(self._revive(attempt.origin, attempt.held))
             fetched = await self._fetching.fetch(attempt.origin, attempt.held, attempt.inquiry.asker, flight)
             attempted = self._conclude(attempt, fetched)
             flight.result = attempted  # what the listeners get should a signal handler hang

@@ -172,7 +172,7 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_CACHE_SIZE", "cache_size", "origins", 10_000, "a whole number, at least 1", _integer(1),
-        "How many origins are kept in memory; the least recently used one goes first.",
+        "How many origins are kept in memory, 2.5 KiB each on average at most; the least recently used one goes first.",
     ),
     Setting(
         "ROBOTSTXT_UNREACHABLE_TTL", "unreachable_ttl", "seconds", 300.0, "a number above 0", _number(0, above=True),

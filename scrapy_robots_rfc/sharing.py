@@ -40,6 +40,11 @@ class Sharing:
         self._pending = 0
         self._idle: Waiter[None] | None = None
 
+    @property
+    def shared(self) -> bool:
+        """Whether other crawls use the store at the same time."""
+        return self._keeper.shared
+
     async def look(self, origin: Origin, held: Copy | None) -> tuple[Copy | None, bool, bool]:
         """Look for a copy before a fetch.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench import generate
 from scrapy_robots_rfc import memory as module
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.files import RfcFile
@@ -67,10 +68,11 @@ class Value:
 class Crawl:
     """A memory, and what was made and dropped."""
 
-    def __init__(self, origins: int) -> None:
+    def __init__(self, origins: int, parsed: int = module.PARSED) -> None:
         self.counts: Counter[str] = Counter()
         self.memory: Memory[Value] = Memory(
             origins,
+            parsed=parsed,
             revive=self._revive,
             evicted=lambda: self.counts.update(["evicted"]),
             weigh=lambda value: value.file.weight,
@@ -92,11 +94,14 @@ class Crawl:
         return [number for number in numbers if self.memory.copy(origin(number)) is not None]
 
 
+#: Octets of few parsed files.
+FEW = 20_000
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A memory that has room for few octets."""
+    """A memory of few origins has room for few octets."""
     monkeypatch.setattr(module, "AT_LEAST", 100_000)
-    monkeypatch.setattr(module, "PARSED", 20_000)
 
 
 def test_what_is_put_is_at_hand() -> None:
@@ -124,7 +129,7 @@ def test_put_again() -> None:
 @pytest.mark.usefixtures("small")
 def test_what_is_not_in_use_is_packed() -> None:
     """Of many files few are parsed; the others are parsed again from an equal copy, and say the same."""
-    crawl = Crawl(100)
+    crawl = Crawl(100, FEW)
     values = [crawl.fetch(number, RULES + b"Disallow: /%d" % number, number) for number in range(50)]
     assert len(crawl.memory) == 50
     assert 0 < crawl.memory.at_hand < 10
@@ -140,7 +145,7 @@ def test_what_is_not_in_use_is_packed() -> None:
 @pytest.mark.usefixtures("small")
 def test_least_recently_used_goes_first() -> None:
     """The bound in origins holds, and counts what is dropped; use is use, whether a value is parsed or packed."""
-    crawl = Crawl(30)
+    crawl = Crawl(30, FEW)
     for number in range(30):
         crawl.fetch(number)
     for number in (0, 29, 5):  # packed, at hand, packed
@@ -164,7 +169,7 @@ def test_use_of_what_is_at_hand_counts() -> None:
 @pytest.mark.usefixtures("small")
 def test_bound_in_octets() -> None:
     """Files that cannot be made small are bounded in octets; the last one is kept, whatever its size."""
-    crawl = Crawl(30)
+    crawl = Crawl(30, FEW)
     for number in range(30):
         crawl.fetch(number, noise(9000, number))
     assert crawl.known(range(100)) == list(range(20, 30))
@@ -178,7 +183,7 @@ def test_bound_in_octets() -> None:
 @pytest.mark.usefixtures("small")
 def test_files_grow_in_use() -> None:
     """A file that an index was made of since it was put counts as what it is by then."""
-    crawl = Crawl(30)
+    crawl = Crawl(30, FEW)
     values = [crawl.fetch(number) for number in range(4)]
     assert crawl.memory.at_hand == 4
     for value in values:
@@ -193,7 +198,7 @@ def test_files_grow_in_use() -> None:
 @pytest.mark.usefixtures("small")
 def test_held_while_it_is_remembered() -> None:
     """What is held for later is the memory's own value: the same one, or a later one of its origin."""
-    crawl = Crawl(100)
+    crawl = Crawl(100, FEW)
     value = crawl.fetch(1)
     held = crawl.memory.hold(origin(1), value)
     assert held() is value
@@ -204,7 +209,7 @@ def test_held_while_it_is_remembered() -> None:
 @pytest.mark.usefixtures("small")
 def test_held_when_it_is_forgotten() -> None:
     """What is held for later is there when the memory has dropped it, and is then remembered again."""
-    crawl = Crawl(1)
+    crawl = Crawl(1, FEW)
     value = crawl.fetch(1)
     held = crawl.memory.hold(origin(1), value)
     crawl.fetch(2)
@@ -260,24 +265,36 @@ def test_weight_of_a_full_reading() -> None:
 def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many files are made to fill the memory, the bound holds: by Python's count of it, not by our own."""
     monkeypatch.setattr(module, "AT_LEAST", 1_000_000)
-    monkeypatch.setattr(module, "PARSED", 4_000_000)
-    crawl = Crawl(300)
+    crawl = Crawl(300, parsed=2_000_000)
     before = taken()
-    for number in range(100):
+    for number in range(3 * len(LINES)):
         crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 20_000)).ask()
     assert crawl.memory.at_hand > 1
-    assert len(crawl.memory) == 100
+    assert len(crawl.memory) == 3 * len(LINES)
     # The one in use and the one before may have grown since they were weighed.
-    assert taken() - before < 5_000_000 + 2 * 80 * 20_000
+    assert taken() - before < 3_000_000 + 2 * 80 * 20_000
 
 
 @pytest.mark.usefixtures("traced")
-def test_octets_of_an_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_octets_of_an_origin() -> None:
     """Origins whose files are not in use take what is counted, or less, the tables that they stand in included."""
-    monkeypatch.setattr(module, "PARSED", 0)
-    crawl = Crawl(10_000)
+    crawl = Crawl(10_000, parsed=0)
     before = taken()
     for number in range(3000):
         crawl.fetch(number)
     assert crawl.memory.at_hand == 1
     assert taken() - before < crawl.memory.octets < 3000 * 1024
+
+
+@pytest.mark.usefixtures("traced")
+def test_real_files() -> None:
+    """Files as real ones are, the largest one among them, take less than 3 KiB each where they are not in use."""
+    files = generate.files(300)
+    crawl = Crawl(300, FEW)
+    before = taken()
+    for number, file in enumerate(files):
+        crawl.fetch(number, file.body)
+    for number in range(3):  # small ones, so that the others are not in use
+        crawl.fetch(number)
+    assert len(crawl.memory) == 300
+    assert taken() - before < 300 * 3 * 1024

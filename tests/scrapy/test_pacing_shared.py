@@ -85,6 +85,18 @@ async def test_requests_that_fail(site: Clocked) -> None:
 
 
 @ensureDeferred
+async def test_file_that_is_asked_for_again(site: Clocked) -> None:
+    """A crawl that has never been at the site, and asks for a file again that another one has kept, takes turns."""
+    text = f"User-agent: *\nCrawl-delay: {DELAY}\n"
+    headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
+    site.replies["/robots.txt"] = Reply(body=text.encode(), headers=headers)
+    results = await crawls(urls(site, 3), urls(site, 3), settings={"ROBOTSTXT_CACHE_MIN_AGE": 0})
+    assert [fetched(result) for result in results] == [3, 3]
+    assert site.fetches >= 2
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
 async def test_not_shared(site: Clocked) -> None:
     """Without ROBOTSTXT_CRAWL_DELAY_SHARED each crawl keeps an interval of its own."""
     results = await crawls(urls(site, 6), urls(site, 6), settings={"ROBOTSTXT_CRAWL_DELAY_SHARED": False})

@@ -312,12 +312,28 @@ async def test_the_last_writes(store: Breakable) -> None:
     assert crawl.counted == []
 
 
-@pytest.mark.parametrize("error", [OSError("no such host"), StoreError("install it")])
-def test_a_store_that_cannot_be_opened(store: Breakable, error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError("no such host"), "The store of robots.txt files a store cannot be opened: OSError: no such host"),
+        (StoreError("install it"), "install it"),
+    ],
+)
+def test_a_store_that_cannot_be_opened(store: Breakable, error: Exception, text: str) -> None:
     """What a store says when it cannot work stops the crawl at its start, whatever it raised."""
     store.broken["open"] = error
-    with pytest.raises(StoreError, match=str(error)):
+    with pytest.raises(StoreError) as raised:
         Crawl(store)
+    assert str(raised.value) == text
+
+
+@under_the_reactor
+async def test_what_nobody_wants(store: Breakable) -> None:
+    """A copy that is not to be kept at all is not put."""
+    crawl = Crawl(store)
+    await crawl.keeper.save(A, FILE, 0)
+    assert store.calls == ["open"]
+    await crawl.keeper.close()
 
 
 @under_the_reactor

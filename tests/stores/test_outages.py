@@ -1,0 +1,76 @@
+"""When an outage begins and ends, on a clock that the test sets."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from scrapy_robots_rfc.outages import Outages
+
+BEGINS, ENDS = "fails", "works again"
+
+
+class Log:
+    """Outages on a clock, and what is said of them."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        self.now = 100.0
+        self.outages = Outages("a store", 5, clock=lambda: self.now, count=lambda _: None)
+        self._caplog = caplog
+
+    @property
+    def said(self) -> list[str]:
+        """Beginnings and ends."""
+        lines = [r.getMessage() for r in self._caplog.records if r.name == "scrapy_robots_rfc.outages"]
+        return [BEGINS if BEGINS in line else ENDS for line in lines]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> Log:
+    """A store that works."""
+    return Log(caplog)
+
+
+def test_all_calls_are_made_again_after_a_success(log: Log) -> None:
+    """When the call that went ahead has worked, no other one waits any more."""
+    log.outages.failed("get", OSError())
+    log.now += 6
+    assert log.outages.may_try("get")
+    assert not log.outages.may_try("get")
+    log.outages.worked("get", log.now)
+    assert all(log.outages.may_try("get") for _ in range(3))
+
+
+def test_a_success_from_before(log: Log) -> None:
+    """A call that was made before another one failed, and worked, says nothing about what is now."""
+    began = log.now
+    log.now += 1
+    log.outages.failed("get", OSError())
+    log.now += 1
+    log.outages.worked("get", began)
+    assert not log.outages.may_try("get")
+    assert log.said == [BEGINS]
+
+
+def test_the_call_that_began_it_ends_it(log: Log) -> None:
+    """An outage is over when what failed first works; that something else works is no reason to say so."""
+    log.outages.failed("put", OSError())
+    log.now += 6
+    log.outages.worked("get", log.now)
+    assert log.said == [BEGINS]
+    log.outages.worked("put", log.now)
+    log.outages.failed("put", OSError())
+    assert log.said == [BEGINS, ENDS, BEGINS]
+
+
+def test_a_call_that_is_made_no_more(log: Log) -> None:
+    """An outage whose first call is not made again is over when everything else has worked for a minute."""
+    log.outages.failed("take_turn", OSError())
+    log.now += 50
+    log.outages.worked("get", log.now)
+    assert log.said == [BEGINS]
+    log.now += 20
+    log.outages.worked("get", log.now)
+    assert log.said == [BEGINS, ENDS]
