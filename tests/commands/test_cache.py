@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
+from scrapy_robots_rfc.commands import robots as command
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
 from scrapy_robots_rfc.stores.opening import store_of
@@ -50,6 +52,7 @@ def robots(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
     def run(*arguments: str, stdin: str = "") -> Done:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))  # whenever the copies below were made
         with pytest.raises(SystemExit) as end:
             execute(["scrapy", "robots", *arguments])
         out, err = capsys.readouterr()
