@@ -163,3 +163,16 @@ async def test_unreadable_value(
     assert f"holds what cannot be read ({site.url('')}: {why})" in told(caplog)
     with opened(path) as store:
         assert decode(store.get(site.url("")) or b"").body == RULES.encode()
+
+
+@ensureDeferred
+async def test_no_credentials(site: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """User and password in the URLs of a crawl come neither into the store nor into a line of ours."""
+    site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=(("ETag", '"1"'),))
+    with_password = site.url("/y").replace("http://", "http://somebody:secret@")
+    await crawl([with_password, with_password.replace("/y", "/x")], {"ROBOTSTXT_CACHE": f"sqlite:///{path}"})
+    assert site.fetches == 1
+    with opened(path) as store:
+        assert [key for key in store.keys()] == [site.url("")]  # noqa: C416, SIM118 - no mapping
+    assert all(b"secret" not in file.read_bytes() for file in path.parent.iterdir())
+    assert all("secret" not in line for line in records(caplog, 0))

