@@ -105,6 +105,8 @@ def test_unreachable_has_its_own_time() -> None:
         (Term(Outcome.UNAVAILABLE, 500), 50, Term(Outcome.UNAVAILABLE, 100)),
         # Unreachable, and left alone for longer than this crawl would.
         (Term(Outcome.UNREACHABLE, 500, None, 0), 5, Term(Outcome.UNREACHABLE, 30, None, 0)),
+        # A stale copy that is not obeyed for as long here.
+        (Term(Outcome.SUCCESSFUL, 500, -980, 0), 5, Term(Outcome.SUCCESSFUL, 20, -980, 0)),
         # A stale copy that is too old here, and an origin that was opened by a limit that is not this crawl's.
         (Term(Outcome.SUCCESSFUL, 2000, -996, 0), 5, Term(Outcome.UNREACHABLE, 5, None, 0)),
         (Term(Outcome.UNAVAILABLE, 20, None, -400), 5, Term(Outcome.UNREACHABLE, 5, None, -400)),

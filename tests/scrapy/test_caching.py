@@ -338,3 +338,17 @@ async def test_after_the_stale_copy(site: Site, clock: Clock, longest: float | N
     await run(script, {"ROBOTSTXT_UNREACHABLE_MAX_AGE": longest})
     assert [decision.reason for decision in decisions] == [Reason.RULE, Reason.RULE, reason]
     assert [decision.stale for decision in decisions] == [True, True, False]
+
+
+@ensureDeferred
+async def test_being_unreachable_begins_with_the_first_attempt(site: Site) -> None:
+    """2.3.1.4: the 30 days of an unreachable file begin when it first failed, not with the last attempt."""
+    site.replies["/robots.txt"] = Reply(503)
+
+    async def script(service: RobotsService) -> None:
+        known = await service.robots(site.url("/x"))
+        assert known.term.unreachable_since is not None
+        assert known.term.unreachable_since <= known.fetched - 0.2
+
+    await run(script, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.2]})
+    assert site.fetches == 2

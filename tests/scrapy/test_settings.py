@@ -60,7 +60,15 @@ def test_defaults() -> None:
         ("ROBOTSTXT_USER_AGENT", "", "user_agent", None),
         ("ROBOTSTXT_TIMEOUT", "2.5", "timeout", 2.5),
         ("ROBOTSTXT_MAX_SIZE", "1000000", "max_size", 1_000_000),
+        ("ROBOTSTXT_CACHE", "memory:", "cache", "memory:"),
+        ("ROBOTSTXT_CACHE", "", "cache", None),
         ("ROBOTSTXT_CACHE_MAX_AGE", 1, "cache_max_age", 1),
+        ("ROBOTSTXT_CACHE_MAX_AGE", 60, "cache_min_age", 60),
+        ("ROBOTSTXT_CACHE_MIN_AGE", "0", "cache_min_age", 0),
+        ("ROBOTSTXT_CACHE_MIN_AGE", 86_400, "cache_min_age", 86_400),
+        ("JOBDIR", "jobs/1", "cache", "sqlite:///jobs/1/robots.sqlite"),
+        ("JOBDIR", "/jobs/1/", "cache", "sqlite:////jobs/1/robots.sqlite"),
+        ("ROBOTSTXT_CRAWL_DELAY_SHARED", "0", "crawl_delay_shared", False),
         ("ROBOTSTXT_CACHE_SIZE", 1, "cache_size", 1),
         ("ROBOTSTXT_UNREACHABLE_TTL", 0.1, "unreachable_ttl", 0.1),
         ("ROBOTSTXT_UNREACHABLE_STATUSES", "401, 403", "unreachable_statuses", frozenset({401, 403})),
@@ -105,6 +113,8 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_MAX_SIZE", float("inf")),
         ("ROBOTSTXT_CACHE_MAX_AGE", 86_401),
         ("ROBOTSTXT_CACHE_MAX_AGE", 0),
+        ("ROBOTSTXT_CACHE_MIN_AGE", -1),
+        ("ROBOTSTXT_CACHE_MIN_AGE", 86_401),
         ("ROBOTSTXT_CACHE_SIZE", 0),
         ("ROBOTSTXT_UNREACHABLE_TTL", 0),
         ("ROBOTSTXT_UNREACHABLE_STATUSES", [399]),
@@ -128,6 +138,19 @@ def test_refused(key: str, value: Any) -> None:
         read_settings(ScrapySettings({key: value}))
     [row] = [row for row in TABLE if row.key == key]
     assert str(caught.value) == f"{key} = {value!r} is not accepted; it must be {row.accepted}"
+
+
+def test_ages_that_cross() -> None:
+    """A smallest age of the user's above the largest one is an error; the default one gives way."""
+    with pytest.raises(SettingError, match=r"^ROBOTSTXT_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"):
+        read_settings(ScrapySettings({"ROBOTSTXT_CACHE_MAX_AGE": 60, "ROBOTSTXT_CACHE_MIN_AGE": 90}))
+
+
+def test_a_store_of_the_users_goes_before_the_job() -> None:
+    """JOBDIR says where files are kept only where the user says nothing; no address of a store is ever shown."""
+    read = read_settings(ScrapySettings({"JOBDIR": "jobs/1", "ROBOTSTXT_CACHE": "redis://:secret@a.example"}))
+    assert read.cache == "redis://:secret@a.example"
+    assert "secret" not in repr(read)
 
 
 @pytest.mark.parametrize(

@@ -72,13 +72,41 @@ async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site)
         assert (second.stat("cache/store_hits"), second.stat("request_count")) == (3, 0)
 
 
+class Taken(Kept):
+    """A crawl that has died since got the lease right before anybody else could.
+
+    :param seconds: for which it still holds.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._left = [seconds]
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """See `SharedStore`."""
+        if self._left:
+            super().lease(key, "dead", self._left.pop())
+        return super().lease(key, owner, seconds)
+
+
 @ensureDeferred
-async def test_lease_of_a_dead_crawl_ends(site: Site, store: Kept) -> None:
+async def test_lease_of_a_dead_crawl_ends(site: Site) -> None:
     """A crawl that died with a lease is waited for until that ends, and no longer."""
-    store.lease(site.url(""), "dead", 0.5)
+    Kept.store = Taken(0.5)
     result = await crawl([site.url("/y")], KEPT)
     assert result.outcomes == {site.url("/y"): 200}
     assert site.fetches == result.stat("cache/lease_waits") == 1
+
+
+@ensureDeferred
+async def test_waiting_is_no_attempt(site: Site) -> None:
+    """A crawl that has waited for another one's fetch asks as often for the file, itself, as one that has not."""
+    answers = iter([Reply(503), FORBID])
+    site.replies["/robots.txt"] = lambda _: next(answers)
+    Kept.store = Taken(0.5)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1]})
+    assert result.outcomes == {site.url("/y"): 200}
+    assert site.fetches == 2
 
 
 @ensureDeferred
@@ -184,9 +212,9 @@ async def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site, store: Kept) -> None:
+async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
     """ROBOTSTXT_TIMEOUT bounds the fetch, not the wait for one that another crawl makes."""
-    store.lease(site.url(""), "dead", 1.0)
+    Kept.store = Taken(1.0)
     result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3})
     assert result.outcomes == {site.url("/y"): 200}
 
