@@ -98,7 +98,11 @@ class Server:
         await asyncio.gather(*answering, return_exceptions=True)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        except (OSError, asyncio.IncompleteReadError):  # a client that tried another connection meanwhile
+            writer.close()
+            return
         host = next(line[6:] for line in head if line.lower().startswith("host: "))
         body = self.seen.ask(head[0].split()[1], host)
         kind = "text/plain" if body is _ROBOTS_TXT else "text/html"

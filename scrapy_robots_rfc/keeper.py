@@ -33,6 +33,8 @@ _T = TypeVar("_T")
 #: Seconds that a call may take before the crawl goes on without its answer. A store that can give up earlier by itself
 #: should: its error says more.
 PATIENCE = 5.0
+#: Seconds that the clock of another machine may be ahead.
+AHEAD = 60.0
 #: Seconds that a store has to finish when the crawl ends.
 FAREWELL = 1.0
 
@@ -174,12 +176,16 @@ class Keeper:
         return self._runtime.date() - self._runtime.clock()
 
     def _here(self, copy: Copy) -> Copy:
-        """Return a copy on the clock of this crawl. Another machine's clock may be ahead: nothing was in the future."""
+        """Return a copy on the clock of this crawl. Another machine's clock may be ahead: nothing was in the future.
+
+        One from far ahead is asked for again: else it would be fresh until the date of this machine has come that far.
+        """
         now = self._runtime.clock()
         copy = copy.moved(-self._since_1970())
         return replace(
             copy,
             fetched=min(copy.fetched, now),
+            fresh_until=copy.fresh_until if copy.fetched <= now + AHEAD else min(copy.fresh_until, now),
             confirmed=None if copy.confirmed is None else min(copy.confirmed, now),
             unreachable_since=None if copy.unreachable_since is None else min(copy.unreachable_since, now),
         )

@@ -35,8 +35,8 @@ PARSED = 32 * 1024 * 1024
 _ENTRY = 400
 # Octets of a value beside what is weighed.
 _VALUE = 900
-# Between two looks at all parsed files lie at least so many uses.
-_SELDOM = 64
+# Between two looks at all parsed files lie so many uses for each of them.
+_SELDOM = 10
 
 
 @dataclass(slots=True, eq=False)
@@ -157,14 +157,15 @@ class Memory(Generic[_T]):
     def _used(self, parsed: _Parsed[_T]) -> None:
         """Take note of a use, and keep the bound. What was used before may have grown since."""
         self._uses += 1
-        if self._uses > max(len(self._parsed), _SELDOM):
+        if self._uses > _SELDOM * len(self._parsed):
             self._uses = 0
             for one in self._parsed.values():
                 self._weigh_again(one)
         elif parsed is not self._last:
             if self._last is not None:
                 self._weigh_again(self._last)
-            self._weigh_again(parsed)
+            if not parsed.weight:
+                self._weigh_again(parsed)
         self._last = parsed
         while self._weight > self._most_parsed and len(self._parsed) > 1:
             self._fold(next(iter(self._parsed)))

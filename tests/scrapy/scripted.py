@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """A clock that stands until it is told."""
+    """A clock that stands until it is told. What it says of the date may be set ahead, or back."""
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.ahead = 0.0
 
     def __call__(self) -> float:
         """Return the time."""
@@ -28,7 +29,7 @@ class Clock:
 
     def date(self) -> float:
         """Return the time in seconds since 1970."""
-        return 1_700_000_000.0 + self.now
+        return 1_700_000_000.0 + self.now + self.ahead
 
 
 class Scripted(Pages):
