@@ -35,8 +35,8 @@ _T = TypeVar("_T")
 PATIENCE = 5.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: Seconds that a store has to finish when the crawl ends.
-FAREWELL = 1.0
+#: Seconds that a store has to finish when the crawl ends, and to close.
+FAREWELL = 0.35
 
 
 class Keeper:

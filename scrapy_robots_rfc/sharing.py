@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 #: Seconds between two looks at a file that another crawl fetches: at first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-#: Seconds that the end of a crawl waits for what is still to be written.
-_PATIENCE = 1.0
+#: Seconds that the end of a crawl waits for what is still to be written, and for leases to be given back. With what the
+#: keeper takes to close, a store that hangs makes it two.
+_PATIENCE, _FOR_LEASES = 1.0, 0.3
 
 
 class Sharing:
@@ -97,16 +98,16 @@ class Sharing:
 
     async def close(self) -> None:
         """Wait for what is under way, give all leases back, close the store."""
-        await self._drain()
+        await self._drain(_PATIENCE)
         self._later(self._leases.close())
-        await self._drain()
+        await self._drain(_FOR_LEASES)
         await self._keeper.close()
 
-    async def _drain(self) -> None:
+    async def _drain(self, patience: float) -> None:
         if not self._pending:
             return
         idle = self._idle = Waiter()
-        timer = self._runtime.call_later(_PATIENCE, partial(idle.resolve, None))
+        timer = self._runtime.call_later(patience, partial(idle.resolve, None))
         await idle
         self._idle = None
         timer.cancel()

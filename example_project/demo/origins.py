@@ -37,8 +37,9 @@ OPEN = b"User-agent: *\nAllow: /\n"
 CLOSED = b"User-agent: *\nDisallow: /\n"
 HALF = b"User-agent: *\nDisallow: /closed/\n"
 
-# 512,000 octets count (RFC 9309, 2.5: at least 500 KiB). One rule stands before that, one beyond it.
-LARGE = b"User-agent: *\nDisallow: /before/\n" + b"# A comment to fill the file.\n" * 18_000 + b"Disallow: /beyond/\n"
+# 512,000 octets count (RFC 9309, 2.5: at least 500 KiB). One rule stands before that, one beyond it. The file is long
+# enough for its end to be far away when the transfer is cut off, so that the connection cannot be taken for a free one.
+LARGE = b"User-agent: *\nDisallow: /before/\n" + b"# A comment to fill the file.\n" * 36_000 + b"Disallow: /beyond/\n"
 
 PACED = b"User-agent: *\nCrawl-delay: 0.3\n"
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.stores.base import Store
 
+#: How an SQLite file begins; an empty one is a database without tables.
+_SQLITE = b"SQLite format 3\0"
+
 
 class Command(ScrapyCommand):
     """`scrapy robots`, in a project and outside of one."""
@@ -98,8 +101,8 @@ def _opened(configured: object, settings: Settings, opts: argparse.Namespace) ->
     """Return the store of a command, opened, and its name."""
     spec = opts.store or configured
     path = sqlite_path(spec) if isinstance(spec, str) else None
-    if path is not None and opts.act is not transfer.import_copies and not Path(path).exists():
-        raise Failed(f"{path} is not there")  # to open it would make it
+    if path is not None:
+        _look_at(Path(path), may_be_made=opts.act is transfer.import_copies)
     try:
         made = store_of(spec, Crawler(Spider, settings))
         if made is not None:
@@ -112,3 +115,18 @@ def _opened(configured: object, settings: Settings, opts: argparse.Namespace) ->
     except Exception as error:
         raise Failed(f"the store cannot be opened ({said(error)})") from error
     raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", 2)
+
+
+def _look_at(path: Path, *, may_be_made: bool) -> None:
+    """Refuse what a store would make, or put aside as damaged, where somebody only mistook the path."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(len(_SQLITE))
+    except FileNotFoundError:
+        if not may_be_made:
+            raise Failed(f"{path} is not there") from None
+    except OSError as error:
+        raise Failed(f"{path}: {error.strerror}") from error
+    else:
+        if first and first != _SQLITE:
+            raise Failed(f"{path} is no SQLite file")

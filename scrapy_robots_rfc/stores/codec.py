@@ -95,7 +95,7 @@ def encode(copy: Copy) -> bytes:
     head: dict[str, object] = {
         "outcome": copy.outcome.value,
         "status": copy.status,
-        "cause": copy.cause[:_LONGEST_CAUSE],
+        "cause": "".join(character if character.isprintable() else "?" for character in copy.cause[:_LONGEST_CAUSE]),
         "fetched": copy.fetched,
         "fresh_until": copy.fresh_until,
         "confirmed": copy.confirmed,
@@ -175,6 +175,13 @@ class _Head:
             return value
         raise _wrong(key)
 
+    def line(self, key: str) -> str:
+        """What is told to people: it must not be able to look like another line of a log."""
+        text = self.text(key)
+        if text is None or len(text) > _LONGEST_CAUSE or not text.isprintable():
+            raise _wrong(key)
+        return text
+
     def number(self, key: str) -> int | None:
         value = self._entries.get(key)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
@@ -225,7 +232,7 @@ def _read(head: _Head, body: bytes) -> Copy:
     return Copy(
         outcome,
         head.number("status"),
-        _needed(head.text("cause"), "cause"),
+        head.line("cause"),
         _needed(head.time("fetched"), "fetched"),
         _needed(head.time("fresh_until"), "fresh_until"),
         head.time("confirmed"),

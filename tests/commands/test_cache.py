@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
+from scrapy_robots_rfc.commands import robots as command
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
 from scrapy_robots_rfc.stores.opening import store_of
@@ -50,6 +52,7 @@ def robots(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
     def run(*arguments: str, stdin: str = "") -> Done:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))  # whenever the copies below were made
         with pytest.raises(SystemExit) as end:
             execute(["scrapy", "robots", *arguments])
         out, err = capsys.readouterr()
@@ -303,6 +306,18 @@ def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], code: i
     assert done.err.startswith("scrapy robots cache: ")
     assert done.err.count("\n") == 1
     assert "secret" not in done.err
+
+
+@pytest.mark.parametrize("action", ["ls", "import"])
+def test_a_path_that_was_mistaken(robots: Callable[..., Done], tmp_path: Path, action: str) -> None:
+    """A file that is none of SQLite's is left as it is, and so is a folder."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("what a user wrote\n", encoding="utf-8")
+    done = robots("cache", action, "--store", f"sqlite:///{notes}")
+    assert (done.code, done.err) == (1, f"scrapy robots cache: {notes} is no SQLite file\n")
+    assert robots("cache", action, "--store", f"sqlite:///{tmp_path}").code == 1
+    assert [*tmp_path.iterdir()] == [notes]
+    assert notes.read_text(encoding="utf-8") == "what a user wrote\n"
 
 
 @pytest.mark.parametrize("arguments", [(), ("cache",), ("nonsense",), ("cache", "nonsense"), ("cache", "ls", "more")])

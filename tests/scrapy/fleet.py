@@ -129,6 +129,10 @@ class Worker(Runtime):
 
     # Its requests.
 
+    def die(self) -> None:
+        """Do nothing any more; what is on its way arrives."""
+        self.alive = False
+
     def go(self) -> None:
         """Send the next request, when it may go."""
         if not self.alive or not self.left:

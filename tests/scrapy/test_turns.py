@@ -72,7 +72,7 @@ def test_worker_that_dies(world: World, died: float, interval: float) -> None:
     worker.go()
     other.go()
     world.run(died)
-    worker.alive = False
+    worker.die()
     world.run(died + HOLD + interval + 2)
     assert [name for _, name in world.arrivals][:2] == ["one", "other"]
     assert min(world.gaps()) >= interval

@@ -23,7 +23,7 @@ copies = st.builds(
     Copy,
     st.just(Outcome.SUCCESSFUL),
     st.none() | st.integers(100, 599),
-    st.text(max_size=40),
+    st.text(max_size=40).filter(str.isprintable),
     times,
     times,
     st.none() | times,
@@ -121,6 +121,8 @@ def test_signed_by_hand() -> None:
         {"status": "200"},
         {"status": True},
         {"cause": None},
+        {"cause": "200\nINFO: all is well"},
+        {"cause": "x" * 201},
         {"fetched": None},
         {"fetched": "1"},
         {"fetched": True},
@@ -173,6 +175,11 @@ def test_long_validators_are_left_out() -> None:
     assert decode(encode(long)) == replace(FILE, validators=None)
     long = replace(FILE, validators=Validators("https://a.example/", b"e" * 2000, b"m\r\nx"))
     assert decode(encode(long)) == replace(FILE, validators=Validators("https://a.example/"))
+
+
+def test_causes_are_one_short_line() -> None:
+    """What is told to people stays on its line, and short, whatever an exception is called."""
+    assert decode(encode(replace(FILE, cause="a\nb\x1b" + "c" * 300))).cause == "a?b?" + "c" * 196
 
 
 def test_a_file_too_large_to_be_compressed() -> None:

@@ -1,0 +1,36 @@
+"""Whatever workers there are, and whenever one dies or has done its work: no requests are closer than the interval."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scrapy.fleet import Worker, World
+
+#: Begin, way to the site, way to the store, requests, and when it dies, all in seconds.
+WORKERS = st.lists(
+    st.tuples(
+        st.floats(0, 5),
+        st.floats(0.001, 10),
+        st.floats(0, 1),
+        st.integers(1, 20),
+        st.one_of(st.none(), st.floats(0, 60)),
+    ),
+    min_size=2,
+    max_size=5,
+)
+
+
+@given(WORKERS, st.sampled_from([0.01, 1.0, 5.0, 50.0]))
+def test_interval(workers: list[tuple[float, float, float, int, float | None]], interval: float) -> None:
+    """The site sees the interval between any two requests, those of workers that have died among them."""
+    world = World()
+    for number, (begin, way, latency, requests, dies) in enumerate(workers):
+        worker = Worker(world, str(number), interval, way, latency)
+        worker.left = requests
+        world.later(begin, worker.go)
+        if dies is not None:
+            world.later(dies, worker.die)
+    world.run(1000)
+    assert world.arrivals or all(dies is not None for *_, dies in workers)
+    assert min(world.gaps(), default=interval) >= interval - 1e-9
