@@ -41,6 +41,8 @@ _SETTINGS: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "CONCURRENT_REQUESTS": 32,
+    # The default one looks at every host in it for each request.
+    "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
 }
 
