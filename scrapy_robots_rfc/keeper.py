@@ -98,6 +98,11 @@ class Keeper:
         if keep > 0:
             await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
 
+    async def drop(self, origin: Origin) -> None:
+        """Have the store forget an origin."""
+        key = str(origin)
+        await self._ask("delete", lambda: self._store.delete(key), otherwise=False)
+
     async def lease(self, origin: Origin, seconds: float) -> bool:
         """Whether this crawl is to fetch a file: yes, where the store is not shared, or fails."""
         key, shared = str(origin), self._shared

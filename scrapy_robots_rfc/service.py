@@ -7,6 +7,7 @@ decides is in `policy/` and `core/`.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -45,11 +46,13 @@ class _Attempt:
 
     :param before: what this crawl went by until now; ``None``: nothing.
     :param held: the newest copy that is known, fresh or not.
+    :param began: when the file itself was asked for.
     """
 
     inquiry: Inquiry[Robots]
     before: Term | None
     held: Copy | None
+    began: float = math.inf
 
     @property
     def origin(self) -> Origin:
@@ -180,7 +183,10 @@ class RobotsService:
         if found is None:
             if attempt.held is not None and self._sharing is not None and self._sharing.shared:
                 self._ports.expected(self._revive(attempt.origin, attempt.held))
+            attempt.began = self._ports.runtime.clock()
             fetched = await self._fetching.fetch(attempt.origin, attempt.held, attempt.inquiry.asker, flight)
+            found = await self._overtaken(attempt, fetched, flight)
+        if found is None:
             attempted = self._conclude(attempt, fetched)
             flight.result = attempted  # what the listeners get should a signal handler hang
             await self._ports.fetched(attempted.value, fetched.access, attempt.inquiry.asker)
@@ -206,6 +212,23 @@ class RobotsService:
         if not attempt.inquiry.looks:
             self._ports.count(stats.CACHE_LEASE_WAITS)
         return Elsewhere(sharing.pause(attempt.inquiry.looks))
+
+    async def _overtaken(self, attempt: _Attempt, fetched: Fetched, flight: Flight[_Result]) -> _Result | None:
+        """Return what another crawl has found out meanwhile, where this one could not."""
+        if self._sharing is None or not isinstance(fetched.access, Unreachable):
+            return None
+        self._aside.add(flight)
+        try:
+            newer = await self._sharing.newer(attempt.origin, attempt.began)
+        finally:
+            self._aside.discard(flight)
+        if flight.done:
+            raise RobotsUndecided("too late: nobody waits for this file any more")
+        if newer is None:
+            return None
+        self._ports.count(stats.RESULT.format(outcome=fetched.access.outcome.value))
+        self._sharing.leave(attempt.origin)
+        return self._adopt(attempt, newer)
 
     def _adopt(self, attempt: _Attempt, copy: Copy) -> Attempted[Robots]:
         """Go by a fresh copy out of the store."""
@@ -244,7 +267,7 @@ class RobotsService:
         if again is None:
             self._remember(attempt, robots, copy)
             if self._sharing is not None:
-                self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored)
+                self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
         else:
             self._report.again(attempt.origin, robots.cause)
         return Attempted(robots, again)

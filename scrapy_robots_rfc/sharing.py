@@ -57,7 +57,7 @@ class Sharing:
         if ours and self._keeper.shared:  # the one who had the lease before may have put it there meanwhile
             newest, fresh = await self._load(origin, newest)
         if fresh:
-            self._later(self._leases.drop(origin))
+            self.leave(origin)
         return newest, fresh, ours
 
     async def _load(self, origin: Origin, held: Copy | None) -> tuple[Copy | None, bool]:
@@ -72,16 +72,33 @@ class Sharing:
         """Return the seconds until another look, after so many that found another crawl at it."""
         return min(_FIRST_PAUSE * 2.0 ** min(looks, 10), _LONGEST_PAUSE)
 
-    def publish(self, origin: Origin, copy: Copy, *, stored: bool) -> None:
-        """Put a copy into the store, in the background, and let others go on.
+    async def newer(self, origin: Origin, since: float) -> Copy | None:
+        """Return a fresh copy that another crawl has put into the store meanwhile.
+
+        :param since: when this crawl began to ask for the file itself.
+        """
+        loaded, fresh = await self._load(origin, None)
+        return loaded if loaded is not None and fresh and loaded.fetched > since else None
+
+    def leave(self, origin: Origin) -> None:
+        """Let others go on, without a copy for them."""
+        self._later(self._leases.drop(origin))
+
+    def publish(self, origin: Origin, copy: Copy, *, stored: bool, since: float) -> None:
+        """Put a copy into the store, in the background, and let others go on. What is newer there stays.
 
         :param stored: whether its site lets it be kept.
+        :param since: as of `newer`.
         """
-        self._later(self._publish(origin, copy, stored=stored))
+        self._later(self._publish(origin, copy, stored=stored, since=since))
 
-    async def _publish(self, origin: Origin, copy: Copy, *, stored: bool) -> None:
-        if stored:
-            await self._keeper.save(origin, copy, self._rules.keep(copy, self._runtime.clock()))
+    async def _publish(self, origin: Origin, copy: Copy, *, stored: bool, since: float) -> None:
+        # Whoever stood still for longer than its lease, or shares without leases, may be late.
+        if await self.newer(origin, since) is None:
+            if stored:
+                await self._keeper.save(origin, copy, self._rules.keep(copy, self._runtime.clock()))
+            elif copy.unreachable_since is None:
+                await self._keeper.drop(origin)  # the file from before does not hold any more, not even as a stale one
         await self._leases.drop(origin)
 
     def _later(self, coroutine: Coroutine[Any, Any, None]) -> None:

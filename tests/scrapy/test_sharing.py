@@ -13,7 +13,9 @@ from twisted.internet.defer import Deferred, DeferredList
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc._compat import ROBOTS_PARSED
 from scrapy_robots_rfc.errors import SettingError, StoreError
+from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
+from scrapy_robots_rfc.stores.codec import Copy, encode
 from tests.scrapy.crawling import Crawl, crawl, records
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.site import HANG, Reply, Site, robots
@@ -124,6 +126,42 @@ async def test_file_that_may_not_be_stored(site: Site) -> None:
     assert site.fetches == 1
     await crawl([site.url("/x")], KEPT)
     assert site.fetches == 2
+
+
+@ensureDeferred
+async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> None:
+    """Whose own fetch fails goes by what another crawl has fetched meanwhile, and leaves it in the store."""
+
+    def overtaken(_: Asked) -> Reply:
+        now = time.time()
+        newer = Copy(Outcome.SUCCESSFUL, 200, "200", now, now + 1000, now, body=FORBID.body)
+        store.put(site.url(""), encode(newer), 1000)
+        return Reply(503)
+
+    site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
+    await crawl([site.url("/x")], {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0, "ROBOTSTXT_CACHE_MAX_AGE": 1e-3})
+    site.replies["/robots.txt"] = overtaken
+    for _ in range(2):
+        result = await crawl([site.url("/x")], KEPT)
+        outcome = result.outcomes[site.url("/x")]
+        assert isinstance(outcome, RobotsDisallowed)
+        assert (outcome.decision.reason, outcome.decision.stale) == (Reason.RULE, False)
+    assert (site.fetches, result.stat("request_count")) == (2, 0)
+
+
+@ensureDeferred
+async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
+    """A file whose successor may not be stored is not obeyed any more, not even while the site fails."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
+    once = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0, "ROBOTSTXT_CACHE_MAX_AGE": 1e-3}
+    await crawl([site.url("/x")], once)
+    site.replies["/robots.txt"] = Reply(body=FORBID.body, headers=(("Cache-Control", "no-store"),))
+    await crawl([site.url("/x")], once)
+    site.replies["/robots.txt"] = Reply(503)
+    result = await crawl([site.url("/x")], KEPT)
+    outcome = result.outcomes[site.url("/x")]
+    assert isinstance(outcome, RobotsDisallowed)
+    assert outcome.decision.reason is Reason.UNREACHABLE
 
 
 @ensureDeferred
