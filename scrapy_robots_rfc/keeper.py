@@ -35,6 +35,8 @@ _T = TypeVar("_T")
 PATIENCE = 5.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
+#: Values that cannot be read and are known to have been counted.
+_UNREADABLE = 1000
 #: Seconds that a store has to finish when the crawl ends, and to close.
 FAREWELL = 0.35
 
@@ -57,6 +59,7 @@ class Keeper:
         self._idle: Waiter[None] | None = None
         self._closed = False
         self._warned = False
+        self._seen: dict[str, None] = {}  # keys whose value could not be read, oldest first
 
     @property
     def name(self) -> str:
@@ -87,6 +90,7 @@ class Keeper:
         if isinstance(value, ValueError):
             self._unreadable(key, value)
             return None
+        self._seen.pop(key, None)
         return None if value is None else self._here(value)
 
     async def save(self, origin: Origin, copy: Copy, keep: float) -> None:
@@ -95,6 +99,7 @@ class Keeper:
         :param keep: seconds after which nobody wants it.
         """
         key, dated = str(origin), copy.moved(self._since_1970())
+        self._seen.pop(key, None)
         if keep > 0:
             await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
 
@@ -196,6 +201,11 @@ class Keeper:
         )
 
     def _unreadable(self, key: str, error: ValueError) -> None:
+        if key in self._seen:  # looked at once more, before and after a lease was taken
+            return
+        self._seen[key] = None
+        if len(self._seen) > _UNREADABLE:
+            del self._seen[next(iter(self._seen))]
         self._count(stats.STORE_UNREADABLE)
         if not self._warned:
             self._warned = True
@@ -211,6 +221,6 @@ def _read(value: bytes | None) -> Copy | ValueError | None:
     if value is None:
         return None
     try:
-        return decode(bytes(value))  # a store of the user's may give another kind of octets, or none at all
-    except (ValueError, TypeError) as error:
-        return ValueError(str(error))
+        return decode(value)
+    except ValueError as error:
+        return error

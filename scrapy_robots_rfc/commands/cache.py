@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc.commands import transfer
 from scrapy_robots_rfc.commands.output import Failed, moment, printable, span
-from scrapy_robots_rfc.commands.shelf import Shelf, readable
+from scrapy_robots_rfc.commands.shelf import Shelf, readable, shown
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.stores.codec import Copy
@@ -74,9 +74,9 @@ def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
         found = readable(value)
         fresh += isinstance(found, Copy) and found.fresh_until > shelf.now
         if options.json:
-            console.say_json(_entry(key, found))
+            console.say_json(_entry(shown(key), found))
         else:
-            say(_row(key, found, shelf.now))
+            say(_row(shown(key), found, shelf.now))
     if not options.json:
         say(f"{_many(count)} in {shelf.name}, {fresh} of them fresh")
     return 0

@@ -80,7 +80,11 @@ class Command(ScrapyCommand):
         except Failed as error:
             console.complain(str(error))
             self.exitcode = error.code
-        except BrokenPipeError:  # whoever read the output has seen enough; at its end, Python would complain once more
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):  # then whoever read the output has seen enough
+                console.complain(f"the output cannot be written: {error.strerror or error}")
+                self.exitcode = 1
+            # What is left of the output goes nowhere: at its end, Python would complain once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _act(self, opts: argparse.Namespace, console: Console) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.shelf import readable
+from scrapy_robots_rfc.commands.shelf import is_origin, readable, shown
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.dump import copy_of, record_of
 
@@ -23,28 +23,33 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.output import Console
     from scrapy_robots_rfc.commands.shelf import Shelf
 
+#: Seconds that the clock of another machine may be ahead: it may take its own time zone for UTC.
+_AHEAD = 86_400.0
 #: Standard input or output, as the name of a file.
 STANDARD = "-"
 
 
 def export_copies(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
     """Write all copies that can be read; the others are named on stderr."""
-    count = unreadable = 0
+    count = left = 0
     with _output(options.file, console) as file:
         for key in shelf.origins():
             value = shelf.value(key)
             if value is None:  # gone meanwhile
                 continue
             found = readable(value)
-            if isinstance(found, ValueError):
-                unreadable += 1
+            if not is_origin(key):  # nobody would read it again
+                left += 1
+                console.complain(f"{shown(key)} is no origin: left out")
+            elif isinstance(found, ValueError):
+                left += 1
                 console.complain(f"{key} cannot be read: {found}")
             else:
                 count += 1
                 file.write(json.dumps(record_of(key, found)).encode("ascii") + b"\n")
     if options.file != STANDARD:
         console.say(f"{count:,} exported from {shelf.name}")
-    return 1 if unreadable else 0
+    return 1 if left else 0
 
 
 def import_copies(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
@@ -56,6 +61,7 @@ def import_copies(shelf: Shelf, console: Console, options: argparse.Namespace) -
                 continue
             try:
                 key, copy = copy_of(_json(line))
+                _not_to_come(copy, shelf.now)
             except ValueError as error:
                 wrong += 1
                 console.complain(f"line {number}: {error}")
@@ -75,6 +81,14 @@ def _json(line: bytes) -> object:
         return json.loads(line)
     except (ValueError, RecursionError):
         raise ValueError("no JSON") from None
+
+
+def _not_to_come(copy: Copy, now: float) -> None:
+    """Refuse what was made by a clock that is far ahead: no later fetch would take its place for as long."""
+    for name in ("fetched", "confirmed", "unreachable_since"):
+        time = getattr(copy, name)
+        if time is not None and time > now + _AHEAD:
+            raise ValueError(f"{name} lies more than a day in the future")
 
 
 def _is_later(copy: Copy, value: bytes | None) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origin import without_userinfo
 
 _T = TypeVar("_T")
 
@@ -90,7 +91,7 @@ _LARGEST_HEAD = 128 * 1024
 def encode(copy: Copy) -> bytes:
     """Return a copy as octets: a line with version and checksum, a line of JSON, and the file.
 
-    Validators that are longer than anybody's, or that no header can hold, are left out.
+    Validators that are longer than anybody's, that no header can hold, or whose URL nobody should see, are left out.
     """
     head: dict[str, object] = {
         "outcome": copy.outcome.value,
@@ -115,12 +116,17 @@ def encode(copy: Copy) -> bytes:
 
 
 def _written(validators: Validators | None) -> dict[str, object]:
-    if validators is None or len(validators.url) > _LONGEST_URL:
+    if validators is None or not _is_url(validators.url):
         return {}
     headers = {"etag": validators.etag, "last_modified": validators.last_modified}
     # Latin-1 has a character for each octet, and an octet for each of these characters.
     texts = {key: value.decode("latin-1") for key, value in headers.items() if value is not None}
     return {"url": validators.url, **{key: text for key, text in texts.items() if _is_value(text)}}
+
+
+def _is_url(text: str) -> bool:
+    """Whether a URL may be shown: nothing in it acts on a terminal, or is a password."""
+    return len(text) <= _LONGEST_URL and text.isprintable() and without_userinfo(text) == text
 
 
 def _is_value(text: str) -> bool:
@@ -131,13 +137,16 @@ def _is_value(text: str) -> bool:
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-def decode(value: bytes) -> Copy:
+def decode(value: object) -> Copy:
     """Return the copy of `encode`.
 
     Hostile octets are refused; what they cost in memory is bounded by their own length and 16 MiB.
 
     :raises ValueError: an unknown version, or damaged; the text has nothing of the value but its version.
     """
+    if not isinstance(value, bytes | bytearray | memoryview):  # a database, or a user's own store, may give anything
+        raise ValueError("not a copy of a robots.txt")
+    value = bytes(value)
     first, _, rest = value[:_FIRST_LINE].partition(b"\n")
     magic, version, checksum = (*first.split(b" "), b"", b"", b"")[:3]
     if magic != MAGIC or not version.isdigit():
@@ -179,6 +188,12 @@ class _Head:
         """What is told to people: it must not be able to look like another line of a log."""
         text = self.text(key)
         if text is None or len(text) > _LONGEST_CAUSE or not text.isprintable():
+            raise _wrong(key)
+        return text
+
+    def url(self, key: str) -> str | None:
+        text = self.text(key)
+        if text is not None and not _is_url(text):
             raise _wrong(key)
         return text
 
@@ -228,7 +243,7 @@ def _read(head: _Head, body: bytes) -> Copy:
     file = _unpacked(head, body)
     if (file is None) == (outcome is Outcome.SUCCESSFUL):
         raise ValueError("damaged: the file is missing, or too much")  # neither may open what the file closes
-    url = head.text("url")
+    url = head.url("url")
     return Copy(
         outcome,
         head.number("status"),

@@ -272,8 +272,8 @@ class RedisStore(SharedStore):
         """All keys, each once."""
         start = self._name("copy", "")
         seen = set()
-        for name in self._client.scan_iter(match=re.sub(r"([\\*?\[\]])", r"\\\1", start) + "*", count=1000):
-            key = name[len(start.encode()) :].decode(errors="replace")
+        for name in self._client.scan_iter(match=re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*", count=1000):
+            key = name[len(start) :].decode("utf-8", "surrogateescape")  # so that others' names can be deleted, too
             if key not in seen:  # the server may name one twice
                 seen.add(key)
                 yield key
@@ -301,8 +301,8 @@ class RedisStore(SharedStore):
         microseconds = 1000 * _milliseconds(interval) if interval else 0
         self._end([self._name("turn", key)], [owner, microseconds])
 
-    def _name(self, kind: str, key: str) -> str:
-        return f"{self._prefix}{kind}:{key}"
+    def _name(self, kind: str, key: str) -> bytes:
+        return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
 
 
 def _milliseconds(seconds: float) -> int:

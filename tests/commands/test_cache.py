@@ -2,105 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
-import time
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from scrapy.cmdline import execute
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
-from scrapy_robots_rfc.commands import robots as command
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
+from scrapy_robots_rfc.stores.codec import encode
+from scrapy_robots_rfc.stores.dump import record_of
 from scrapy_robots_rfc.stores.opening import store_of
-from tests.commands.own import Kept
+from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from scrapy_robots_rfc.stores.base import Store
-
-HOUR, DAY = 3600.0, 86_400.0
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines of its output."""
-        return self.out.splitlines()
-
-
-@pytest.fixture
-def robots(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Run ``scrapy robots``."""
-
-    def run(*arguments: str, stdin: str = "") -> Done:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))  # whenever the copies below were made
-        with pytest.raises(SystemExit) as end:
-            execute(["scrapy", "robots", *arguments])
-        out, err = capsys.readouterr()
-        return Done(int(end.value.code or 0), out, err)
-
-    return run
-
-
-@pytest.fixture(params=["sqlite", "redis", "own"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty store, of each kind."""
-    if request.param == "redis":
-        return str(request.getfixturevalue("redis_address"))
-    if request.param == "own":
-        Kept.places.clear()
-        return "tests.commands.own.Kept"
-    return f"sqlite:///{tmp_path / 'robots.sqlite'}"
-
-
-@pytest.fixture
-def store(address: str) -> Iterator[Store]:
-    """The store itself."""
-    made = store_of(address, Crawler(Spider, Settings()))
-    assert made is not None
-    made[0].open()
-    yield made[0]
-    made[0].close()
-
-
-NOW = time.time()
-OPEN = Copy(
-    Outcome.SUCCESSFUL,
-    200,
-    "200",
-    NOW - 2 * HOUR,
-    NOW + 22 * HOUR,
-    confirmed=NOW - 2 * HOUR,
-    validators=Validators("http://a.example/robots.txt", b'"v1"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
-    body=b"User-agent: *\nDisallow: /x\n",
-)
-MISSING = Copy(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
-CLOSED = Copy(Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, unreachable_since=NOW - DAY)
-
-
-def fill(store: Store, **copies: Copy) -> None:
-    """Put copies of hosts into a store."""
-    for host, copy in copies.items():
-        store.put(f"http://{host}.example", encode(copy), DAY)
+    from tests.commands.copies import Done
 
 
 def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
@@ -265,6 +189,19 @@ def test_import_names_what_is_wrong(robots: Callable[..., Done], tmp_path: Path)
     assert robots("cache", "show", "http://z.example/", "--store", address).code == 0
 
 
+@pytest.mark.parametrize("name", ["fetched", "confirmed", "unreachable_since"])
+def test_import_of_what_is_to_come(robots: Callable[..., Done], store: Store, address: str, name: str) -> None:
+    """What was fetched more than a day from now is refused: the clock that made it is wrong; a day is forgiven."""
+    lines = [
+        json.dumps({**record_of(f"http://{host}.example", OPEN), name: NOW + ahead, "fresh_until": NOW + 300 * DAY})
+        for host, ahead in {"a": DAY - 1, "b": DAY + 1, "c": 9e9}.items()
+    ]
+    done = robots("cache", "import", "--store", address, stdin="\n".join(lines))
+    assert (done.code, list(store.keys())) == (1, ["http://a.example"])
+    text = f"{name} lies more than a day in the future"
+    assert done.err == f"scrapy robots cache: line 2: {text}\nscrapy robots cache: line 3: {text}\n"
+
+
 def test_export_leaves_the_last_one_where_it_fails(robots: Callable[..., Done], tmp_path: Path) -> None:
     """An export that fails changes no file that was there."""
     path = tmp_path / "copies.jsonl"
@@ -360,3 +297,18 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("result")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("action", ["ls", "export", "show http://host-0.example/"])
+def test_an_output_that_is_full(tmp_path: Path, action: str) -> None:
+    """Output for which there is no room is one line on stderr, and exit code 1."""
+    address = f"sqlite:///{tmp_path}/robots.sqlite"
+    store = SqliteStore(tmp_path / "robots.sqlite")
+    store.open()
+    for number in range(200):  # more than is written at once
+        store.put(f"http://host-{number}.example", encode(OPEN), DAY)
+    store.close()
+    command = f"'{sys.executable}' -m scrapy robots cache {action} --store '{address}' > /dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "scrapy robots cache: the output cannot be written: No space left on device\n"

@@ -18,7 +18,8 @@ from tests.stores.copies import FILE, MISSING, UNKNOWN
 
 times = st.floats(-1e12, 1e12)
 headers = st.none() | st.binary(max_size=20).filter(lambda value: not set(value) & {*range(9), *range(10, 32), 127})
-validators = st.builds(Validators, st.text(max_size=40), headers, headers)
+urls = st.text(max_size=40).map(lambda text: "".join(filter(str.isprintable, text)).replace("@", ""))
+validators = st.builds(Validators, urls, headers, headers)
 copies = st.builds(
     Copy,
     st.just(Outcome.SUCCESSFUL),
@@ -134,6 +135,11 @@ def test_signed_by_hand() -> None:
         {"etag": "\u20ac"},
         {"last_modified": 5},
         {"url": 5},
+        {"url": "https://a.example/\x1b[2J"},
+        {"url": "https://a.example/\nINFO: all is well"},
+        {"url": "https://a.example/\u202e"},
+        {"url": "https://me:secret@a.example/robots.txt"},
+        {"url": "https://a.example/" + "x" * 9000},
         {"length": None},
         {"length": 3},
         {"length": -1},
@@ -175,6 +181,13 @@ def test_long_validators_are_left_out() -> None:
     assert decode(encode(long)) == replace(FILE, validators=None)
     long = replace(FILE, validators=Validators("https://a.example/", b"e" * 2000, b"m\r\nx"))
     assert decode(encode(long)) == replace(FILE, validators=Validators("https://a.example/"))
+
+
+@pytest.mark.parametrize("url", ["https://a.example/\x1b[2J", "https://a.example/\u202e", "https://me:pw@a.example/"])
+def test_urls_that_nobody_should_see(url: str) -> None:
+    """A URL that a terminal would act on, or with credentials, is kept in no store: nor are its validators."""
+    copy = replace(FILE, validators=Validators(url, b"e"))
+    assert decode(encode(copy)) == replace(FILE, validators=None)
 
 
 def test_causes_are_one_short_line() -> None:

@@ -278,6 +278,42 @@ async def test_unreadable_values(store: Breakable, caplog: pytest.LogCaptureFixt
 
 
 @under_the_reactor
+async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
+    """A value that is looked at again before it is overwritten counts once; one that comes after it counts anew."""
+    crawl = Crawl(store)
+    for times in (1, 2):
+        store.put(str(A), b"damaged", 60)
+        for _ in range(3):
+            assert await crawl.keeper.load(A) is None
+        assert len(crawl.counted) == times
+        await crawl.keeper.save(A, FILE, 60)
+    store.put(str(A), b"damaged", 60)
+    assert await crawl.keeper.load(A) is None
+    store.delete(str(A))
+    assert await crawl.keeper.load(A) is None
+    store.put(str(A), b"damaged", 60)
+    assert await crawl.keeper.load(A) is None
+    assert len(crawl.counted) == 4
+    await crawl.keeper.close()
+
+
+@under_the_reactor
+async def test_few_unreadable_values_are_remembered(store: Breakable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of a store full of what cannot be read is bounded: the oldest goes first."""
+    monkeypatch.setattr(keeper_module, "_UNREADABLE", 2)
+    crawl = Crawl(store)
+    origins = [Origin("https", f"{number}.example", 443) for number in range(3)]
+    for origin in origins:
+        store.put(str(origin), b"damaged", 60)
+        await crawl.keeper.load(origin)
+    await crawl.keeper.load(origins[2])
+    assert len(crawl.counted) == 3
+    await crawl.keeper.load(origins[0])
+    assert len(crawl.counted) == 4
+    await crawl.keeper.close()
+
+
+@under_the_reactor
 async def test_leases_and_turns(store: Breakable) -> None:
     """One crawl at a time fetches a file, and one at a time has the turn; what is given back is the next one's."""
     one, two = Crawl(store).keeper, Crawl(store).keeper

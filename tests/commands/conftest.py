@@ -1,0 +1,61 @@
+"""The command line as Scrapy runs it, and a store of each kind for it to look into."""
+
+from __future__ import annotations
+
+import io
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from scrapy.cmdline import execute
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+from scrapy.spiders import Spider
+
+from scrapy_robots_rfc.commands import robots as command
+from scrapy_robots_rfc.stores.opening import store_of
+from tests.commands.copies import NOW, Done
+from tests.commands.own import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from scrapy_robots_rfc.stores.base import Store
+
+
+@pytest.fixture
+def robots(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Run ``scrapy robots``."""
+
+    def run(*arguments: str, stdin: str = "") -> Done:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))  # whenever the copies below were made
+        with pytest.raises(SystemExit) as end:
+            execute(["scrapy", "robots", *arguments])
+        out, err = capsys.readouterr()
+        return Done(int(end.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture(params=["sqlite", "redis", "own"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store, of each kind."""
+    if request.param == "redis":
+        return str(request.getfixturevalue("redis_address"))
+    if request.param == "own":
+        Kept.places.clear()
+        return "tests.commands.own.Kept"
+    return f"sqlite:///{tmp_path / 'robots.sqlite'}"
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[Store]:
+    """The store itself."""
+    made = store_of(address, Crawler(Spider, Settings()))
+    assert made is not None
+    made[0].open()
+    yield made[0]
+    made[0].close()

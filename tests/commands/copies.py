@@ -1,0 +1,50 @@
+"""How a command ended, and the copies that the tests of the command line put into stores."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
+
+if TYPE_CHECKING:
+    from scrapy_robots_rfc.stores.base import Store
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of its output."""
+        return self.out.splitlines()
+
+
+NOW = time.time()
+OPEN = Copy(
+    Outcome.SUCCESSFUL,
+    200,
+    "200",
+    NOW - 2 * HOUR,
+    NOW + 22 * HOUR,
+    confirmed=NOW - 2 * HOUR,
+    validators=Validators("http://a.example/robots.txt", b'"v1"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
+    body=b"User-agent: *\nDisallow: /x\n",
+)
+MISSING = Copy(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
+CLOSED = Copy(Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, unreachable_since=NOW - DAY)
+
+
+def fill(store: Store, **copies: Copy) -> None:
+    """Put copies of hosts into a store."""
+    for host, copy in copies.items():
+        store.put(f"http://{host}.example", encode(copy), DAY)

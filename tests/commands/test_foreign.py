@@ -1,0 +1,87 @@
+"""`scrapy robots cache` on stores into which others have written: keys that are no origins, values that are none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scrapy_robots_rfc.stores.codec import encode
+from scrapy_robots_rfc.stores.dump import record_of
+from scrapy_robots_rfc.stores.redis import RedisStore
+from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from tests.commands.copies import DAY, OPEN, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from scrapy_robots_rfc.stores.base import Store
+    from tests.commands.copies import Done
+
+#: Keys that no crawl uses, and how they are shown.
+FOREIGN = {
+    "http://evil.example\x1b[2J\nsuccessful": "http://evil.example\\x1b[2J\\nsuccessful",
+    "http://me:secret@a.example": "http://a.example",
+    "https://me:sec ret/secret@@a.example": "https://a.example",
+    "me:secret@a.example": "a.example",
+    "HTTP://A.example/": "HTTP://A.example/",
+}
+
+
+def test_foreign_keys(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """Keys that are no origins come to no terminal as they are, nor their credentials, and go to no other store."""
+    for key in FOREIGN:
+        store.put(key, encode(OPEN), DAY)
+    fill(store, z=OPEN)
+    listed = robots("cache", "ls", "--store", address)
+    names = {**FOREIGN, "http://z.example": "http://z.example"}
+    assert [line.split(maxsplit=7)[-1] for line in listed.lines[1:-1]] == [names[key] for key in sorted(names)]
+    shown = [json.loads(line)["origin"] for line in robots("cache", "ls", "--json", "--store", address).lines]
+    assert sorted(shown) == sorted(names.values())
+    done = robots("cache", "export", "--store", address)
+    assert (done.code, done.out.count("\n")) == (1, 1)
+    prefix = "scrapy robots cache: "
+    assert done.err.splitlines() == [f"{prefix}{FOREIGN[key]} is no origin: left out" for key in sorted(FOREIGN)]
+    assert robots("cache", "purge", "--all", "--store", address).out.startswith("6 origins dropped from ")
+    assert list(store.keys()) == []
+
+
+@pytest.mark.parametrize("key", FOREIGN)
+def test_foreign_keys_are_not_imported(robots: Callable[..., Done], store: Store, address: str, key: str) -> None:
+    """A line whose origin is none is refused, and does not show it."""
+    line = json.dumps({**record_of("http://a.example", OPEN), "origin": key})
+    done = robots("cache", "import", "--store", address, stdin=line)
+    assert (done.code, list(store.keys())) == (1, [])
+    assert done.err == "scrapy robots cache: line 1: its origin is none: scheme://host, or scheme://host:port\n"
+
+
+@pytest.mark.parametrize("value", ["junk", 5])
+def test_values_that_are_no_octets(robots: Callable[..., Done], tmp_path: Path, value: object) -> None:
+    """What another program has written into an SQLite file cannot be read, and can be purged."""
+    path = tmp_path / "robots.sqlite"
+    store = SqliteStore(path)
+    store.open()
+    store.put("http://a.example", b"", DAY)
+    store.close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE copies SET value = ?", (value,))
+    done = robots("cache", "ls", "--store", f"sqlite:///{path}")
+    assert done.code == 0
+    assert "unreadable" in done.out
+    assert robots("cache", "purge", "--expired", "--store", f"sqlite:///{path}").out.startswith("1 origin dropped")
+
+
+def test_redis_keys_that_are_no_text(robots: Callable[..., Done], redis_address: str) -> None:
+    """Names under our prefix that are not UTF-8 are listed, and what --all counts as dropped is gone."""
+    store = RedisStore(redis_address)
+    client: Any = store._client
+    client.set(f"{store._prefix}copy:".encode() + b"\xff\xfe", b"junk")
+    client.set(f"{store._prefix}copy:http://", b"junk")
+    assert "\\udcff\\udcfe" in robots("cache", "ls", "--store", redis_address).out
+    assert robots("cache", "purge", "--all", "--store", redis_address).out.startswith("2 origins dropped from ")
+    assert list(client.scan_iter(match=f"{store._prefix}copy:*")) == []
+    store.close()
