@@ -64,7 +64,7 @@ def probe(path: Path) -> tuple[int, int] | None:
 
 def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
     """Yield the rows: each interpreter that `make test` does not use already, and the oldest of everything."""
-    everything: tuple[str, ...] = ("-m", "not wheel")
+    everything: tuple[str, ...] = ("-m", "not wheel and not once")
     crawls = ("--reactor=default", "-m", "reactor")
     oldest = min(found)
     # Old dependencies on a newer CPython warn about themselves; the other rows take a warning for an error.
