@@ -160,9 +160,8 @@ class Downloader:
 
 
 def _caching(headers: Headers) -> Caching:
-    lines = headers.getlist(b"Cache-Control")
-    names = (b"Expires", b"Date", b"Age", b"ETag", b"Last-Modified")
-    return Caching(b",".join(lines) or None, *(headers.get(name) for name in names))
+    names = (b"Cache-Control", b"Expires", b"Date", b"Age", b"ETag", b"Last-Modified")
+    return Caching(*(tuple(headers.getlist(name)) for name in names))
 
 
 def _robots_request(url: str, asker: Request | None, meta: dict[str, Any], known: Validators | None) -> Request:

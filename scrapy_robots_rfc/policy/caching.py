@@ -6,10 +6,20 @@ malformed counts as absent.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.policy.dates import http_date
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_T = TypeVar("_T")
+
+#: The values of one header, a line each, in the order in which they came.
+Lines: TypeAlias = tuple[bytes, ...]
 
 #: Longer times count as this one (RFC 9111, 1.2.2).
 _LONGEST = 2**31
@@ -24,26 +34,27 @@ _VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 @dataclass(frozen=True, slots=True)
 class Caching:
-    """The headers of an answer that are about caching, as they came; ``None`` where one did not.
+    """The headers of an answer about caching, as they came; of several lines the first that can be read counts.
 
-    :param cache_control: all lines of it, joined by commas.
+    :param cache_control: whose lines are one list.
     """
 
-    cache_control: bytes | None = None
-    expires: bytes | None = None
-    date: bytes | None = None
-    age: bytes | None = None
-    etag: bytes | None = None
-    last_modified: bytes | None = None
+    cache_control: Lines = ()
+    expires: Lines = ()
+    date: Lines = ()
+    age: Lines = ()
+    etag: Lines = ()
+    last_modified: Lines = ()
 
     def freshness(self, now: float) -> Freshness:
         """Return what they say of freshness.
 
         :param now: the present, in seconds since 1970: stands in for a Date header.
         """
-        directives = _directives(self.cache_control or b"")
+        directives = _directives(b",".join(self.cache_control))
         stored = b"no-store" not in directives
-        age = _seconds(self.age) or 0.0
+        # Of a list in one line the first element counts, too (RFC 9111, 5.1).
+        age = _first(_seconds, (element for line in self.age for element in line.split(b","))) or 0.0
         # With field names as its value it is about those fields only (RFC 9111, 5.2.2.4).
         if not stored or directives.get(b"no-cache") == b"":
             return Freshness(0.0, age, stored=stored)
@@ -55,25 +66,21 @@ class Caching:
         return Freshness(self._until_expiry(now), age)
 
     def _until_expiry(self, now: float) -> float | None:
-        expires = (self.expires or b"").strip()
-        if expires in (b"0", b"-1"):  # no dates, and the customary way to say "in the past" (5.3)
-            return 0.0
-        then = http_date(expires)
+        then = _first(_end, self.expires)
         if then is None:
             return None
-        made = http_date(self.date or b"")
+        made = _first(http_date, self.date)
         return min(max(0.0, then - (now if made is None else made)), float(_LONGEST))
 
     @property
     def tag(self) -> bytes | None:
         """The ETag, where it can be sent back; ``*`` would stand for any file."""
-        return self.etag if self.etag and self.etag.strip() != b"*" and _VALIDATOR.fullmatch(self.etag) else None
+        return _first(lambda value: value if value.strip() != b"*" and _VALIDATOR.fullmatch(value) else None, self.etag)
 
     @property
     def modified(self) -> bytes | None:
         """The Last-Modified header, where it can be sent back."""
-        value = self.last_modified
-        return value if value and _VALIDATOR.fullmatch(value) and http_date(value) is not None else None
+        return _first(_date_to_send, self.last_modified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,19 @@ def _directives(cache_control: bytes) -> dict[bytes, bytes]:
         if name not in found and not (name in (b"max-age", b"s-maxage") and _seconds(value) is None):
             found[name] = value
     return found
+
+
+def _first(read: Callable[[bytes], _T | None], values: Iterable[bytes]) -> _T | None:
+    return next((found for found in map(read, values) if found is not None), None)
+
+
+def _end(expires: bytes) -> float | None:
+    # No dates, and the customary way to say "in the past" (RFC 9111, 5.3).
+    return -math.inf if expires.strip() in (b"0", b"-1") else http_date(expires)
+
+
+def _date_to_send(value: bytes) -> bytes | None:
+    return value if _VALIDATOR.fullmatch(value) and http_date(value) is not None else None
 
 
 def _seconds(value: bytes | None) -> float | None:

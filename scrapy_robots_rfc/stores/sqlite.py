@@ -134,8 +134,9 @@ class SqliteStore(Store):
         try:
             return function(self._connected())
         except sqlite3.Error as error:
-            if _code(error) == sqlite3.SQLITE_IOERR:
-                self._let_go()  # what the connection knows of the file may be wrong
+            if _code(error) in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_ERROR):
+                # What the connection knows of the file may be wrong, or the table gone: the next call looks anew.
+                self._let_go()
             if not _is_damage(error):
                 raise
             with alone_in(self._path.parent, _PATIENCE):
@@ -189,6 +190,8 @@ class SqliteStore(Store):
             raise StoreError(f"{self._path} is a database of another program")
         elif version != VERSION:
             raise _DamagedError(f"version {version}, where {VERSION} is known")
+        else:
+            _look_for_table(connection)
 
     def _set_aside(self, why: str) -> None:
         """Rename the file, if it is still the one that is damaged: another process may have been faster."""
@@ -220,6 +223,16 @@ class SqliteStore(Store):
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+
+def _look_for_table(connection: sqlite3.Connection) -> None:
+    """See whether there is a table that values can be put into, without putting any: only the database knows."""
+    try:
+        connection.execute(f"EXPLAIN {_PUT}", ("", 0.0, b""))
+    except sqlite3.OperationalError as error:
+        if _code(error) != sqlite3.SQLITE_ERROR:
+            raise
+        raise _DamagedError(f"its table is not what it should be: {error}") from error
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +13,14 @@ THEN = 784_111_777.0
 DATE, HOUR_LATER = b"Sun, 06 Nov 1994 08:49:37 GMT", b"Sun, 06 Nov 1994 09:49:37 GMT"
 
 
-def lifetime(cache_control: bytes | None = None, **headers: Any) -> float | None:
+def caching(**headers: bytes | None) -> Caching:
+    """Headers of an answer, a line each."""
+    return Caching(**{name: (value,) for name, value in headers.items() if value is not None})
+
+
+def lifetime(cache_control: bytes | None = None, **headers: bytes | None) -> float | None:
     """For how long an answer calls itself fresh."""
-    return Caching(cache_control, **headers).freshness(THEN).lifetime
+    return caching(cache_control=cache_control, **headers).freshness(THEN).lifetime
 
 
 @pytest.mark.parametrize(
@@ -101,20 +104,26 @@ def test_max_age_before_expires() -> None:
     assert lifetime(b"max-age=x", expires=HOUR_LATER, date=DATE) == 3600
 
 
-@pytest.mark.parametrize(("age", "seconds"), [(b"10", 10), (b"x", 0), (b"-1", 0), (b"", 0), (None, 0)])
+@pytest.mark.parametrize(
+    ("age", "seconds"),
+    [(b"10", 10), (b"x", 0), (b"-1", 0), (b"", 0), (None, 0), (b"600, 700", 600), (b"x,, 700", 700)],
+)
 def test_age(age: bytes | None, seconds: float) -> None:
     """5.1: the time that an answer has spent in other caches; what cannot be read is none."""
-    assert Caching(b"max-age=60", age=age).freshness(THEN) == Freshness(60, seconds)
+    assert caching(cache_control=b"max-age=60", age=age).freshness(THEN) == Freshness(60, seconds)
 
 
 def test_no_store() -> None:
     """5.2.2.5: such an answer is in no store."""
-    assert not Caching(b"no-store").freshness(THEN).stored
-    assert Caching(b"no-cache").freshness(THEN).stored
+    assert not caching(cache_control=b"no-store").freshness(THEN).stored
+    assert caching(cache_control=b"no-cache").freshness(THEN).stored
 
 
-@given(headers=st.lists(st.none() | st.binary(max_size=40), min_size=6, max_size=6), now=st.floats(0, 1e11))
-def test_any_headers(headers: list[bytes | None], now: float) -> None:
+lines = st.lists(st.binary(max_size=40), max_size=3).map(tuple)
+
+
+@given(headers=st.lists(lines, min_size=6, max_size=6), now=st.floats(0, 1e11))
+def test_any_headers(headers: list[tuple[bytes, ...]], now: float) -> None:
     """Whatever a server sends: nothing raises, and no time is negative or without end."""
     caching = Caching(*headers)
     said = caching.freshness(now)
@@ -127,16 +136,28 @@ def test_any_headers(headers: list[bytes | None], now: float) -> None:
 @pytest.mark.parametrize("etag", [b'"1"', b'W/"1"', b"unquoted", b'"\xff"'])
 def test_tag_is_sent_back_as_it_came(etag: bytes) -> None:
     """RFC 9110, 8.8.3: a tag is opaque."""
-    assert Caching(etag=etag).tag == etag
+    assert caching(etag=etag).tag == etag
 
 
 @pytest.mark.parametrize("etag", [None, b"", b"*", b" * ", b'"\n"', b'"\x00"', b'"' + b"x" * 2000 + b'"'])
 def test_tag_that_is_not_sent(etag: bytes | None) -> None:
     """RFC 9110, 13.1.2: a star would mean any file; control octets would mean another header."""
-    assert Caching(etag=etag).tag is None
+    assert caching(etag=etag).tag is None
 
 
 def test_modified() -> None:
     """RFC 9110, 13.1.3: a date is sent back as it came, and only a date."""
-    assert Caching(last_modified=DATE).modified == DATE
-    assert Caching(last_modified=b"yesterday").modified is None
+    assert caching(last_modified=DATE).modified == DATE
+    assert caching(last_modified=b"yesterday").modified is None
+
+
+@pytest.mark.parametrize("before", [(), (b"",), (b"\x00", b"*", b"\x01")], ids=["first", "empty", "unreadable"])
+def test_the_first_line_that_can_be_read(before: tuple[bytes, ...]) -> None:
+    """A header that comes twice: what is before the first that can be read is absent, and so is what is after it."""
+    first, second = (*before, DATE, HOUR_LATER), (*before, HOUR_LATER, DATE)
+    assert Caching(expires=second, date=first).freshness(THEN).lifetime == 3600
+    assert Caching(expires=(*before, b"0", HOUR_LATER), date=first).freshness(THEN).lifetime == 0
+    assert Caching(age=(*before, b"10, 20", b"30")).freshness(THEN).age == 10
+    assert Caching(etag=(*before, b'"1"', b'"2"')).tag == b'"1"'
+    assert Caching(last_modified=second).modified == HOUR_LATER
+    assert Caching((*before, b"max-age=5", b"max-age=6")).freshness(THEN).lifetime == 5

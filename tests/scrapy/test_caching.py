@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,6 +37,13 @@ def file(body: bytes = FORBID, status: int = 200, gate: threading.Event | None =
     """A robots.txt with headers; an underscore stands for a hyphen."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Reply(status, body, named, gate=gate)
+
+
+def twice(reply: Reply) -> Reply:
+    """An answer whose every header comes two times more: first what nobody can read, then the same, then zeros."""
+    unreadable = tuple((name, "?") for name, _ in reply.headers)
+    others = tuple((name, re.sub("[0-9]", "0", value)) for name, value in reply.headers)
+    return replace(reply, headers=(*unreadable, *reply.headers, *others))
 
 
 def conditions(site: Site) -> list[tuple[str | None, str | None]]:
@@ -75,6 +84,8 @@ async def fetched_again_at(
         (file(Expires="Tue, 14 Nov 2023 23:13:20 GMT", Date="Tue, 14 Nov 2023 22:13:20 GMT"), 3600),
         (file(Expires="0"), 600),
         (file(Expires="soon"), DAY),
+        (twice(file(Age="600", Cache_Control="max-age=4200")), 3600),
+        (twice(file(Expires="Tue, 14 Nov 2023 23:13:20 GMT", Date="Tue, 14 Nov 2023 22:13:20 GMT")), 3600),
         (file(b"gone", 410, Cache_Control="max-age=3600"), 3600),
         (file(b"gone", 404), DAY),
     ],

@@ -178,6 +178,37 @@ def test_a_later_version(path: Path, caplog: pytest.LogCaptureFixture) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (2,)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE copies",
+        "ALTER TABLE copies RENAME COLUMN value TO octets",
+        "DROP TABLE copies; CREATE TABLE copies (key, keep_until, value)",
+        "ALTER TABLE copies RENAME TO others; CREATE VIEW copies AS SELECT * FROM others",
+    ],
+    ids=["none", "column", "no-key", "view"],
+)
+@pytest.mark.parametrize("opened_before", [False, True])
+def test_a_table_that_is_not_ours(path: Path, caplog: pytest.LogCaptureFixture, sql: str, opened_before: bool) -> None:
+    """A file of ours without our table is set aside: when it is opened, or after one call that fails meanwhile."""
+    store = opened(path)
+    if not opened_before:
+        store.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(sql)
+    if opened_before:
+        with pytest.raises(sqlite3.OperationalError):
+            store.put(KEY, b"one", LONG)
+    else:
+        store = opened(path)
+    store.put(KEY, b"one", LONG)
+    assert (store.get(KEY), list(store.keys())) == (b"one", [KEY])
+    store.close()
+    assert path.with_name("robots.sqlite.damaged").exists()
+    [warning] = warnings(caplog)
+    assert "is damaged (its table is not what it should be: " in warning
+
+
 def test_damage_that_cannot_be_set_aside(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the damaged file cannot be renamed, calls fail, and go on failing: nothing is made up."""
     store.close()
