@@ -1,6 +1,6 @@
 """Run the test suite on every CPython from 3.11 on this machine, and with the oldest supported dependencies.
 
-Each row is an environment of its own under .venv-matrix/, kept until pyproject.toml or oldest.txt change. Two rows
+Each row is an environment of its own under .venv-matrix/, kept until pyproject.toml or oldest.txt change. Three rows
 run at a time; what a row prints goes to a file and is shown when the row failed. `python -m tools.matrix --list` only
 lists the rows.
 """
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".venv-matrix"
 OLDEST = ROOT / "tools" / "oldest.txt"
 SUPPORTED = (3, 11)
-AT_A_TIME = 2
+AT_A_TIME = 3  # most of their time they wait
 TIMEOUT = 900  # seconds for one command of a row; the whole suite takes a fraction of it
 
 # What an interpreter says of itself, when it can make an environment.
@@ -64,7 +64,7 @@ def probe(path: Path) -> tuple[int, int] | None:
 
 def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
     """Yield the rows: each interpreter that `make test` does not use already, and the oldest of everything."""
-    everything: tuple[str, ...] = ("-m", "not wheel")
+    everything: tuple[str, ...] = ("-m", "not wheel and not once")
     crawls = ("--reactor=default", "-m", "reactor")
     oldest = min(found)
     # Old dependencies on a newer CPython warn about themselves; the other rows take a warning for an error.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bench.peers import Ask
     from bench.samples import Sample
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def files() -> list[Sample]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.once
+
 TIMEOUT = 200  # seconds until a demo that hangs fails its test; it takes thirty, and on a busy machine longer
 
 
