@@ -18,9 +18,13 @@ PACKAGE = "scrapy_robots_rfc"
 ORDER = (
     "__init__",
     "commands.robots",
+    "commands.lint",
     "commands.cache",
     "commands.transfer",
     "commands.shelf",
+    "commands.asking",
+    "commands.terminal",
+    "commands.sources",
     "commands.output",
     "commands.__init__",
     "addon",
@@ -70,6 +74,8 @@ ORDER = (
     "policy.dates",
     "policy.origin",
     "core.__init__",
+    "core.lint",
+    "core.findings",
     "core.robotstxt",
     "core.ruleset",
     "core.scan",
@@ -85,6 +91,8 @@ ORDER = (
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
 SCRAPY = {
     "commands.robots",
+    "commands.lint",
+    "commands.asking",
     "addon",
     "middleware",
     "pacing",
@@ -108,6 +116,7 @@ PURE = {
     "collections",
     "dataclasses",
     "email",  # reads the dates of HTTP
+    "difflib",  # finds the key that a misspelt one is close to
     "datetime",  # the type of a time of day; `test_no_clock` sees to the rest
     "enum",
     "functools",

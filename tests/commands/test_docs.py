@@ -68,18 +68,27 @@ def same(text: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the store that the document looks at."""
+    """A folder with the store and the file that the document looks at."""
     store = SqliteStore(tmp_path / "robots.sqlite")
     store.open()
     for key, copy in copies(time.time()).items():
         store.put(key, encode(copy), 30 * DAY)
     store.close()
+    (tmp_path / "robots.txt").write_text(linted())
     return tmp_path
+
+
+def linted() -> str:
+    """The robots.txt that the document shows."""
+    [text] = re.findall(
+        r"^```text\n(.*?)^```$", (ROOT / "docs" / "cli.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    return str(text)
 
 
 def test_output(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 8
+    assert len(sessions()) == 10
     for command, expected in sessions():
         done = subprocess.run(
             [sys.executable, "-m", "scrapy", *shlex.split(command)],
