@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 import re
-import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.copies import Done
+from tests.commands.running import TIMEOUT, environment, on_terminal, run
 from tests.scrapy.site import Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from tests.commands.copies import Done
 
 GOOD = "User-agent: *\nDisallow: /x\n"
 NOTICE = GOOD + "Disallow: /x\n"
@@ -24,18 +23,9 @@ WARNING = NOTICE + "Dissallow: /y\n"
 ERROR = WARNING + "Disallow: z\n"
 
 
-def lint(*arguments: str, folder: Path, stdin: str = "", **environment: str) -> Done:
+def lint(*arguments: str, folder: Path, stdin: str = "") -> Done:
     """Run ``scrapy robots lint``."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "robots", "lint", *arguments],
-        cwd=folder,
-        input=stdin.encode(),
-        capture_output=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return run("lint", *arguments, folder=folder, stdin=stdin)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +145,8 @@ def test_no_room(tmp_path: Path) -> None:
             cwd=tmp_path,
             stdout=full,
             stderr=subprocess.PIPE,
-            timeout=120,
+            env=environment(),
+            timeout=TIMEOUT,
             check=False,
         )
     assert done.returncode == 2
@@ -169,31 +160,12 @@ def test_unknown_format(tmp_path: Path) -> None:
     assert "text" in done.err
 
 
-def on_terminal(folder: Path, **environment: str) -> str:
-    """What the command prints on a terminal of 50 columns."""
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
-    inherited = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "LINES")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "scrapy", "robots", "lint", "robots.txt"],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        env={**inherited, "TERM": "xterm", **environment},
-    ):
-        os.close(theirs)
-        printed = b""
-        with contextlib.suppress(OSError):  # Linux: the other end is closed
-            while piece := os.read(ours, 65_536):
-                printed += piece
-    os.close(ours)
-    return printed.decode()
-
-
 def test_terminal(tmp_path: Path) -> None:
     """On a terminal severities have colours, unless NO_COLOR is set, and lines are no longer than it is wide."""
     (tmp_path / "robots.txt").write_text(ERROR + f"Disallow: {'z' * 100}\n")
-    coloured, plain = on_terminal(tmp_path), on_terminal(tmp_path, NO_COLOR="1")
+    coloured, plain = (
+        on_terminal("lint", "robots.txt", folder=tmp_path, COLUMNS="50", NO_COLOR=value).out for value in ("", "1")
+    )
     assert "\x1b[31merror\x1b[0m never_matches" in coloured
     assert "\x1b" not in plain
     assert re.sub("\x1b\\[\\d*m", "", coloured) == plain
