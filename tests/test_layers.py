@@ -21,6 +21,7 @@ ORDER = (
     "commands.cache",
     "commands.show",
     "commands.check",
+    "commands.lint",
     "commands.explained",
     "commands.judging",
     "commands.sources",
@@ -77,6 +78,8 @@ ORDER = (
     "policy.dates",
     "policy.origin",
     "core.__init__",
+    "core.lint",
+    "core.findings",
     "core.explain",
     "core.robotstxt",
     "core.ruleset",
@@ -95,6 +98,7 @@ SCRAPY = {
     "commands.robots",
     "commands.show",
     "commands.check",
+    "commands.lint",
     "commands.judging",
     "commands.asking",
     "addon",
@@ -120,6 +124,7 @@ PURE = {
     "collections",
     "dataclasses",
     "email",  # reads the dates of HTTP
+    "difflib",  # finds the key that a misspelt one is close to
     "datetime",  # the type of a time of day; `test_no_clock` sees to the rest
     "enum",
     "functools",
