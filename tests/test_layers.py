@@ -21,6 +21,7 @@ ORDER = (
     "commands.cache",
     "commands.show",
     "commands.check",
+    "commands.lint",
     "commands.explained",
     "commands.judging",
     "commands.sources",
@@ -79,6 +80,8 @@ ORDER = (
     "policy.sites",
     "policy.origin",
     "core.__init__",
+    "core.lint",
+    "core.findings",
     "core.explain",
     "core.robotstxt",
     "core.ruleset",
@@ -97,6 +100,7 @@ SCRAPY = {
     "commands.robots",
     "commands.show",
     "commands.check",
+    "commands.lint",
     "commands.judging",
     "commands.asking",
     "addon",
@@ -122,6 +126,7 @@ PURE = {
     "collections",
     "dataclasses",
     "email",  # reads the dates of HTTP
+    "difflib",  # finds the key that a misspelt one is close to
     "datetime",  # the type of a time of day; `test_no_clock` sees to the rest
     "enum",
     "functools",
