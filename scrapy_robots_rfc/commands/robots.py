@@ -16,7 +16,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, transfer
+from scrapy_robots_rfc.commands import cache, check, lint, show, transfer
 from scrapy_robots_rfc.commands.output import Console, Failed
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
@@ -44,11 +44,11 @@ class Command(ScrapyCommand):
 
     def syntax(self) -> str:
         """Return what follows the command's name."""
-        return "[options] TOPIC ACTION ..."
+        return "[options] TOPIC ..."
 
     def short_desc(self) -> str:
         """Return the line in Scrapy's list of commands."""
-        return "Look into the store of robots.txt files"
+        return "Say what robots.txt allows, and why; find mistakes; look into the store of robots.txt files"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the topics, each with actions of its own."""
@@ -57,10 +57,10 @@ class Command(ScrapyCommand):
         for action in cache.add_to(topics):
             store = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
             action.add_argument("--store", metavar="ADDRESS", help=store)
-            # Scrapy's own option is that of the whole command; here it may stand where everybody types it, too.
-            action.add_argument(
-                "-s", dest="also_set", action="append", default=[], metavar="NAME=VALUE", help="set/override setting"
-            )
+            _add_settings(action)
+        for topic in (check, lint, show):
+            for action in topic.add_to(topics):
+                _add_settings(action)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Take over the settings of the command line."""
@@ -83,22 +83,33 @@ class Command(ScrapyCommand):
         except OSError as error:
             if not isinstance(error, BrokenPipeError):  # then whoever read the output has seen enough
                 console.complain(f"the output cannot be written: {error.strerror or error}")
-                self.exitcode = 1
+                self.exitcode = getattr(opts, "failed", 1)
             # What is left of the output goes nowhere: at its end, Python would complain once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _act(self, opts: argparse.Namespace, console: Console) -> int:
         assert self.settings is not None
+        code: int
+        if "work" in opts:  # it needs no store of its own
+            code = opts.work(self.settings, console, opts)
+            return code
         try:
             settings = read_settings(self.settings)
         except SettingError as error:
             raise Failed(str(error), 2) from error
         store, name = _opened(settings.cache, self.settings, opts)
         try:
-            code: int = opts.act(Shelf(store, name, rules_of(settings), time.time()), console, opts)
-            return code
+            code = opts.act(Shelf(store, name, rules_of(settings), time.time()), console, opts)
         finally:
             store.close()
+        return code
+
+
+def _add_settings(action: argparse.ArgumentParser) -> None:
+    """Scrapy's own option is that of the whole command; here it may stand where everybody types it, too."""
+    action.add_argument(
+        "-s", dest="also_set", action="append", default=[], metavar="NAME=VALUE", help="set/override setting"
+    )
 
 
 def _opened(configured: object, settings: Settings, opts: argparse.Namespace) -> tuple[Store, str]:

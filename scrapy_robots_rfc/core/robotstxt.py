@@ -9,13 +9,13 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
-from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
 from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
-from scrapy_robots_rfc.core.lines import Line, records, source_of
+from scrapy_robots_rfc.core.lines import Line, as_text, records, source_of
 from scrapy_robots_rfc.core.percent import is_normal_url, octets, request_target
 from scrapy_robots_rfc.core.ruleset import Ruleset
-from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, sections, whole_groups
+from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, matching_rules, sections, whole_groups
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -134,6 +134,30 @@ class RobotsTxt:
         """The group that applies, merged from all of its token (RFC 9309, 2.2.1); ``None`` where none does."""
         token = _choose(tokens, {token_of(octets(name)) for group in self.groups for name in group.tokens})
         return merged(group for group in self.groups if token is not None and group.names(token[1]))
+
+    def matching(self, url: str | bytes, tokens: str | Sequence[str]) -> tuple[Rule, ...]:
+        """All rules of the group that applies that match a URL, the most specific first: that one decides (2.2.2).
+
+        For explanations; arguments as in `decide`.
+        """
+        agents = self._agent_lines()
+        token = _choose(tokens, {name for _, _, name in agents})
+        if token is None:
+            return ()
+        found = matching_rules(sections(self._source.octets, agents, token[1]), request_target(url))
+        return tuple(
+            Rule(RuleKind.ALLOW if allow else RuleKind.DISALLOW, as_text(pattern), line)
+            for allow, pattern, line in found
+        )
+
+    def written(self) -> list[str]:
+        """The lines as they stand in the file, from line 1 on, as text."""
+        return [as_text(line) for line in self._source.octets.decode("latin-1").split("\n")]
+
+    @property
+    def size(self) -> int:
+        """Octets of the part of the file that counts, each line end as one."""
+        return len(self._source.octets)
 
     def mentions(self, *keys: str) -> bool:
         """Whether records of some keys, in lower case, may stand in the file: a look that costs next to nothing."""

@@ -164,6 +164,23 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     return allow, pattern, section.agent_line + text.count("\n", 0, start) + 1
 
 
+def matching_rules(sections: Sequence[Section], target: str) -> list[RawRule]:
+    """All rules that match a target, the most specific first; of equals the one that stands first.
+
+    For explanations: it reads every line, and what `best_rule` finds stands in front.
+
+    :param sections: the lines of the group.
+    :param target: a request target in normal form.
+    """
+    found: list[RawRule] = []
+    for section in sections:
+        for number, line in enumerate(section.text().split("\n")[1:], section.agent_line + 1):
+            rule = read_rule(line)
+            if rule is not None and rule[1] and parse_pattern(rule[1]).matches(target):
+                found.append((*rule, number))
+    return sorted(found, key=lambda rule: (-precedence(rule[0], rule[1]), rule[2]))
+
+
 def _candidates(target: str, size: int) -> re.Pattern[str]:
     """Finds the lines of a text of some size that a target does not rule out by its first octets."""
     depth = _DEEP if size > _LARGE else 1

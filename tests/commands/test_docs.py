@@ -14,12 +14,17 @@ import pytest
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from tests.commands.running import environment
 from tests.example.running import ROOT
+from tests.scrapy.site import Site, redirect
+from tests.scrapy.site import robots as file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+#: The address in the document of the site that is asked.
+SERVED = "127.0.0.1:8000"
 FILE = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 2\n\nSitemap: /sitemap.xml\n"
 
 
@@ -47,6 +52,20 @@ def copies(now: float) -> dict[str, Copy]:
     }
 
 
+NEWS = """\
+User-agent: *
+Disallow: /private/
+Crawl-delay: 2
+
+User-agent: newsbot
+Allow: /private/press
+Disallow: /private/
+Disallow: /*.pdf$
+
+Sitemap: https://news.example/sitemap.xml
+"""
+
+
 def sessions() -> list[tuple[str, str]]:
     """The commands of the document in order, each with what it prints."""
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -62,6 +81,7 @@ def same(text: str) -> str:
     """A text without what depends on when it was printed: dates, and durations in their last digits."""
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "DATE", text)
     text = re.sub(r"\b1[6-9]\d{8}\.\d+", "TIME", text)
+    text = re.sub(r'"fresh_for": [\d.]+', '"fresh_for": SPAN', text)
     text = re.sub(r" +(\d+(?:\.\d)?) (s|min|h|d)\b", " SPAN", text)
     return text.rstrip()
 
@@ -74,20 +94,39 @@ def folder(tmp_path: Path) -> Path:
     for key, copy in copies(time.time()).items():
         store.put(key, encode(copy), 30 * DAY)
     store.close()
+    (tmp_path / "robots.txt").write_text(NEWS)
+    (tmp_path / "shop.txt").write_text(linted())
     return tmp_path
+
+
+def linted() -> str:
+    """The file whose mistakes the document shows."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    (file,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(file)
 
 
 def test_output(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 8
-    for command, expected in sessions():
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", *shlex.split(command)],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert same(done.stdout) == same(expected), command
+    assert len(sessions()) == 14
+    with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
+        for command, expected in sessions():
+            done = subprocess.run(
+                [sys.executable, "-m", "scrapy", *shlex.split(command.replace(SERVED, site.netloc))],
+                cwd=folder,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert same(done.stdout.replace(site.netloc, SERVED)) == same(expected), command
+
+
+def test_readme() -> None:
+    """The transcript in the README is one of the document's."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (transcript,) = re.findall(r"^```console\n(\$ scrapy robots check .*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert transcript in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

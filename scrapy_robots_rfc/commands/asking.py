@@ -1,0 +1,198 @@
+"""A crawl of one command: with the project's settings and components, for what its middleware knows of robots.txt.
+
+In here: what differs from any other crawl of the project, and how it begins and ends. What is asked, and what is said
+of it, is the topics' business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_robots_rfc._compat import Waiter
+from scrapy_robots_rfc.addon import Addon
+from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.download import MARK
+from scrapy_robots_rfc.errors import RobotsError
+from scrapy_robots_rfc.middleware import robots_service
+from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
+from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.signals import robots_fetched
+
+if TYPE_CHECKING:
+    import argparse
+    from asyncio import Task
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import Settings
+
+    from scrapy_robots_rfc.robots import Robots
+
+#: Whoever asks on the command line asks once: the pages of a crawl would wait for a minute before they are dropped.
+DEFAULTS: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+
+#: What a crawl has beside its downloads: it may write files, or keep a port. The question is not meant for it.
+_WITHOUT: dict[str, Any] = {
+    "ROBOTSTXT_OBEY": True,
+    "FEEDS": {},
+    "ITEM_PIPELINES": {},
+    "TELNETCONSOLE_ENABLED": False,
+    "JOBDIR": None,
+}
+
+_ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A redirect on the way to a robots.txt: the URL that was asked for, and the status of its answer."""
+
+    url: str
+    status: int
+
+
+def prepare(settings: Settings, opts: argparse.Namespace) -> None:
+    """Make the settings of a project those of the crawl that answers a command.
+
+    :param opts: of the command; `agent` has the product tokens, in order of preference.
+    """
+    for name, value in DEFAULTS.items():
+        settings.set(name, value, "command")
+    if opts.agent:
+        settings.set("ROBOTSTXT_USER_AGENT", opts.agent, "cmdline")
+    Addon().update_settings(settings)
+    settings.set("ROBOTSTXT_CACHE", read_settings(settings).cache, "cmdline")  # that of JOBDIR among them
+    for name, value in _WITHOUT.items():
+        settings.set(name, value, "cmdline")
+    if not (opts.logfile or opts.loglevel):
+        settings.set("LOG_ENABLED", False, "cmdline")
+
+
+class Inquirer:
+    """Asks within the crawl.
+
+    :param crawler: it runs.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._service = robots_service(crawler)
+        self._under_way: dict[object, list[Hop]] = {}
+        self._hops: dict[str, tuple[Hop, ...]] = {}
+        crawler.signals.connect(self._downloaded, signals.response_downloaded)
+        crawler.signals.connect(self._fetched, robots_fetched)
+
+    def ask(self, origin: Origin) -> Waiter[Robots | None]:
+        """Begin to find out about an origin; await what this returns, ``None`` where the crawl was stopped first."""
+        waiter: Waiter[Robots | None] = Waiter()
+        robots = self._service.at_hand(origin)
+        if robots is None:
+            self._service.ask(origin, None, waiter.resolve)
+        else:
+            waiter.resolve(robots)
+        return waiter
+
+    def redirects(self, origin: Origin) -> tuple[Hop, ...]:
+        """Return the redirects that the fetch of an origin's file followed; none where it came out of a store."""
+        return self._hops.get(origin.robots_url, ())
+
+    async def download(self, url: str) -> bytes:
+        """Return what a URL has, redirects followed.
+
+        :raises Failed: it has nothing.
+        """
+        meta = {"dont_obey_robotstxt": True, "allow_offsite": True, "dont_cache": True}
+        engine = self._crawler.engine
+        assert engine is not None
+        shown = without_userinfo(url)
+        try:
+            response = await engine.download_async(Request(url, meta=meta, callback=NO_CALLBACK, dont_filter=True))
+        except Exception as error:
+            raise Failed(f"{shown} cannot be fetched: {type(error).__name__}; check the address", 2) from error
+        if response.status // 100 != 2:
+            raise Failed(f"{shown} cannot be fetched: its server answers {response.status}; check the address", 2)
+        return response.body
+
+    def _downloaded(self, request: Request, response: Response) -> None:
+        transfer = request.meta.get(MARK)
+        if transfer is not None:
+            hops = self._under_way.setdefault(transfer.mark, [])
+            if not hops or hops[-1].url != request.url:  # a retry asks the same again
+                hops.append(Hop(request.url, response.status))
+
+    def _fetched(self, origin: Origin) -> None:
+        for mark, hops in list(self._under_way.items()):
+            if hops[0].url == origin.robots_url:
+                del self._under_way[mark]
+                found = tuple(hop for hop in hops if hop.status // 100 == 3 and hop.status != 304)
+                self._hops.pop(origin.robots_url, None)
+                if found:  # few files have any, and there may be many files
+                    self._hops[origin.robots_url] = found
+
+
+class _Spider(Spider):
+    name = "robots"
+    work: Callable[[Crawler], Awaitable[None]]
+
+    async def start(self) -> AsyncIterator[Any]:
+        await self.work(self.crawler)
+        nothing: tuple[Any, ...] = ()
+        for request in nothing:
+            yield request
+
+
+def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> None:
+    """Run a crawl that does some work and ends.
+
+    :param settings: prepared.
+    :raises Failed: it could not begin.
+    """
+    failures: list[BaseException] = []
+
+    async def guarded(crawler: Crawler) -> None:
+        try:
+            await work(Inquirer(crawler))
+        except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
+            failures.append(error)
+
+    process = _begin(settings, guarded, failures)
+    process.start()
+    for failure in failures:
+        raise _said(failure)
+
+
+def _begin(
+    settings: Settings, work: Callable[[Crawler], Awaitable[None]], failures: list[BaseException]
+) -> CrawlerProcess | AsyncCrawlerProcess:
+    """Begin a crawl in the kind of process that Scrapy's own commands choose; why it could not goes into a list."""
+
+    def ended(task: Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            failures.append(error)
+
+    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
+    if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
+        process = AsyncCrawlerProcess(settings)
+        process.crawl(_Spider, work=work).add_done_callback(ended)
+        return process
+
+    def failed(failure: Any) -> None:  # noqa: ANN401 - Twisted's
+        failures.append(failure.value)
+
+    other = CrawlerProcess(settings)
+    other.crawl(_Spider, work=work).addErrback(failed)
+    return other
+
+
+def _said(failure: BaseException) -> BaseException:
+    if isinstance(failure, (Failed, OSError)) or not isinstance(failure, Exception):
+        return failure
+    text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"
+    return Failed(f"no crawl is possible with these settings: {text}", 2)

@@ -1,0 +1,149 @@
+"""A finding of `check` for people: the verdict, the group with the line that decided, the rules that lost.
+
+In here: lines of text. Whoever asks for them prints them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc.commands.judging import lost
+from scrapy_robots_rfc.commands.output import printable
+from scrapy_robots_rfc.commands.terminal import Colour, columns
+from scrapy_robots_rfc.core.decision import RuleKind
+from scrapy_robots_rfc.core.pattern import specificity
+from scrapy_robots_rfc.core.percent import octets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from scrapy_robots_rfc.commands.asking import Hop
+    from scrapy_robots_rfc.commands.judging import Finding
+    from scrapy_robots_rfc.commands.terminal import Style
+    from scrapy_robots_rfc.core.decision import Rule
+    from scrapy_robots_rfc.core.explain import Part
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+    from scrapy_robots_rfc.robots import Robots
+
+_INDENT = 13  # where the facts begin
+_AROUND = 2  # lines of a group shown before and after one that matters
+_MOST_LOST = 20
+
+_COLOURS = {"allowed": Colour.GOOD, "disallowed": Colour.BAD, "undecided": Colour.DOUBT}
+
+
+def lines_of(finding: Finding, style: Style) -> Iterator[str]:
+    """Yield the lines that explain a finding."""
+    verdict = style.paint(f"{finding.verdict:<{_INDENT - 1}}", Colour.STRONG, _COLOURS[finding.verdict])
+    yield f"{verdict} {printable(finding.url)}"
+    yield from fact("why", finding.why, style)
+    if finding.robots is not None and finding.source is not None:
+        yield from fact("robots.txt", access(finding.robots, finding.source), style)
+        yield from redirects(finding.hops, style)
+    explanation = finding.explanation
+    if explanation is None:
+        return
+    yield from fact("group", f"{explanation.choice}{places(explanation.parts)}", style)
+    assert finding.robots is not None
+    file = finding.robots.robots
+    assert file is not None
+    decided = None if finding.decision is None else finding.decision.rule
+    if decided is not None:
+        yield from excerpt(file, explanation.parts, decided, [rule.line for rule in lost(finding)], style)
+    yield from _losers(finding, style)
+
+
+def fact(name: str, text: str, style: Style) -> Iterator[str]:
+    """Yield a name and a text, wrapped where there is a width."""
+    first, *more = style.wrapped(printable(text), _INDENT)
+    yield f"  {style.paint(f'{name:<{_INDENT - 3}}', Colour.FAINT)} {first}"
+    yield from more
+
+
+def access(robots: Robots, source: str) -> str:
+    """Return where the file came from, and what came of it."""
+    if robots.cause == "given" and robots.status is None:
+        return f"{source} (given)"
+    stale = ", an earlier copy is obeyed" if robots.stale else ""
+    return f"{source} ({robots.outcome.value}: {robots.cause}{stale})"
+
+
+def redirects(hops: Sequence[Hop], style: Style) -> Iterator[str]:
+    """Yield the redirects that the fetch followed."""
+    for hop in hops:
+        yield from fact("redirected", f"{hop.status} from {hop.url}", style)
+
+
+def places(parts: Sequence[Part]) -> str:
+    """Return where the groups stand."""
+    if not parts:
+        return ""
+    spans = ", ".join(str(part.first) if part.first == part.last else f"{part.first}-{part.last}" for part in parts)
+    together = ", together" if len(parts) > 1 else ""
+    return f" (line{'' if len(parts) == 1 and parts[0].first == parts[0].last else 's'} {spans}{together})"
+
+
+def excerpt(
+    file: RobotsTxt, parts: Sequence[Part], decided: Rule, losers: Sequence[int], style: Style
+) -> Iterator[str]:
+    """Yield the lines of a group: its beginning, the rule that decided, those that lost, and a few around the first."""
+    written = file.written()
+    part = next(part for part in parts if part.first <= decided.line <= part.last)
+    wanted = {part.first, *range(decided.line - _AROUND, decided.line + _AROUND + 1), *losers[:_MOST_LOST]}
+    wanted |= {number + 1 for number in wanted if number + 2 in wanted}  # a line as dots would be no shorter
+    shown = [number for number in sorted(wanted) if part.first <= number <= part.last]
+    digits = len(str(shown[-1]))
+    before = part.first - 1
+    for number in shown:
+        if number != before + 1:
+            yield f"    {' ' * digits}  {style.paint('...', Colour.FAINT)}"
+        before = number
+        if number == decided.line:
+            yield from _deciding(written[number - 1], decided, digits, style)
+        else:
+            text = style.cut(printable(written[number - 1].replace("\t", " ")), digits + 6)
+            yield f"    {number:>{digits}}  {text}".rstrip()
+
+
+def _deciding(line: str, rule: Rule, digits: int, style: Style) -> Iterator[str]:
+    """Yield the rule that decided, its pattern marked: by carets below it, and by colour where there is any."""
+    before, pattern, after = _split(line, rule.pattern)
+    indent = digits + 6
+    colour = Colour.GOOD if rule.kind is RuleKind.ALLOW else Colour.BAD
+    head = f"  {style.paint('>', Colour.STRONG)} {rule.line:>{digits}}  "
+    whole = style.cut(before + pattern + after, indent)
+    shown = whole[len(before) : len(before) + len(pattern)]
+    yield f"{head}{whole[: len(before)]}{style.paint(shown, Colour.STRONG, colour)}{whole[len(before) + len(shown) :]}"
+    if shown:
+        yield f"{' ' * (indent + columns(before))}{style.paint('^' * columns(shown), colour)}"
+
+
+def _split(line: str, pattern: str) -> tuple[str, str, str]:
+    """Return what stands before a pattern in its line, the pattern, and what stands behind it."""
+    end = line.find("#")
+    at = line.rfind(pattern, 0, len(line) if end < 0 else end) if pattern else -1
+    cuts = (len(line), len(line)) if at < 0 else (at, at + len(pattern))
+    parts = (line[: cuts[0]], line[cuts[0] : cuts[1]], line[cuts[1] :])
+    before, marked, after = (printable(part.replace("\t", " ")) for part in parts)
+    return before, marked, after
+
+
+def _losers(finding: Finding, style: Style) -> Iterator[str]:
+    found = lost(finding)
+    decided = None if finding.decision is None else finding.decision.rule
+    for rule in found[:_MOST_LOST]:
+        yield from fact("lost", f"line {rule.line}: {rule} ({_because(rule, decided)})", style)
+    if len(found) > _MOST_LOST:
+        yield from fact("lost", f"and {len(found) - _MOST_LOST:,} more", style)
+
+
+def _because(rule: Rule, decided: Rule | None) -> str:
+    """Return why a rule that matches did not decide (RFC 9309, 2.2.2)."""
+    if decided is None:
+        return "it does not count here"
+    own, other = specificity(octets(rule.pattern)), specificity(octets(decided.pattern))
+    if own < other:
+        return f"less specific: {own} octets, not {other}"
+    if rule.kind is not decided.kind:
+        return "as specific, and of such the allow decides"
+    return "as specific, and of such the first one decides"

@@ -1,0 +1,268 @@
+"""`scrapy robots check`, as Scrapy's command line runs it: by a file that is given, and in real crawls."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands.running import on_terminal, run
+from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
+from tests.scrapy.site import robots as file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.commands.copies import Done
+
+FILE = """User-agent: *
+Disallow: /
+
+User-agent: foobot
+User-agent: barbot
+# ours
+Allow: /private/open
+Disallow: /private/  # all of it
+Disallow: /*.pdf$
+Crawl-delay: 100
+"""
+SITE = "https://a.example"
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> str:
+    """The path of a robots.txt."""
+    path = tmp_path / "robots.txt"
+    path.write_text(FILE)
+    return str(path)
+
+
+def test_explained(robots: Callable[..., Done], given: str) -> None:
+    """The verdict, the reason, the group with the line that decided, its pattern marked, and the rules that lost."""
+    done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo", "--agent", "FooBot", "--robots", given)
+    assert (done.code, done.err) == (0, "")
+    assert done.lines == [
+        "allowed      https://a.example/private/open/x.pdf",
+        "  why        robots.txt line 7: Allow: /private/open",
+        f"  robots.txt {given} (given)",
+        "  group      for FooBot: it is named there, and none names zoo (lines 4-10)",
+        "    4  User-agent: foobot",
+        "    5  User-agent: barbot",
+        "    6  # ours",
+        "  > 7  Allow: /private/open",
+        "              ^^^^^^^^^^^^^",
+        "    8  Disallow: /private/  # all of it",
+        "    9  Disallow: /*.pdf$",
+        "  lost       line 8: Disallow: /private/ (less specific: 9 octets, not 13)",
+        "  lost       line 9: Disallow: /*.pdf$ (less specific: 7 octets, not 13)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("targets", "code"),
+    [(["/a"], 0), (["/a", "/x.pdf"], 1), (["/x.pdf", "/a"], 1), (["/x.pdf", "http://", "/a"], 2)],
+)
+def test_exit_status(robots: Callable[..., Done], given: str, targets: list[str], code: int) -> None:
+    """All allowed, some disallowed, some not decided: whatever the order."""
+    urls = [target if "://" in target else SITE + target for target in targets]
+    assert robots("check", *urls, "--agent", "foobot", "--robots", given).code == code
+
+
+def test_json(robots: Callable[..., Done], given: str) -> None:
+    """An object in a line for each URL, without userinfo; what is wrong with one is a line on stderr, too."""
+    done = robots("check", "https://me:pw@a.example/x.pdf", "/x", "--json", "--agent", "foobot", "--robots", given)
+    assert done.code == 2
+    first, second = map(json.loads, done.lines)
+    assert first == {
+        "url": "https://a.example/x.pdf",
+        "verdict": "disallowed",
+        "why": "robots.txt line 9: Disallow: /*.pdf$",
+        "reason": "rule",
+        "rule": {"line": 9, "kind": "Disallow", "pattern": "/*.pdf$"},
+        "tokens": ["foobot"],
+        "group": "foobot",
+        "group_lines": [[4, 10]],
+        "lost": [],
+        "robots_txt": {
+            "url": given,
+            "result": "successful",
+            "status": None,
+            "cause": "given",
+            "stale": False,
+            "redirects": [],
+        },
+    }
+    assert (second["url"], second["verdict"], second["reason"]) == ("/x", "undecided", None)
+    assert done.err == (
+        "scrapy robots check: /x is not decided: it is no absolute http or https URL with a valid authority; "
+        "write it as http://HOST/PATH or https://HOST/PATH\n"
+    )
+
+
+def test_standard_input(robots: Callable[..., Done], given: str) -> None:
+    """URLs come from standard input where none is named; or the robots.txt does."""
+    done = robots("check", "--robots", given, stdin=f"{SITE}/a\n\n# no URL\n {SITE}/b \n")
+    assert [line.split()[1] for line in done.lines if line.startswith("disallowed")] == [f"{SITE}/a", f"{SITE}/b"]
+    done = robots("check", f"{SITE}/x.pdf", "--agent", "barbot", "--robots", "-", stdin=FILE)
+    assert "  robots.txt standard input (given)" in done.lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "error"),
+    [
+        (("-",), "", "there is no URL on standard input"),
+        (("--robots", "-"), FILE, "standard input is the robots.txt: name the URLs on the command line"),
+        ((SITE, "--robots", "nowhere"), "", "nowhere cannot be read: No such file or directory; name a file, a URL"),
+        ((SITE, "-s", "ROBOTSTXT_TIMEOUT=never"), "", "ROBOTSTXT_TIMEOUT = 'never' is not accepted"),
+    ],
+)
+def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str) -> None:
+    """What makes no sense is one line on stderr that says what to do."""
+    done = robots("check", *arguments, stdin=stdin)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"scrapy robots check: {error}")
+    assert done.err.count("\n") == 1
+
+
+def test_dot_segments(robots: Callable[..., Done], given: str) -> None:
+    """Both readings of a URL are judged, and the explanation is that of the one that decides."""
+    done = robots("check", f"{SITE}/a/../private/x", "--agent", "foobot", "--robots", given)
+    assert done.code == 1
+    assert [line for line in done.lines if line.startswith("  lost")] == []
+
+
+def test_too_slow_a_site(robots: Callable[..., Done], given: str) -> None:
+    """A site that asks for more patience than the user has is disallowed, as it is in a crawl."""
+    limits = ("-s", "ROBOTSTXT_CRAWL_DELAY_OVER=forbid", "-s", "ROBOTSTXT_CRAWL_DELAY_MAX=60")
+    done = robots("check", f"{SITE}/a", f"{SITE}/robots.txt", "--agent", "foobot", "--robots", given, *limits)
+    assert [line.split()[0] for line in done.lines if "https" in line] == ["disallowed", "allowed"]
+    assert "Crawl-delay 100 s (robots.txt line 10) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s" in done.lines[1]
+
+
+def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
+    """What a site wrote is shown as escapes; no caret is lost over it."""
+    hostile = "User-agent: *\nDisallow: /\x1b[31ma\n"
+    done = robots("check", f"{SITE}/%1B%5B31ma\x9b", "--robots", "-", stdin=hostile)
+    assert "\x1b" not in done.out
+    assert "\x9b" not in done.out
+    assert "  > 2  Disallow: /\\x1b[31ma" in done.lines
+
+
+# In real crawls.
+
+
+def test_as_a_crawl_would(tmp_path: Path) -> None:
+    """The file is fetched with the project's settings, once for all URLs of its origin; redirects are shown."""
+    with Site({"/robots.txt": redirect("/a", 301), "/a": redirect("/b"), "/b": file(FILE)}) as site:
+        done = run(
+            "check", site.url("/x"), site.url("/y"), "-s", "USER_AGENT=foobot/1 (+http://b.example)", folder=tmp_path
+        )
+        assert (done.code, done.err) == (0, "")
+        assert site.targets == ["/robots.txt", "/a", "/b"]
+        assert {asked.headers["User-Agent"] for asked in site.asked} == {"foobot/1 (+http://b.example)"}
+        assert done.lines[2:6] == [
+            f"  robots.txt {site.url('/robots.txt')} (successful: 200)",
+            f"  redirected 301 from {site.url('/robots.txt')}",
+            f"  redirected 302 from {site.url('/a')}",
+            "  group      for foobot: it is named there (lines 4-10)",
+        ]
+
+
+def test_access_table(tmp_path: Path) -> None:
+    """What is unavailable is allowed, what is unreachable is not decided; the first of each is not asked twice."""
+    with Site({"/robots.txt": Reply(503)}) as failing, Site() as without, Site({"/robots.txt": file(FILE)}) as open_one:
+        urls = "\n".join(site.url(target) for target in ("/x", "/y") for site in (without, open_one, failing))
+        options = ("-s", "RETRY_ENABLED=False", "--agent", "foobot", "--json")
+        done = run("check", "-", *options, folder=tmp_path, stdin=urls)
+        assert done.code == 2
+        found = [json.loads(line) for line in done.lines]
+        assert [record["url"] for record in found] == urls.split("\n")
+        assert [record["reason"] for record in found] == ["unavailable", "no_rule", "unreachable"] * 2
+        assert [site.fetches for site in (failing, without, open_one)] == [1, 1, 1]
+        assert done.err.splitlines()[0] == (
+            f"scrapy robots check: {failing.url('/x')} is not decided: robots.txt unreachable: 503; "
+            "see whether the site is up, or name a copy of its file with --robots FILE"
+        )
+
+
+def test_project(tmp_path: Path) -> None:
+    """In a project, its settings hold and its store is used; its feeds and jobs are left alone."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
+    feed = tmp_path / "items.json"
+    feed.write_text("mine")
+    with Site({"/robots.txt": file(FILE), "/other": PAGE}) as site:
+        (tmp_path / "mine.py").write_text(
+            f"ROBOTSTXT_USER_AGENT = 'barbot'\nJOBDIR = {str(tmp_path / 'job')!r}\n"
+            f"FEEDS = {{{feed.as_uri()!r}: {{'format': 'json', 'overwrite': True}}}}\nROBOTSTXT_OBEY = False\n"
+            "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'\n"
+        )
+        for _ in range(2):
+            done = run("check", site.url("/x.pdf"), folder=tmp_path)
+            assert (done.code, done.err) == (1, "")
+            assert "  group      for barbot: it is named there (lines 4-10)" in done.lines
+        assert site.targets == ["/robots.txt"]
+    assert feed.read_text() == "mine"
+    assert [path.name for path in (tmp_path / "job").iterdir() if "sqlite" not in path.name] == []
+    with sqlite3.connect(tmp_path / "job" / "robots.sqlite") as store:
+        assert store.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    store.close()
+
+
+def test_a_file_from_a_url(tmp_path: Path) -> None:
+    """A robots.txt that is not in its place yet decides about any site's pages; one that is not there is an error."""
+    with Site({"/new.txt": file(FILE), "/none": Reply(404)}) as site:
+        done = run("check", f"{SITE}/x", "--robots", site.url("/new.txt"), folder=tmp_path)
+        assert (done.code, site.targets) == (1, ["/new.txt"])
+        done = run("check", f"{SITE}/x", "--robots", site.url("/none"), folder=tmp_path)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == (
+            f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address\n"
+        )
+
+
+def test_another_parser(tmp_path: Path) -> None:
+    """The verdict is that of the project's parser, which gives no line."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        parser = "ROBOTSTXT_PARSER=scrapy.robotstxt.PythonRobotParser"
+        done = run("check", site.url("/x"), "-s", parser, folder=tmp_path)
+    assert (done.code, done.err) == (1, "")
+    assert done.lines[1:] == [
+        "  why        robots.txt: the verdict of ROBOTSTXT_PARSER",
+        f"  robots.txt {site.url('/robots.txt')} (successful: 200)",
+    ]
+
+
+def test_a_store_that_cannot_work(tmp_path: Path) -> None:
+    """What would stop a crawl at start is one line."""
+    done = run("check", SITE, "-s", "ROBOTSTXT_CACHE=redis://me:secret@127.0.0.1:1", folder=tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "secret" not in done.err
+
+
+def test_timeout(tmp_path: Path) -> None:
+    """A site that says nothing keeps nobody waiting for longer than a crawl would."""
+    with Site({"/robots.txt": HANG}) as site:
+        done = run("check", site.url("/x"), "-s", "ROBOTSTXT_TIMEOUT=0.5", folder=tmp_path)
+    assert (done.code, done.lines[0]) == (2, f"undecided    {site.url('/x')}")
+
+
+# On a terminal.
+
+
+def test_terminal(given: str, tmp_path: Path) -> None:
+    """There is colour, a bar while it goes on, and no line is longer than the terminal is wide."""
+    urls = f"{SITE}/private/a\n{SITE}/private/b\n"
+    arguments = ("check", "--agent", "foobot", "--robots", given)
+    done = on_terminal(*arguments, folder=tmp_path, stdin=urls, COLUMNS="50")
+    assert done.code == 1
+    assert "\x1b[1;31mdisallowed" in done.out
+    assert "Disallow: \x1b[1;31m/private/\x1b[0m  # all of it" in done.out
+    assert f"[{'#' * 15}{'.' * 15}] 1 of 2\r\x1b[K" in done.out
+    plain = re.sub(r"\x1b\[[\d;]*[mK]", "", done.out).replace("\r", "\n")
+    assert [line for line in plain.splitlines() if len(line) > 50 and given not in line] == []
+    done = on_terminal(*arguments, folder=tmp_path, stdin=urls, NO_COLOR="1", COLUMNS="50")
+    assert not re.search(r"\x1b\[[\d;]*m", done.out)

@@ -1,0 +1,123 @@
+"""`scrapy robots show`, in processes of its own, on real sites."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands.running import on_terminal, run
+from tests.scrapy.site import Reply, Site, redirect
+from tests.scrapy.site import robots as file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.commands.copies import Done
+
+FILE = """User-agent: *
+Disallow: /
+
+User-agent: foobot
+User-agent: \x1b[31mbarbot
+Allow: /a
+Disallow: /a/b
+Crawl-delay: 1.5
+
+User-agent: foobot
+Disallow: /c
+Sitemap: https://a.example/sitemap.xml
+Clean-param: id
+"""
+
+
+def test_text(tmp_path: Path) -> None:
+    """How the file was come by, for how long it is used, its groups and the one that applies, and what else it says."""
+    with Site({"/robots.txt": redirect("/b"), "/b": file(FILE)}) as site:
+        done = run("show", site.url("/page?x"), "--agent", "zoo", "--agent", "foobot", folder=tmp_path)
+        assert site.targets == ["/robots.txt", "/b"]
+        assert (done.code, done.err) == (0, "")
+        assert done.lines == [
+            f"  robots.txt {site.url('/robots.txt')} (successful: 200)",
+            f"  redirected 302 from {site.url('/robots.txt')}",
+            "  fresh for  24 h",
+            f"  octets     {len(FILE)}",
+            "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13, together)",
+            "  delay      Crawl-delay 1.5 s",
+            "  sitemap    https://a.example/sitemap.xml",
+            "  record     line 8: crawl-delay: 1.5",
+            "  record     line 13: clean-param: id",
+            "",
+            "      1  *",
+            "      2    Disallow: /",
+            "",
+            ">     4  foobot, \\x1b[31mbarbot (applies)",
+            "      6    Allow: /a",
+            "      7    Disallow: /a/b",
+            "",
+            ">    10  foobot (applies)",
+            "     11    Disallow: /c",
+        ]
+
+
+def test_json(tmp_path: Path) -> None:
+    """The same as one object; a site's Cache-Control tells for how long the file is used."""
+    headers = (("Cache-Control", "max-age=3600"),)
+    with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
+        done = run("show", site.url("/"), "--json", folder=tmp_path)
+    shown = json.loads(done.out)
+    assert done.code == 0
+    assert 0 < shown.pop("fresh_for") <= 3600
+    assert [group["applies"] for group in shown.pop("groups")] == [True, False, False]
+    assert shown == {
+        "origin": site.url("").rstrip("/"),
+        "robots_txt": site.url("/robots.txt"),
+        "result": "successful",
+        "status": 200,
+        "cause": "200",
+        "stale": False,
+        "redirects": [],
+        "octets": len(FILE),
+        "truncated": False,
+        "tokens": ["Scrapy"],
+        "group": "*",
+        "crawl_delay": None,
+        "sitemaps": ["https://a.example/sitemap.xml"],
+        "records": [
+            {"line": 8, "key": "crawl-delay", "value": "1.5"},
+            {"line": 12, "key": "sitemap", "value": "https://a.example/sitemap.xml"},
+            {"line": 13, "key": "clean-param", "value": "id"},
+        ],
+    }
+
+
+@pytest.mark.parametrize(("status", "code", "result"), [(404, 0, "unavailable"), (503, 2, "unreachable")])
+def test_no_file(tmp_path: Path, status: int, code: int, result: str) -> None:
+    """There being no file is an answer; that nobody knows is an error, in one line that says what to do."""
+    with Site({"/robots.txt": Reply(status)}) as site:
+        done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
+        assert done.code == code
+        assert done.lines[0] == f"  robots.txt {site.url('/robots.txt')} ({result}: {status})"
+        error = f"scrapy robots show: {site.url('/robots.txt')} is unreachable: 503; see whether the site is up\n"
+        assert done.err == (error if code else "")
+
+
+def test_usage(robots: Callable[..., Done]) -> None:
+    """What is no URL is refused before anything is asked for."""
+    done = robots("show", "a.example")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("scrapy robots show: a.example is no absolute http or https URL")
+
+
+def test_terminal(tmp_path: Path) -> None:
+    """On a terminal there is colour, and lines are no longer than it is wide."""
+    long = f"User-agent: *\nDisallow: /{'long' * 30}\nDisallow: /b\n"
+    with Site({"/robots.txt": file(long)}) as site:
+        done = on_terminal("show", site.url("/"), folder=tmp_path, COLUMNS="60")
+    assert done.code == 0
+    assert "\x1b[1;32m>\x1b[0m" in done.out
+    plain = re.sub(r"\x1b\[[\d;]*m", "", done.out)
+    assert max(map(len, plain.splitlines())) == 60

@@ -1,0 +1,84 @@
+"""Colour, width and the progress bar, on streams that are terminals and on others."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from scrapy_robots_rfc.commands.terminal import Colour, Progress, Style, columns
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "painted"),
+    [
+        (Terminal(), {}, "\x1b[31mno\x1b[0m"),
+        (Terminal(), {"NO_COLOR": ""}, "\x1b[31mno\x1b[0m"),
+        (Terminal(), {"NO_COLOR": "1"}, "no"),
+        (Terminal(), {"TERM": "dumb"}, "no"),
+        (io.StringIO(), {}, "no"),
+    ],
+)
+def test_colour(stream: io.StringIO, environment: dict[str, str], painted: str) -> None:
+    """There is colour on a terminal alone, and not where NO_COLOR has a value or the terminal has none."""
+    assert Style.of(stream, environment).paint("no", Colour.BAD) == painted
+
+
+def test_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal's width is kept, a very small one excepted; there is none elsewhere."""
+    monkeypatch.setenv("COLUMNS", "72")
+    assert Style.of(Terminal()).width == 72
+    assert Style.of(io.StringIO()).width is None
+    monkeypatch.setenv("COLUMNS", "10")
+    assert Style.of(Terminal()).width == 40
+
+
+def test_wrapped() -> None:
+    """Text is wrapped between words, under its beginning; URLs stay whole."""
+    style = Style(width=40)
+    url = "https://example.com/a-very-long-path/that-no-line-has-room-for"
+    assert style.wrapped(f"see what stands at {url} today", 4) == ["see what stands at", f"    {url}", "    today"]
+    assert Style().wrapped("a " * 100, 4) == ["a " * 100]
+    assert style.wrapped("", 4) == [""]
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"), [("a" * 36, "a" * 36), ("a" * 37, "a" * 33 + "..."), ("漢" * 20, "漢" * 16 + "..."), ("", "")]
+)
+def test_cut(text: str, cut: str) -> None:
+    """What has no room ends in dots; a wide character takes two columns."""
+    shown = Style(width=40).cut(text, 4)
+    assert shown == cut
+    assert columns(shown) <= 36
+    assert Style().cut(text, 4) == text
+
+
+def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar says how much is done, in one line that it can take away."""
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = Terminal()
+    progress = Progress(stream, 4, {})
+    progress.show(2)
+    progress.show(2)
+    progress.clear()
+    progress.clear()
+    assert stream.getvalue() == f"\r\x1b[K[{'#' * 15}{'.' * 15}] 2 of 4\r\x1b[K"
+
+
+@pytest.mark.parametrize(
+    ("stream", "total", "environment"), [(io.StringIO(), 4, {}), (Terminal(), 1, {}), (Terminal(), 4, {"TERM": "dumb"})]
+)
+def test_no_progress(stream: io.StringIO, total: int, environment: dict[str, str]) -> None:
+    """There is no bar elsewhere, on a terminal that cannot show it, nor for a single URL."""
+    progress = Progress(stream, total, environment)
+    progress.show(1)
+    progress.clear()
+    assert stream.getvalue() == ""

@@ -1,0 +1,57 @@
+"""What a verdict rests on: the group, why it is that one, where it stands, and the rules that match."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_robots_rfc.core.explain import Part, explain
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+
+FILE = RobotsTxt.parse(
+    b"User-agent: *\nDisallow: /\n\nUser-agent: FooBot\nUser-agent: other\nAllow: /a\nDisallow: /a/b\n"
+    b"Crawl-delay: 1\n\n# again\nUser-agent: foobot\nDisallow: /*/b\nUser-agent: last\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "token", "choice"),
+    [
+        (["foobot"], "foobot", "for foobot: it is named there"),
+        (["zoo", "foobot"], "foobot", "for foobot: it is named there, and none names zoo"),
+        (["zoo"], "*", "for all crawlers (*): no group names zoo"),
+        (["a", "b"], "*", "for all crawlers (*): no group names a or b"),
+        ([], "*", "for all crawlers (*): this crawler has no product token"),
+    ],
+)
+def test_choice(tokens: list[str], token: str, choice: str) -> None:
+    """The group is the one that the verdict says, and the text says for whose sake."""
+    explanation = explain(FILE, "/a/b", tokens)
+    assert (explanation.token, explanation.choice) == (token, choice)
+    assert explanation.token == FILE.decide("/a/b", tokens).token
+
+
+def test_no_group() -> None:
+    """A file without a group for anybody has no rule that matches."""
+    explanation = explain(RobotsTxt.parse(b"User-agent: other\nDisallow: /\n"), "/", ["foobot"])
+    assert explanation.choice == "none applies: no group names foobot, and there is no group for *"
+    assert (explanation.parts, explanation.matches) == ((), ())
+
+
+def test_parts() -> None:
+    """The groups of one token stand where they stand; one without any line behind its names ends with them."""
+    assert explain(FILE, "/", ["foobot"]).parts == (Part(4, 8), Part(11, 12))
+    assert explain(FILE, "/", ["last"]).parts == (Part(13, 13),)
+
+
+def test_matches() -> None:
+    """Rules of all parts that match, the most specific first, of equals the allow."""
+    explanation = explain(FILE, "https://a.example/a/b?q", ["foobot"])
+    assert [rule.line for rule in explanation.matches] == [7, 12, 6]
+
+
+def test_octets_that_are_no_utf8() -> None:
+    """A pattern is compared by its octets, and shown as text."""
+    robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /\xe9\n")
+    (rule,) = robots.matching("/%E9", [])
+    assert rule.pattern == "/\\xe9"
+    assert robots.written()[1] == "Disallow: /\\xe9"

@@ -1,0 +1,35 @@
+"""Law: of all rules that are said to match, the first one is the one that decides (RFC 9309, 2.2.2)."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.decision import Reason, RuleKind
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.property.strategies import RuleText, body_for, rivals, rules, targets
+
+
+@given(found=st.lists(rules, max_size=12), target=targets)
+@settings(max_examples=200)
+def test_first_match_decides(found: list[RuleText], target: str) -> None:
+    """What is shown as the reason and what the crawl goes by never disagree."""
+    robots = RobotsTxt.parse(body_for(found))
+    decision = robots.decide(target, [])
+    matches = robots.matching(target, [])
+    if decision.reason is not Reason.ROBOTS_TXT:
+        assert decision.rule == (matches[0] if matches else None)
+
+
+@given(case=rivals(), data=st.data())
+def test_all_rivals_are_named(case: tuple[list[str], str], data: st.DataObject) -> None:
+    """Each rule that would decide alone is among those that match."""
+    written, target = case
+    found = [RuleText(data.draw(st.sampled_from(RuleKind)), pattern) for pattern in written]
+    robots = RobotsTxt.parse(body_for(found))
+    alone = [
+        number
+        for number, rule in enumerate(found, 2)
+        if RobotsTxt.parse(body_for([rule])).decide(target, []).reason is not Reason.NO_RULE
+    ]
+    assert sorted(rule.line for rule in robots.matching(target, [])) == alone
