@@ -19,6 +19,7 @@ ORDER = (
     "__init__",
     "commands.robots",
     "commands.cache",
+    "commands.diff",
     "commands.show",
     "commands.check",
     "commands.explained",
@@ -77,6 +78,7 @@ ORDER = (
     "policy.dates",
     "policy.origin",
     "core.__init__",
+    "core.difference",
     "core.explain",
     "core.robotstxt",
     "core.ruleset",
@@ -93,6 +95,7 @@ ORDER = (
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
 SCRAPY = {
     "commands.robots",
+    "commands.diff",
     "commands.show",
     "commands.check",
     "commands.judging",

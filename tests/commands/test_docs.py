@@ -95,12 +95,14 @@ def folder(tmp_path: Path) -> Path:
         store.put(key, encode(copy), 30 * DAY)
     store.close()
     (tmp_path / "robots.txt").write_text(NEWS)
+    (tmp_path / "new.txt").write_text(NEWS.replace("Disallow: /*.pdf$", "Disallow: /*.pdf$\nDisallow: /archive/"))
+    (tmp_path / "urls.txt").write_text("https://news.example/today\nhttps://news.example/archive/2001\n")
     return tmp_path
 
 
 def test_output(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 12
+    assert len(sessions()) == 13
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             done = subprocess.run(
