@@ -22,6 +22,7 @@ ORDER = (
     "commands.diff",
     "commands.show",
     "commands.check",
+    "commands.lint",
     "commands.explained",
     "commands.judging",
     "commands.sources",
@@ -79,6 +80,8 @@ ORDER = (
     "policy.origin",
     "core.__init__",
     "core.difference",
+    "core.lint",
+    "core.findings",
     "core.explain",
     "core.robotstxt",
     "core.ruleset",
@@ -98,6 +101,7 @@ SCRAPY = {
     "commands.diff",
     "commands.show",
     "commands.check",
+    "commands.lint",
     "commands.judging",
     "commands.asking",
     "addon",
@@ -123,6 +127,7 @@ PURE = {
     "collections",
     "dataclasses",
     "email",  # reads the dates of HTTP
+    "difflib",  # finds the key that a misspelt one is close to
     "datetime",  # the type of a time of day; `test_no_clock` sees to the rest
     "enum",
     "functools",

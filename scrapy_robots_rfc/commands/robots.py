@@ -16,7 +16,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, diff, show, transfer
+from scrapy_robots_rfc.commands import cache, check, diff, lint, show, transfer
 from scrapy_robots_rfc.commands.output import Console, Failed
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
@@ -44,11 +44,11 @@ class Command(ScrapyCommand):
 
     def syntax(self) -> str:
         """Return what follows the command's name."""
-        return "[options] TOPIC ACTION ..."
+        return "[options] TOPIC ..."
 
     def short_desc(self) -> str:
         """Return the line in Scrapy's list of commands."""
-        return "Say what robots.txt allows, and why; look into the store of robots.txt files"
+        return "Say what robots.txt allows, and why; find mistakes; look into the store of robots.txt files"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the topics, each with actions of its own."""
@@ -58,7 +58,7 @@ class Command(ScrapyCommand):
             store = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
             action.add_argument("--store", metavar="ADDRESS", help=store)
             _add_settings(action)
-        for topic in (check, show, diff):
+        for topic in (check, lint, show, diff):
             for action in topic.add_to(topics):
                 _add_settings(action)
 

@@ -97,12 +97,20 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "robots.txt").write_text(NEWS)
     (tmp_path / "new.txt").write_text(NEWS.replace("Disallow: /*.pdf$", "Disallow: /*.pdf$\nDisallow: /archive/"))
     (tmp_path / "urls.txt").write_text("https://news.example/today\nhttps://news.example/archive/2001\n")
+    (tmp_path / "shop.txt").write_text(linted())
     return tmp_path
+
+
+def linted() -> str:
+    """The file whose mistakes the document shows."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    (file,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(file)
 
 
 def test_output(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 13
+    assert len(sessions()) == 15
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             done = subprocess.run(

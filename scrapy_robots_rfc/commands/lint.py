@@ -1,0 +1,143 @@
+"""`scrapy robots lint FILE|URL|-`: findings of a robots.txt, for people, for programs, and as annotations on GitHub.
+
+In here: the command line, the three formats, the exit code. What is found is `core/lint.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from scrapy_robots_rfc.commands.asking import crawl, prepare
+from scrapy_robots_rfc.commands.output import Failed, printable
+from scrapy_robots_rfc.commands.sources import is_url, read
+from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.core.findings import Severity
+from scrapy_robots_rfc.core.lint import lint
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
+from scrapy_robots_rfc.settings import read_settings
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from scrapy.settings import Settings
+
+    from scrapy_robots_rfc.commands.asking import Inquirer
+    from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.core.findings import Finding
+
+_Topics: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+#: The exit code of the worst finding; 2 is left for what could not be read.
+EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}
+
+
+_INDENT = 4
+_COLOURS = {Severity.ERROR: Colour.BAD, Severity.WARNING: Colour.DOUBT, Severity.NOTICE: Colour.STRONG}
+
+
+def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
+    """Add the topic to a command line, and yield its parser; `work` is what it does."""
+    text = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
+    topic = topics.add_parser("lint", help=text, description=text)
+    topic.set_defaults(work=run, failed=2, agent=None)
+    what = "a file; a URL, of the file itself or of a site; or -, standard input"
+    topic.add_argument("source", metavar="FILE|URL|-", help=what)
+    topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")
+    yield topic
+
+
+def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
+    """Print the findings of a file; return the exit code."""
+    try:
+        size = read_settings(settings).max_size
+    except SettingError as error:
+        raise Failed(str(error), 2) from error
+    name, body = _fetched(settings, options) if is_url(options.source) else _read(console, options)
+    found = lint(RobotsTxt.parse(body, max_size=size))
+    _FORMATS[options.format](name, found, console)
+    return max((EXIT[finding.severity] for finding in found), default=0)
+
+
+def _read(console: Console, options: argparse.Namespace) -> tuple[str, bytes]:
+    return options.source, read(options.source, console)
+
+
+def _fetched(settings: Settings, options: argparse.Namespace) -> tuple[str, bytes]:
+    """Fetch a file as the project fetches pages: its proxies, its identification, its time limits."""
+    url: str = options.source
+    origin = Origin.of(url)
+    if origin is None:
+        raise Failed(f"{without_userinfo(url)} has no valid host; check the address", 2)
+    if url.partition("://")[2].partition("/")[2] == "":
+        url = origin.robots_url
+    bodies: list[bytes] = []
+
+    async def work(inquirer: Inquirer) -> None:
+        bodies.append(await inquirer.download(url))
+
+    prepare(settings, options)
+    crawl(settings, work)
+    if not bodies:
+        raise Failed(f"{without_userinfo(url)} was not fetched: the command was stopped", 2)
+    return without_userinfo(url), bodies[0]
+
+
+# The formats.
+
+
+def _text(name: str, found: Sequence[Finding], console: Console) -> None:
+    style = Style.of(console.stdout)
+    for finding in found:
+        place, word = printable(f"{name}:{finding.line}: "), finding.severity.value
+        rest = f" {finding.code.value}: {printable(finding.text)}".rstrip(": ")
+        rest = style.cut(rest, len(place) + len(word))
+        console.say(f"{place}{style.paint(word, _COLOURS[finding.severity])}{rest}")
+        for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):
+            for line in style.wrapped(printable(told), _INDENT) if told else ():
+                console.say(line if line.startswith(" ") else f"{' ' * _INDENT}{line}")
+    counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
+    many = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
+    console.say(printable(f"{name}: {many or 'nothing found'}"))
+
+
+def _json(name: str, found: Sequence[Finding], console: Console) -> None:
+    for finding in found:
+        console.say_json({"file": name, **record_of(finding)})
+
+
+def record_of(finding: Finding) -> dict[str, Any]:
+    """Return a finding as an object of JSON."""
+    return {
+        "line": finding.line,
+        "severity": finding.severity.value,
+        "code": finding.code.value,
+        "text": finding.text,
+        "effect": finding.effect,
+        "meant": finding.meant or None,
+    }
+
+
+def _github(name: str, found: Sequence[Finding], console: Console) -> None:
+    for finding in found:
+        told = [finding.text, finding.effect, *([f"meant: {finding.meant}"] if finding.meant else [])]
+        place = f"file={_property(name)},line={finding.line},title={finding.code.value}"
+        console.say(f"::{finding.severity.value} {place}::{_data('; '.join(told))}")
+
+
+def _data(text: str) -> str:
+    """Escape a text as GitHub's workflow commands want it; one that a site wrote must not end the command."""
+    return printable(text).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_FORMATS: dict[str, Callable[[str, Sequence[Finding], Console], None]] = {
+    "text": _text,
+    "json": _json,
+    "github": _github,
+}

@@ -1,0 +1,173 @@
+"""`scrapy robots lint` in processes of its own: where a file comes from, the formats, the exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands.running import TIMEOUT, environment, on_terminal, run
+from tests.scrapy.site import Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from tests.commands.copies import Done
+
+GOOD = "User-agent: *\nDisallow: /x\n"
+NOTICE = GOOD + "Disallow: /x\n"
+WARNING = NOTICE + "Dissallow: /y\n"
+ERROR = WARNING + "Disallow: z\n"
+
+
+def lint(*arguments: str, folder: Path, stdin: str = "") -> Done:
+    """Run ``scrapy robots lint``."""
+    return run("lint", *arguments, folder=folder, stdin=stdin)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "summary"),
+    [
+        (GOOD, 0, "nothing found"),
+        (NOTICE, 0, "1 notice"),
+        (WARNING, 1, "1 warning, 1 notice"),
+        (ERROR, 3, "1 error, 1 warning, 1 notice"),
+    ],
+)
+def test_exit_code(text: str, code: int, summary: str, tmp_path: Path) -> None:
+    """The exit code is that of the worst finding."""
+    (tmp_path / "robots.txt").write_text(text)
+    done = lint("robots.txt", folder=tmp_path)
+    assert (done.code, done.lines[-1], done.err) == (code, f"robots.txt: {summary}", "")
+
+
+def test_json(tmp_path: Path) -> None:
+    """With JSON, a finding is an object in one line, and standard input is a file like others."""
+    done = lint("-", "--format", "json", folder=tmp_path, stdin=ERROR)
+    found = [json.loads(line) for line in done.lines]
+    assert [(entry["file"], entry["line"], entry["severity"], entry["code"]) for entry in found] == [
+        ("-", 3, "notice", "repeated_rule"),
+        ("-", 4, "warning", "misspelt_key"),
+        ("-", 5, "error", "never_matches"),
+    ]
+    assert found[1]["text"] == "dissallow: /y"
+    assert found[1]["effect"].startswith("read as `Disallow`")
+    assert found[1]["meant"] == "Disallow: /y"
+    assert found[0]["meant"] is None
+    assert done.code == 3
+
+
+def test_github(tmp_path: Path) -> None:
+    """For GitHub, a finding is an annotation of its line; nothing that the file holds ends or begins a command."""
+    (tmp_path / "a,b:c.txt").write_bytes(b"User-agent: *\nDisallow: x%0A::error::\x1b[2J\x0b\n")
+    done = lint("a,b:c.txt", "--format", "github", folder=tmp_path)
+    never, control = sorted(done.lines)
+    assert never.startswith("::error file=a%2Cb%3Ac.txt,line=2,title=never_matches::disallow: x")
+    assert control.startswith("::warning file=a%2Cb%3Ac.txt,line=2,title=control_octet::disallow: x")
+    assert all("x%250A::error::\\x1b[2J" in line for line in done.lines)
+    assert "\x1b" not in done.out
+
+
+def test_no_terminal_acts(tmp_path: Path) -> None:
+    """What a file holds does not reach a terminal as it is, in no format."""
+    text = "User-agent: *\nDisallow: x\x1b[2J\u202eevil\n\x1b]0;title\x07\n"
+    for style in ("text", "json", "github"):
+        done = lint("-", "--format", style, folder=tmp_path, stdin=text)
+        assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
+        assert done.code == 3
+
+
+def test_url(tmp_path: Path) -> None:
+    """A file is fetched as a crawl fetches, redirects followed; the URL of a site is that of its robots.txt."""
+    with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
+        done = lint(site.url("/"), folder=tmp_path)
+        assert site.targets == ["/robots.txt", "/there.txt"]
+        assert done.lines[-1] == f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice"
+        assert (done.code, done.err) == (3, "")
+
+
+def test_url_with_credentials(tmp_path: Path) -> None:
+    """Credentials of a URL are not printed."""
+    with Site() as site:
+        url = site.url("/robots.txt")
+        done = lint(url.replace("://", "://me:secret@"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"scrapy robots lint: {url} cannot be fetched: ")
+
+
+def test_project(tmp_path: Path) -> None:
+    """In a project, the fetch has the project's settings, and those of the command line win over them."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").touch()
+    (tmp_path / "shop" / "settings.py").write_text('USER_AGENT = "ShopBot/1.0"\n')
+    with Site({"/robots.txt": robots(GOOD)}) as site:
+        assert lint(site.url(""), folder=tmp_path).code == 0
+        assert lint(site.url(""), "-s", "USER_AGENT=FooBot/1.0", folder=tmp_path).code == 0
+        assert [asked.headers["User-Agent"] for asked in site.asked] == ["ShopBot/1.0", "FooBot/1.0"]
+
+
+@pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
+def test_unreadable(source: str, tmp_path: Path) -> None:
+    """What cannot be read is said in one line on standard error, with what to do; the exit code is 2."""
+    done = lint(source, folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("scrapy robots lint: ")
+    assert "; " in done.err
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    """A URL that has nothing is no file without findings."""
+    with Site({"/robots.txt": Reply(404)}) as site:
+        done = lint(site.url("/robots.txt"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert "404" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_wrong_setting(tmp_path: Path) -> None:
+    """A setting that is not accepted ends the command; the line names it and what is accepted."""
+    done = lint("-", "-s", "ROBOTSTXT_MAX_SIZE=5", folder=tmp_path, stdin=GOOD)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "ROBOTSTXT_MAX_SIZE" in done.err
+
+
+def test_no_room(tmp_path: Path) -> None:
+    """Output that cannot be written ends with 2, so that no other code is taken for a verdict on the file."""
+    (tmp_path / "robots.txt").write_text(ERROR)
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", "robots", "lint", "robots.txt"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            timeout=TIMEOUT,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"scrapy robots lint: the output cannot be written: ")
+
+
+def test_unknown_format(tmp_path: Path) -> None:
+    """A format that there is none of ends the command before it reads anything."""
+    done = lint("-", "--format", "xml", folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert "text" in done.err
+
+
+def test_terminal(tmp_path: Path) -> None:
+    """On a terminal severities have colours, unless NO_COLOR is set, and lines are no longer than it is wide."""
+    (tmp_path / "robots.txt").write_text(ERROR + f"Disallow: {'z' * 100}\n")
+    coloured, plain = (
+        on_terminal("lint", "robots.txt", folder=tmp_path, COLUMNS="50", NO_COLOR=value).out for value in ("", "1")
+    )
+    assert "\x1b[31merror\x1b[0m never_matches" in coloured
+    assert "\x1b" not in plain
+    assert re.sub("\x1b\\[\\d*m", "", coloured) == plain
+    words_stay_whole = 100 + len("    /")
+    assert {len(line) for line in plain.splitlines() if len(line) > 50} <= {words_stay_whole}

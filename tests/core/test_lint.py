@@ -1,0 +1,204 @@
+"""Findings: for every code a file that earns it, what a crawler makes of the line, and what was probably meant."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.findings import TABLE, Code, Finding, Severity
+from scrapy_robots_rfc.core.lines import MAX_LINE, Flag
+from scrapy_robots_rfc.core.lint import lint
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.scrapy.test_docs import rows
+
+TEXT = "a plain text file; or status 404, where the site has none"
+AGENT = "a line `User-agent: *` above it"
+WHOLE_URL = "the whole URL, such as https://www.example/sitemap.xml"
+#: The size limit of the files that are longer than it.
+LIMIT = 36
+
+#: Code, file, line, a part of what a crawler makes of it, what was meant.
+CASES: list[tuple[Code, bytes, int, str, str]] = [
+    (Code.MISSPELT_KEY, b"User-agent: *\nDissallow: /x", 2, "read as `Disallow`", "Disallow: /x"),
+    (Code.MISSPELT_KEY, b"Site-map: http://e.example/", 1, "read as `Sitemap`", "Sitemap: http://e.example/"),
+    (Code.NO_COLON, b"User-agent *\nDisallow: /", 1, "as if the colon were there", "User-agent: *"),
+    (Code.UNKNOWN_KEY, b"Owner: me", 1, "ignored", ""),
+    (Code.OUTSIDE_GROUP, b"Allow: /x\nUser-agent: *\nDisallow:", 1, "ignored", AGENT),
+    (Code.INVALID_TOKEN, b"User-agent: FooBot/2.1\nDisallow: /", 1, "the crawler `FooBot`", "User-agent: FooBot"),
+    (Code.INVALID_TOKEN, b"User-agent: * all\nDisallow: /", 1, "it names any crawler", "User-agent: *"),
+    (Code.INVALID_TOKEN, b"User-agent: 360Spider\nDisallow: /", 1, "compared whole", "User-agent: Spider"),
+    (Code.INVALID_TOKEN, b"User-agent:\nDisallow: /", 1, "it names no crawler", "User-agent: *"),
+    (Code.NEVER_MATCHES, b"User-agent: *\nDisallow: x", 2, "it matches no URL", "Disallow: /x"),
+    (Code.NEVER_MATCHES, b"User-agent: *\nAllow: https://e.example/x?y", 2, "it matches no URL", "Allow: /x?y"),
+    (Code.SPACE_IN_PATTERN, b"User-agent: *\nDisallow: /My Folder", 2, "one pattern", "Disallow: /My%20Folder"),
+    (
+        Code.SPACE_IN_PATTERN,
+        b"User-agent: *\nDisallow: /a /b",
+        2,
+        "one pattern",
+        "a line for each: Disallow: /a, Disallow: /b",
+    ),
+    (Code.CONTROL_OCTET, b"User-agent: *\nDisallow: /\x00x", 2, "kept and percent-encoded", "disallow: /x"),
+    (Code.NOT_UTF8, b"User-agent: *\nDisallow: /caf\xe9", 2, "one by one", "the file saved as UTF-8"),
+    (Code.TOO_LONG, b"User-agent: *\nDisallow: /" + b"x" * MAX_LINE, 2, "octet 16,664", "several shorter lines"),
+    (Code.CUT_OFF, b"User-agent: *\nDisallow: /x\nDisallow: /xyzabc", 3, "cuts it short", "a shorter file"),
+    (Code.ALMOST_A_KEY, b"User-agent: *\nDisallowed: /x\nAllow: /y", 2, "not read as `Disallow`", "Disallow: /x"),
+    (Code.ALMOST_A_KEY, b"Crawl_delay: 3", 1, "not read as `Crawl-delay`", "Crawl-delay: 3"),
+    (Code.NO_RECORD, b"be nice to us", 1, "it is no record", "a comment: # be nice to us"),
+    (Code.NO_RECORD, b"Disallow /a /b", 1, "it is no record", "Disallow: /a /b"),
+    (
+        Code.MARKUP,
+        b"\n<!DOCTYPE html>\n<p>x: y",
+        2,
+        "a web page",
+        TEXT,
+    ),
+    (Code.FILE_TOO_LONG, b"User-agent: *\nDisallow: /aaaaaaaaaaa\nAllow: /\n", 2, "not read", "a shorter file"),
+    (Code.DOLLAR_INSIDE, b"User-agent: *\nDisallow: /*.pdf$?", 2, "it stands for itself", "Disallow: /*.pdf$"),
+    (Code.BAD_ESCAPE, b"User-agent: *\nDisallow: /100%_x%2F", 2, "stands for itself", "Disallow: /100%25_x%2F"),
+    (Code.INVALID_VALUE, b"User-agent: *\nDisallow:\nCrawl-delay: -1", 3, "ignored", "such as Crawl-delay: 10"),
+    (Code.INVALID_VALUE, b"User-agent: *\nDisallow:\nRequest-rate: 5", 3, "ignored", "such as Request-rate: 1/5"),
+    (
+        Code.DELAY_OUTSIDE_GROUP,
+        b"Crawl-delay: 5\nUser-agent: *\nDisallow:",
+        1,
+        "no group",
+        AGENT,
+    ),
+    (
+        Code.RELATIVE_SITEMAP,
+        b"Sitemap: /s.xml",
+        1,
+        "leave it out",
+        WHOLE_URL,
+    ),
+    (
+        Code.AGENTS_JOINED,
+        b"User-agent: a\nCrawl-delay: 1\nUser-agent: *\nDisallow: /",
+        3,
+        "those of line 1, too",
+        "a rule above it, such as an empty `Disallow:`",
+    ),
+    (
+        Code.AGENTS_JOINED,
+        b"User-agent: a\n\nUser-agent: b\nDisallow: /",
+        3,
+        "those of line 1, too",
+        "a rule above it, such as an empty `Disallow:`",
+    ),
+    (
+        Code.SPLIT_GROUP,
+        b"User-agent: a\nDisallow: /x\nUser-agent: A\nDisallow: /y",
+        3,
+        "the group of line 1",
+        "one group with the rules of both",
+    ),
+    (Code.NO_RULES, b"User-agent: a", 1, "everything is allowed", "an empty `Disallow:`, to say so"),
+    (
+        Code.EMPTY_RULE,
+        b"User-agent: a\nDisallow:\nDisallow: /y",
+        2,
+        "matches nothing",
+        "nothing, or the only rule of its group",
+    ),
+    (Code.REPEATED_RULE, b"User-agent: a\nDisallow: /y\nDisallow: /y", 3, "line 2 says the same", ""),
+    (Code.CONTRADICTION, b"User-agent: a\nDisallow: /y\nAllow: /y", 3, "the allow decides", "one of them"),
+]
+
+
+def findings(body: bytes, max_size: int = RobotsTxt.MAX_SIZE) -> list[Finding]:
+    """The findings of a file."""
+    return lint(RobotsTxt.parse(body, max_size=max_size))
+
+
+@pytest.mark.parametrize(("code", "body", "line", "effect", "meant"), CASES)
+def test_finding(code: Code, body: bytes, line: int, effect: str, meant: str) -> None:
+    """A line gets the finding of its code, and no other, with what a crawler makes of it and what was meant."""
+    size = LIMIT if code in (Code.CUT_OFF, Code.FILE_TOO_LONG) else RobotsTxt.MAX_SIZE
+    found = findings(body, size)
+    if code is Code.CUT_OFF:  # there it is the file that is too long, too
+        assert found.pop().code is Code.FILE_TOO_LONG
+    [finding] = found
+    assert (finding.code, finding.line, finding.meant) == (code, line, meant)
+    assert effect in finding.effect
+
+
+def test_every_code_is_shown() -> None:
+    """Every code has a file above that earns it, and a row in the table."""
+    assert {case[0] for case in CASES} == set(Code) == set(TABLE)
+
+
+def test_every_flag_is_found() -> None:
+    """Whatever the parser flags, the linter has a code of that name for, and reports it."""
+    assert {flag.value for flag in Flag} <= {code.value for code in Code}
+    files = [RobotsTxt.parse(body, max_size=size) for _, body, *_ in CASES for size in (LIMIT, RobotsTxt.MAX_SIZE)]
+    told = {finding.code.value for file in files for finding in lint(file)}
+    flagged = {flag.value for file in files for line in file.lines() for flag in line.flags}
+    assert flagged == {flag.value for flag in Flag}
+    assert flagged <= told
+
+
+def test_page() -> None:
+    """docs/lint.md has a row a code: code, severity, and what it is found on."""
+    expected = [[f"`{code.value}`", severity.value, text] for code, (severity, text) in TABLE.items()]
+    assert rows("lint.md") == expected
+
+
+def test_a_good_file() -> None:
+    """A file that says what it means has no findings: comments, empty lines, unusual but legal patterns among it."""
+    body = b"""\
+# hello
+User-agent: Foo
+User-agent: Bar_Bot
+Crawl-delay: 2
+Disallow: /*.pdf$
+Disallow: /%7Eme/caf\xc3\xa9
+Allow: *?x=$
+
+User-agent: *
+Disallow:
+
+Sitemap: https://e.example/sitemap.xml
+Host: e.example
+"""
+    assert findings(body) == []
+    assert findings(b"") == []
+
+
+def test_a_web_page_with_groups() -> None:
+    """Lines of a web page that make a group are obeyed, so what is odd about them is said."""
+    found = findings(b"<html>\nUser-agent: *\nDisallow: x\n")
+    assert [finding.code for finding in found] == [Code.MARKUP, Code.NO_RECORD, Code.NEVER_MATCHES]
+
+
+def test_severities() -> None:
+    """An error is a line that is not obeyed as it stands; what is obeyed is a warning at most."""
+    of_flag = {flag: TABLE[Code(flag.value)][0] for flag in Flag}
+    assert {flag for flag, severity in of_flag.items() if severity is Severity.ERROR} == {
+        Flag.OUTSIDE_GROUP,
+        Flag.NEVER_MATCHES,
+        Flag.TOO_LONG,
+        Flag.CUT_OFF,
+    }
+
+
+def test_long_lines_are_shortened() -> None:
+    """What a finding repeats of the file is short, so that a report never grows as a hostile file wants it."""
+    [finding] = findings(b"User-agent: *\nDisallow: x" + b"y" * 10_000)
+    assert len(finding.text) < 130
+    assert len(finding.meant) < 130
+
+
+PIECES = {line for _, body, *_ in CASES for line in body.split(b"\n") if len(line) < 100} | {b"", b"<p>", b"%", b":"}
+LINES = st.sampled_from(sorted(PIECES))
+
+
+@given(st.lists(LINES | st.binary(max_size=30), max_size=12), st.integers(1, 100))
+def test_any_file(lines: list[bytes], size: int) -> None:
+    """Whatever a file holds, linting ends well, every finding is on a line that there is, and they are in order."""
+    body = b"\n".join(lines)
+    found = findings(body, size)
+    last = max((line.number for line in RobotsTxt.parse(body, max_size=size).lines()), default=1)
+    assert all(1 <= finding.line <= last for finding in found)
+    assert [finding.line for finding in found] == sorted(finding.line for finding in found)
