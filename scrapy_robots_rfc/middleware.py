@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals as scrapy_signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
@@ -31,6 +31,7 @@ from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.report import summary
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
@@ -71,10 +72,12 @@ class RfcRobotsTxtMiddleware:
         self._check_spider(crawler.spider)
         self._agents.default_header = self._default_header(crawler.spider)
         self._parser_class = _load_parser(settings, crawler)
+        ports = self._ports(settings)
+        steering = steering_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
         self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(settings, self._ports(settings), self._keeper)
-        self._configured = settings.user_agent
+        self.service = RobotsService(settings, ports, self._keeper, steering)
+        self._settings = settings
         self._pacing = self._make_pacing(settings)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
@@ -116,6 +119,7 @@ class RfcRobotsTxtMiddleware:
         origin = self._origin(parts.scheme, parts.netloc)
         if origin is None:
             self._refuse(request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority")
+            return None
         agent = self._agent(request)
         batch = self._waiting.returned(request)
         if batch is not None:  # it was let go to be set aside, and came back past the scheduler
@@ -185,27 +189,38 @@ class RfcRobotsTxtMiddleware:
         await self.service.close()
 
     def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
+        if robots.exempt is not None:
+            self._count(stats.EXEMPTED)
+            self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
+            return
         decision = robots.judge(request.url, agent)
-        why = None
-        if not decision.allowed:
-            why = robots.why(decision)
-        elif self._pacing is not None:
-            why = self._pacing.refusal(request, robots, agent)
-            if why is not None:
-                decision = Decision(False, Reason.CRAWL_DELAY, token=decision.token, stale=decision.stale)
+        why = None if decision.allowed else robots.why(decision)
+        # What a dry run lets through keeps the pace, too.
+        if self._pacing is not None and (why is None or self._settings.dry_run):
+            refusal = self._pacing.refusal(request, robots, agent)
+            if why is None and refusal is not None:
+                decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
         if decision.stale:
             self._count(stats.CACHE_STALE_DECISIONS)
+        if robots.override is not None:
+            self._count(stats.OVERRIDDEN)
         if why is None:
             self._count(stats.ALLOWED)
         else:
             self._refuse(request, replace(decision, origin=str(robots.origin)), why)
 
-    def _refuse(self, request: Request, decision: Decision, why: str) -> NoReturn:
-        logger.debug("Forbidden by robots.txt: %s (%s)", _shown(request), why, extra=self._extra)
+    def _refuse(self, request: Request, decision: Decision, why: str) -> None:
+        dry = self._settings.dry_run
+        message = (
+            "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
+        )
+        logger.debug(message, _shown(request), why, extra=self._extra)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
         self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
-        raise RobotsDisallowed(decision, why)
+        if not dry:
+            raise RobotsDisallowed(decision, why)
+        self._count(stats.DRY_RUN)
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -262,10 +277,12 @@ class RfcRobotsTxtMiddleware:
             raise SettingError(f"the spider's {KEY}", value, f"{ACCEPTED}, or None") from None
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Warn once about tokens that site owners cannot know."""
+        """Say which exceptions this crawl makes, and warn once about tokens that site owners cannot know."""
+        for level, line in announcements(self._settings):
+            logger.log(level, line, extra={"spider": spider})
         header = self._agents.default_header = self._default_header(spider) or ""
         text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
-        configured = self._configured is not None or getattr(spider, KEY, None) is not None
+        configured = self._settings.user_agent is not None or getattr(spider, KEY, None) is not None
         warning = advice(self._default_agent(), text, configured=configured)
         if warning is not None:
             logger.warning(warning, extra={"spider": spider})

@@ -27,6 +27,9 @@ FOLLOWS = {
     Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
 }
 
+#: The same where nothing is dropped.
+FOLLOWS_DRY = {**FOLLOWS, Outcome.UNREACHABLE: "all of its pages are forbidden, and fetched: this is a dry run"}
+
 #: Causes that are counted by name: what a site sends can be part of one.
 KEPT_CAUSES = 100
 
@@ -38,10 +41,12 @@ class Report:
     """Says, and counts, what becomes of origins.
 
     :param count: adds one to a stat.
+    :param dry_run: whether nothing is dropped.
     """
 
-    def __init__(self, count: Callable[[str], None]) -> None:
+    def __init__(self, count: Callable[[str], None], *, dry_run: bool = False) -> None:
         self._count = count
+        self._follows = FOLLOWS_DRY if dry_run else FOLLOWS
         #: Why origins were unreachable -> how many.
         self.causes: Counter[str] = Counter()
         self._waiting: dict[Origin, str] = {}
@@ -53,7 +58,7 @@ class Report:
         :param again: in how many seconds it is asked for again.
         :param attempts: how many more are made while its requests wait.
         """
-        follows = FOLLOWS[outcome]
+        follows = self._follows[outcome]
         if attempts:
             follows = f"its requests wait for up to {attempts} more attempts; if they fail, {follows}"
         message = "%s is unreachable (%s): %s; it is asked for again in %g s"
@@ -84,7 +89,11 @@ class Report:
             return
         if outcome is Outcome.UNREACHABLE:
             logger.info(
-                "%s stays unreachable (%s) after %d attempts: %s", origin.robots_url, cause, attempts, FOLLOWS[outcome]
+                "%s stays unreachable (%s) after %d attempts: %s",
+                origin.robots_url,
+                cause,
+                attempts,
+                self._follows[outcome],
             )
         else:
             self._count(stats.RECOVERED)
@@ -104,27 +113,39 @@ def summary(counted: Mapping[str, Any], causes: Mapping[str, int]) -> str | None
     """
     origins = {item.value: counted.get(stats.ORIGINS.format(outcome=item.value), 0) for item in Outcome}
     dropped = {item.value: counted.get(stats.FORBIDDEN_BY.format(reason=item.value), 0) for item in Reason}
+    exempt = _exempt(counted)
     requests = {
         "allowed": counted.get(stats.ALLOWED, 0),
         "forbidden": counted.get(stats.FORBIDDEN, 0),
         "undecided": counted.get(stats.UNDECIDED, 0),
+        "exempt": sum(exempt.values()),
     }
     if not any(origins.values()) and not any(requests.values()):
         return None
     stale = {"stale": counted.get(stats.CACHE_STALE_ORIGINS, 0)}
     details = {
         Outcome.SUCCESSFUL.value: _listed(stale),
-        Outcome.UNREACHABLE.value: _by_cause(causes),
+        Outcome.UNREACHABLE.value: _most(causes, "other causes"),
         "forbidden": _listed(dropped),
+        "exempt": _most(exempt, "of other sites"),
     }
-    return f"robots.txt of origins: {_listed(origins, details) or 0}; requests: {_listed(requests, details) or 0}"
+    line = f"robots.txt of origins: {_listed(origins, details) or 0}; requests: {_listed(requests, details) or 0}"
+    fetched = counted.get(stats.DRY_RUN, 0)
+    return f"{line}; dry run: {fetched} of the forbidden were let through" if fetched else line
 
 
-def _by_cause(causes: Mapping[str, int]) -> str:
-    ordered = sorted(causes.items(), key=lambda item: (-item[1], item[0]))
+def _exempt(counted: Mapping[str, Any]) -> dict[str, int]:
+    """Return the entries of ROBOTSTXT_EXEMPT that were used, and how often."""
+    before = stats.EXEMPTED_BY.format(site="")
+    return {key.removeprefix(before): count for key, count in counted.items() if key.startswith(before)}
+
+
+def _most(counts: Mapping[str, int], rest: str) -> str:
+    """List those that count most, and all others in one."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     named = dict(ordered[:_NAMED])
     others = sum(count for _, count in ordered[_NAMED:])
-    return _listed({**named, "other causes": others} if others else named)
+    return _listed({**named, rest: others} if others else named)
 
 
 def _listed(counts: Mapping[str, int], details: Mapping[str, str] | None = None) -> str:

@@ -34,7 +34,9 @@ class Robots:
     :param status: the HTTP status of the last fetch; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``DownloadTimeoutError``.
     :param file: the parsed file that is obeyed; ``None`` where there is none.
-    :param fetched: when the last fetch ended, on the service's clock.
+    :param fetched: when the last fetch ended, on the service's clock; before all time where there was none.
+    :param override: the path of the local file that stands in for the site's own; `file` is that one.
+    :param exempt: the entry of ROBOTSTXT_EXEMPT because of which the site is not asked.
     """
 
     origin: Origin
@@ -44,6 +46,8 @@ class Robots:
     file: RobotsFile | None = field(repr=False)
     _agent: Callable[[], Agent] = field(repr=False)
     fetched: float = 0.0
+    override: str | None = None
+    exempt: str | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -64,6 +68,11 @@ class Robots:
     def sitemaps(self) -> tuple[str, ...]:
         """The URLs of all Sitemap records."""
         return () if self.robots is None else self.robots.sitemaps
+
+    @property
+    def source(self) -> str:
+        """What the file is called in log lines and errors: ``robots.txt``, or the path of the local one."""
+        return "robots.txt" if self.override is None else f"local file {self.override}"
 
     def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
         """The Crawl-delay, in seconds; ``None`` where there is none.
@@ -92,7 +101,11 @@ class Robots:
             decision = self.file.decide(url, agent)
             if decision.allowed and (resolved := without_dot_segments(url)) is not None:
                 decision = self.file.decide(resolved, agent)
+            if self.override is not None:
+                return replace(decision, override=self.override)
             return replace(decision, stale=True) if self.term.stale else decision
+        if self.exempt is not None:
+            return _EXEMPT
         if self.term.outcome is Outcome.UNAVAILABLE:
             return _UNAVAILABLE
         closed = _CLOSED.decide(url, ())
@@ -101,9 +114,11 @@ class Robots:
     def why(self, decision: Decision) -> str:
         """What a decision rests on, for log lines, errors and people."""
         if decision.rule is not None:
-            why = f"robots.txt line {decision.rule.line}: {decision.rule}"
+            why = f"{self.source} line {decision.rule.line}: {decision.rule}"
         else:
-            why = _WHY[decision.reason].format(token=decision.token, cause=self.cause)
+            why = _WHY[decision.reason].format(
+                source=self.source, token=decision.token, cause=self.cause, exempt=self.exempt
+            )
         return f"{why}; stale copy, its refresh failed: {self.cause}" if decision.stale else why
 
     def _named(self, agent: str | list[str] | None) -> Agent:
@@ -112,15 +127,17 @@ class Robots:
 
 #: What a decision without a rule rests on.
 _WHY = {
-    Reason.RULE: "robots.txt: a rule",
-    Reason.NO_RULE: "robots.txt: no rule of the group `{token}` matches",
-    Reason.NO_GROUP: "robots.txt: no group is meant for this crawler",
+    Reason.RULE: "{source}: a rule",
+    Reason.NO_RULE: "{source}: no rule of the group `{token}` matches",
+    Reason.NO_GROUP: "{source}: no group is meant for this crawler",
     Reason.ROBOTS_TXT: "robots.txt itself may always be fetched",
     Reason.UNAVAILABLE: "robots.txt unavailable: {cause}",
     Reason.UNREACHABLE: "robots.txt unreachable: {cause}",
-    Reason.PARSER: "robots.txt: the verdict of ROBOTSTXT_PARSER",
-    Reason.CRAWL_DELAY: "robots.txt: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
+    Reason.PARSER: "{source}: the verdict of ROBOTSTXT_PARSER",
+    Reason.CRAWL_DELAY: "{source}: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
+    Reason.EXEMPT: "not asked: `{exempt}` of ROBOTSTXT_EXEMPT",
 }
 
+_EXEMPT = Decision(True, Reason.EXEMPT)
 _UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
 _UNREACHABLE = Decision(False, Reason.UNREACHABLE)

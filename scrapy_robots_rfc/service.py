@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.files import RobotsFile
     from scrapy_robots_rfc.keeper import Keeper
     from scrapy_robots_rfc.settings import Settings
+    from scrapy_robots_rfc.steering import Steering
     from scrapy_robots_rfc.stores.codec import Copy
 
 logger = logging.getLogger(__name__)
@@ -76,15 +77,19 @@ class RobotsService:
     :param settings: of the crawl.
     :param ports: what the service needs of the world.
     :param keeper: the store, started; ``None``: nothing is kept beyond the process.
+    :param steering: the user's exceptions; ``None``: there are none.
     """
 
-    def __init__(self, settings: Settings, ports: Ports, keeper: Keeper | None = None) -> None:
+    def __init__(
+        self, settings: Settings, ports: Ports, keeper: Keeper | None = None, steering: Steering | None = None
+    ) -> None:
         self._settings = settings
         self._ports = ports
+        self._steering = steering
         rules = rules_of(settings)
         self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
-        self._report = Report(ports.count)
+        self._report = Report(ports.count, dry_run=settings.dry_run)
         self._fetching = Fetching(settings, ports)
         self._sharing = None if keeper is None else Sharing(keeper, rules, ports.runtime)
         self._memory: Memory[Robots] = Memory(
@@ -123,6 +128,8 @@ class RobotsService:
 
     def at_hand(self, origin: Origin) -> Robots | None:
         """Return what is known and still fresh, without waiting for anything."""
+        if self._steering is not None and (steered := self._steering.robots(origin)) is not None:
+            return steered
         robots = self._memory.get(origin)
         if robots is None or self._ports.runtime.clock() >= robots.term.fresh_until:
             return None
@@ -158,8 +165,9 @@ class RobotsService:
         :param asker: the request on whose behalf; its proxy is inherited.
         :param listener: called once, perhaps before this returns; with ``None`` when the spider was closed first.
         """
-        if self._ports.closing():
-            listener(None)
+        steered = None if self._steering is None else self._steering.robots(origin)
+        if steered is not None or self._ports.closing():
+            listener(steered)
             return
         self._ports.count(stats.WAITS if origin in self._inquiries else stats.CACHE_MISSES)
         self._inquiries.ask(origin, asker, listener)

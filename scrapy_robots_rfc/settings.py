@@ -5,7 +5,10 @@ In here: the only reader of `crawler.settings` for keys of ours. A wrong value s
 
 from __future__ import annotations
 
+import json
 import math
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,12 +17,15 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.policy.pacing import Over
+from scrapy_robots_rfc.policy.sites import Site, origin_of
 from scrapy_robots_rfc.stores import opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
+
+    from scrapy_robots_rfc.policy.origin import Origin
 
 DAY = 86_400
 
@@ -55,6 +61,9 @@ class Settings:
     concurrent_fetches: int
     unreachable_backoff: tuple[float, ...]
     retry_after_max: float
+    dry_run: bool
+    exempt: tuple[Site, ...]
+    overrides: Mapping[Origin, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,23 @@ def _delays(value: object) -> tuple[float, ...]:
     if not isinstance(items, (list, tuple)):
         raise TypeError(value)
     return tuple(map(_number(0), items))
+
+
+def _sites(value: object) -> tuple[Site, ...]:
+    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
+        raise TypeError(value)
+    return tuple(map(Site.of, items))
+
+
+def _overrides(value: object) -> dict[Origin, str]:
+    items = json.loads(value or "{}") if isinstance(value, str) else value
+    if not isinstance(items, Mapping) or not all(isinstance(key, str) for key in items):
+        raise TypeError(value)
+    paths = {origin_of(key): os.fspath(path) for key, path in items.items()}
+    if len(paths) < len(items) or not all(path and isinstance(path, str) for path in paths.values()):
+        raise ValueError(value)
+    return paths
 
 
 def _number_or_none(value: object) -> float | None:
@@ -224,6 +250,20 @@ TABLE = (
     Setting(
         "ROBOTSTXT_RETRY_AFTER_MAX", "retry_after_max", "seconds", 300.0, "a number, at least 0", _number(0),
         "How long the Retry-After header of an unreachable file is heeded at most.",
+    ),
+    Setting(
+        "ROBOTSTXT_DRY_RUN", "dry_run", "bool", False, "True or False", _boolean,
+        "Whether requests that are forbidden are let through: all is decided and counted, nothing is dropped.",
+    ),
+    Setting(
+        "ROBOTSTXT_EXEMPT", "exempt", "list of str", [],
+        "sites, as a list or separated by commas: 'HOST', '*.HOST', 'HOST:PORT', 'https://HOST', 'https://HOST:PORT'",
+        _sites, "Sites that are not asked for their robots.txt: all of their pages may be fetched.",
+    ),
+    Setting(
+        "ROBOTSTXT_OVERRIDES", "overrides", "dict", {},
+        "a dict, or one in JSON, from origins ('https://HOST' or 'https://HOST:PORT'), each once, to paths of files",
+        _overrides, "Local files that decide in place of a site's own robots.txt, which is not asked for.",
     ),
 )  # fmt: skip
 

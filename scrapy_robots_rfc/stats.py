@@ -15,6 +15,8 @@ FORBIDDEN = "robotstxt/forbidden"
 # Ours.
 ALLOWED = "robotstxt/allowed"
 FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
+DRY_RUN = "robotstxt/dry_run"
+OVERRIDDEN = "robotstxt/overridden"
 RESULT = "robotstxt/result/{outcome}"
 REDIRECT_COUNT = "robotstxt/redirect_count"
 TRUNCATED = "robotstxt/truncated"
@@ -30,6 +32,7 @@ STORE_ERRORS = "robotstxt/cache/store_errors"
 STORE_UNREADABLE = "robotstxt/cache/store_unreadable"
 WAITS = "robotstxt/waits"
 EXEMPTED = "robotstxt/exempted"
+EXEMPTED_BY = "robotstxt/exempted/{site}"
 UNDECIDED = "robotstxt/undecided"
 SET_ASIDE = "robotstxt/set_aside"
 ORIGINS = "robotstxt/origins/{outcome}"
@@ -47,9 +50,11 @@ TABLE = {
     RESPONSE_COUNT: "fetches that ended with an HTTP answer, whatever its status",
     RESPONSE_STATUS_COUNT: "the same, by the status of the last answer",
     EXCEPTION_COUNT: "fetches that ended with an exception, by its class; IgnoreRequest is not counted, as in Scrapy",
-    FORBIDDEN: "requests that were dropped",
+    FORBIDDEN: "requests that were dropped; in a dry run, that would have been",
     ALLOWED: "requests that were let through by a decision",
-    FORBIDDEN_BY: "requests that were dropped, by `Reason`: `rule`, `unreachable`, `parser`, `crawl_delay`",
+    FORBIDDEN_BY: "the same, by `Reason`: `rule`, `unreachable`, `parser`, `crawl_delay`",
+    DRY_RUN: "requests that ROBOTSTXT_DRY_RUN let through although they are forbidden; they count as forbidden too",
+    OVERRIDDEN: "requests that were decided by a local file of ROBOTSTXT_OVERRIDES; they count as any others too",
     RESULT: "fetches by access result: `successful`, `unavailable`, `unreachable`",
     REDIRECT_COUNT: "redirects of a robots.txt that were followed",
     TRUNCATED: "files longer than ROBOTSTXT_MAX_SIZE, of which only the beginning counts",
@@ -64,7 +69,8 @@ TABLE = {
     STORE_ERRORS: "calls of the store of ROBOTSTXT_CACHE that failed; the crawl went on without them",
     STORE_UNREADABLE: "values of the store that could not be read, damaged or of another version: fetched anew",
     WAITS: "look-ups that waited for a fetch that was already under way",
-    EXEMPTED: "requests that were not decided: meta `dont_obey_robotstxt`, or a scheme other than http and https",
+    EXEMPTED: "requests that were not decided: meta `dont_obey_robotstxt`, no http(s), or ROBOTSTXT_EXEMPT",
+    EXEMPTED_BY: "of these, those of a site of ROBOTSTXT_EXEMPT, by its entry there",
     UNDECIDED: "requests whose robots.txt was not there when the spider closed: given back to the scheduler, undecided",
     SET_ASIDE: "requests that were set aside until their robots.txt was there",
     ORIGINS: "origins by what governs their pages: `successful`, `unavailable`, `unreachable`; again when that changes",

@@ -36,6 +36,8 @@ class Reason(enum.Enum):
     PARSER = "parser"
     #: The site asks for a longer interval than the user's maximum, and the user wants such sites left out: disallowed.
     CRAWL_DELAY = "crawl_delay"
+    #: The user exempted the site from being asked: allowed.
+    EXEMPT = "exempt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Decision:
     :param token: the product token whose group applied; ``*`` for the wildcard group; ``None`` where no group did.
     :param origin: ``scheme://authority`` of the file, where it was fetched for one.
     :param stale: whether the file is an earlier one, obeyed because its refresh was unreachable.
+    :param override: the path of the local file that decided in place of the site's own, where one did.
     """
 
     allowed: bool
@@ -75,3 +78,4 @@ class Decision:
     token: str | None = None
     origin: str | None = None
     stale: bool = False
+    override: str | None = None

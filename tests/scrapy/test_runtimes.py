@@ -95,3 +95,14 @@ def test_pacing(results: dict[str, Any]) -> None:
 def test_slow_store(results: dict[str, Any]) -> None:
     """While a store takes its time, the crawl goes on with everything else."""
     assert results["slow_store"] == {"outcomes": [200, 200], "in_time": True, "errors": 0}
+
+
+def test_exceptions(results: dict[str, Any]) -> None:
+    """A local file decides, an exempt site is not asked, and a dry run lets through what is forbidden, paced."""
+    assert results["exceptions"] == {
+        "real": ["rule", 200, 200, "rule"],
+        "asked": [[], [], ["/robots.txt"]],
+        "dry": [200, 200, 200, 200],
+        "paced": True,
+        "counted": [2, 2, 1, 2],
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,12 +11,16 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import Agent
+from scrapy_robots_rfc.policy import sites
+from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.scrapy.crawling import crawl
 
 if TYPE_CHECKING:
     from tests.scrapy.site import Site
+
+A = Origin("https", "a.example", 443)
 
 
 def test_defaults() -> None:
@@ -42,6 +47,9 @@ def test_defaults() -> None:
         concurrent_fetches=500,
         unreachable_backoff=(5, 15, 45),
         retry_after_max=300,
+        dry_run=False,
+        exempt=(),
+        overrides={},
     )
 
 
@@ -87,6 +95,18 @@ def test_defaults() -> None:
         ("ROBOTSTXT_UNREACHABLE_BACKOFF", [], "unreachable_backoff", ()),
         ("ROBOTSTXT_UNREACHABLE_BACKOFF", "1, 2.5", "unreachable_backoff", (1, 2.5)),
         ("ROBOTSTXT_RETRY_AFTER_MAX", 0, "retry_after_max", 0),
+        ("ROBOTSTXT_DRY_RUN", "1", "dry_run", True),
+        (
+            "ROBOTSTXT_EXEMPT",
+            "a.example, *.b.example",
+            "exempt",
+            (sites.Site.of("a.example"), sites.Site.of("*.b.example")),
+        ),
+        ("ROBOTSTXT_EXEMPT", ("https://a.example",), "exempt", (sites.Site.of("https://a.example"),)),
+        ("ROBOTSTXT_EXEMPT", "", "exempt", ()),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
+        ("ROBOTSTXT_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
+        ("ROBOTSTXT_OVERRIDES", "", "overrides", {}),
     ],
 )
 def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
@@ -130,6 +150,19 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_CRAWL_DELAY_OVER", "drop"),
         ("ROBOTSTXT_CRAWL_DELAY_OVER", None),
         ("ROBOTSTXT_CRAWL_DELAY_OVER", []),
+        ("ROBOTSTXT_DRY_RUN", "perhaps"),
+        ("ROBOTSTXT_EXEMPT", "*"),
+        ("ROBOTSTXT_EXEMPT", ["a.example", "https://b.example/path"]),
+        ("ROBOTSTXT_EXEMPT", [7]),
+        ("ROBOTSTXT_EXEMPT", 7),
+        ("ROBOTSTXT_OVERRIDES", "a.txt"),
+        ("ROBOTSTXT_OVERRIDES", ["https://a.example"]),
+        ("ROBOTSTXT_OVERRIDES", {"a.example": "a.txt"}),
+        ("ROBOTSTXT_OVERRIDES", {"https://*.a.example": "a.txt"}),
+        ("ROBOTSTXT_OVERRIDES", {7: "a.txt"}),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example": ""}),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example": None}),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}),
     ],
 )
 def test_refused(key: str, value: Any) -> None:

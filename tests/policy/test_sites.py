@@ -1,0 +1,112 @@
+"""Sites as users name them: what a name means, what is none, which of several counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.sites import Site, Sites, origin_of
+
+
+def origin(url: str) -> Origin:
+    """The origin of a URL, which has one."""
+    found = Origin.of(url)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "covered", "others"),
+    [
+        (
+            "intranet.example",
+            ["http://intranet.example/", "https://intranet.example:8443/x", "https://INTRANET.example./"],
+            ["http://www.intranet.example/", "http://myintranet.example/", "http://example/"],
+        ),
+        (
+            "*.staging.example",
+            ["http://a.staging.example/", "https://b.a.staging.example:81/"],
+            ["http://staging.example/", "http://astaging.example/", "http://a.staging.example.org/"],
+        ),
+        (
+            "https://api.example:8443",
+            ["https://api.example:8443/x"],
+            ["http://api.example:8443/", "https://api.example/", "https://a.api.example:8443/"],
+        ),
+        (
+            "HTTPS://api.example/",
+            ["https://api.example/", "https://api.example:443/"],
+            ["http://api.example/", "https://api.example:8443/"],
+        ),
+        ("api.example:80", ["http://api.example/", "https://api.example:80/"], ["https://api.example/"]),
+        ("http://*.a.example:81", ["http://b.a.example:81/"], ["http://b.a.example/", "https://b.a.example:81/"]),
+        (" Bücher.example ", ["http://xn--bcher-kva.example/"], ["http://bucher.example/"]),
+        ("[::1]:81", ["http://[0:0::1]:81/"], ["http://[::1]/", "http://[::2]:81/"]),
+        ("127.0.0.1", ["http://127.0.0.1:5000/"], ["http://127.0.0.2/"]),
+    ],
+)
+def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) -> None:
+    """A host is meant on every port, `*.` means what is below it, an origin is one scheme and one port."""
+    site = Site.of(name)
+    assert site.text == name.strip()
+    assert [site.covers(origin(url)) for url in covered] == [True] * len(covered)
+    assert [site.covers(origin(url)) for url in others] == [False] * len(others)
+    assert [Sites([site]).first(origin(url)) for url in (*covered, *others)] == [
+        *[site] * len(covered),
+        *[None] * len(others),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "*",
+        "*.",
+        "a.*.example",
+        "*a.example",
+        "*.*.example",
+        "ftp://a.example",
+        "//a.example",
+        "https://",
+        "https://a.example/path",
+        "https://a.example/?q",
+        "https://user@a.example",
+        "a.example:0",
+        "a.example:65536",
+        "a.example:http",
+        "a b.example",
+        "a.example\nb.example",
+        "*.[::1]",
+        "[::1",
+        "::1",
+    ],
+)
+def test_what_is_no_name(name: str) -> None:
+    """What could be read as something else, or as everything, is refused."""
+    with pytest.raises(ValueError, match=r"^"):
+        Site.of(name)
+
+
+def test_the_first_one_counts() -> None:
+    """Where several cover an origin, the first of the list does, however they are written."""
+    sites = [Site.of(name) for name in ("*.a.example", "b.a.example", "*.example", "b.a.example:80")]
+    assert Sites(sites).first(origin("http://b.a.example/")) == sites[0]
+    assert Sites(reversed(sites)).first(origin("http://b.a.example/")) == sites[3]
+    assert Sites(sites).first(origin("http://c.example/")) == sites[2]
+
+
+def test_no_host_costs_more_than_a_name_can() -> None:
+    """A host longer than any name in DNS is below nothing; it can still be named as a whole."""
+    longest = ".".join(["a" * 63] * 4)[:253]
+    assert Sites([Site.of("*.example")]).first(origin(f"http://{longest[8:]}.example/")) is not None
+    assert Sites([Site.of("*.example")]).first(origin(f"http://{longest}.example/")) is None
+    assert Sites([Site.of(f"{longest}.example")]).first(origin(f"http://{longest}.example/")) is not None
+
+
+def test_one_origin() -> None:
+    """An origin has a scheme and one host; its port may be left out."""
+    assert origin_of("https://A.example") == origin_of("https://a.example:443/") == Origin("https", "a.example", 443)
+    for name in ("a.example", "a.example:443", "https://*.a.example"):
+        with pytest.raises(ValueError, match=r"^"):
+            origin_of(name)
