@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from scrapy_robots_rfc.core.agents import ANY, token_of
+from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window
 from scrapy_robots_rfc.core.findings import Code, Finding
@@ -31,8 +31,10 @@ _LONGEST = 120
 _LONGEST_KEY = 24
 
 _MISPLACED_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+_INNER_DOLLAR = re.compile(r"\$(?!\Z)")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _BLANKS = re.compile("[ \t]+")
+_TOKEN = re.compile("[A-Za-z_-]+")
 _FIRST_WORD = re.compile("[A-Za-z-]+")
 
 #: How the keys are usually written.
@@ -142,11 +144,15 @@ def _token(line: Line) -> Finding:
     if not value:
         return _finding(Code.INVALID_TOKEN, line, "it names no crawler", "User-agent: *")
     if value.lower() != token and value.lower().startswith(token):  # its beginning is a token
-        what = "any crawler" if token == ANY else f"the crawler `{value[: len(token)]}`"
-        return _finding(Code.INVALID_TOKEN, line, f"it names {what}", f"User-agent: {value[: len(token)]}")
+        run = value[: len(token)]
+        what = "any crawler" if token == ANY else f"the crawler `{run}`"
+        # Where a whole User-Agent header stands, its own name may not be what it begins with.
+        names = () if token == ANY else product_tokens(_short(value))
+        name = _TOKEN.match(names[0]) if names else None
+        return _finding(Code.INVALID_TOKEN, line, f"it names {what}", f"User-agent: {name[0] if name else run}")
     effect = "compared whole: no crawler whose name is a product token (RFC 9309, 2.2.1) is meant by it"
-    names = re.findall("[A-Za-z_-]+", value)
-    return _finding(Code.INVALID_TOKEN, line, effect, f"User-agent: {max(names, key=len)}" if names else "")
+    runs = _TOKEN.findall(value)
+    return _finding(Code.INVALID_TOKEN, line, effect, f"User-agent: {max(runs, key=len)}" if runs else "")
 
 
 def _never(line: Line) -> Finding:
@@ -222,7 +228,10 @@ def _no_record(line: Line) -> Finding:
 def _of_pattern(line: Line) -> Iterator[Finding]:
     if "$" in line.value[:-1]:
         effect = "it stands for itself: only a last `$` is the end of a URL (RFC 9309, 2.2.3)"
-        yield _finding(Code.DOLLAR_INSIDE, line, effect, f"{_usual(line)}: {line.value.partition('$')[0]}$")
+        beginning, _, rest = line.value.partition("$")
+        end_meant = not rest.strip("/?*$")
+        meant = f"{beginning}$" if end_meant else _INNER_DOLLAR.sub("%24", line.value)
+        yield _finding(Code.DOLLAR_INSIDE, line, effect, f"{_usual(line)}: {meant}")
     if _MISPLACED_PERCENT.search(line.value):
         meant = f"{_usual(line)}: {_MISPLACED_PERCENT.sub('%25', line.value)}"
         yield _finding(Code.BAD_ESCAPE, line, "the `%` stands for itself, as `%25` would", meant)
