@@ -88,7 +88,7 @@ def judged(url: str, robots: Robots, source: str, agent: Agent, settings: Settin
     if decision.allowed:
         refusal = _refusal(url, robots, agent, settings)
         if refusal is not None:
-            decision, why = Decision(False, Reason.CRAWL_DELAY, token=decision.token, stale=decision.stale), refusal
+            decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
     decision = replace(decision, origin=str(robots.origin))
     explanation = None if robots.robots is None else explain(robots.robots, _deciding(url, robots, agent), agent.tokens)
     return Finding(without_userinfo(url), decision, why, robots, source, (), explanation)
@@ -110,7 +110,7 @@ def _refusal(url: str, robots: Robots, agent: Agent, settings: Settings) -> str 
         return None
     if request_target(url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
         return None
-    return f"{bound.text} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
+    return f"{robots.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
 
 
 def record(finding: Finding) -> dict[str, Any]:
