@@ -81,7 +81,9 @@ class Command(ScrapyCommand):
             console.complain(str(error))
             self.exitcode = error.code
         except OSError as error:
-            if not isinstance(error, BrokenPipeError):  # then whoever read the output has seen enough
+            if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
+                self.exitcode = getattr(opts, "failed", 0)  # where the code is an answer, there is none
+            else:
                 console.complain(f"the output cannot be written: {error.strerror or error}")
                 self.exitcode = getattr(opts, "failed", 1)
             # What is left of the output goes nowhere: at its end, Python would complain once more.
