@@ -152,7 +152,7 @@ class Pacing:
         utc = self._utc()
         unwelcome = pace.unwelcome(utc)
         if unwelcome is not None and self._first(stats.VISIT_TIME_OUTSIDE, robots.origin):
-            self._log("%s for %s: pages are asked for outside of it", _said(unwelcome.text, robots), robots.origin)
+            self._log("%s for %s: pages are asked for outside of it", robots.cited(unwelcome.text), robots.origin)
         bound = pace.bound(utc)
         if bound is None:
             return None
@@ -160,7 +160,7 @@ class Pacing:
         if over and self._limit.over is Over.FORBID:
             if request_target(request.url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
                 return None
-            return f"{_said(bound.text, robots)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {self._limit.longest:g} s"
+            return f"{robots.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {self._limit.longest:g} s"
         self._tell(robots, bound, over=over)
         if site.shared is not None:
             site.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
@@ -213,7 +213,7 @@ class Pacing:
         return True
 
     def _tell(self, robots: Robots, bound: Bound, *, over: bool) -> None:
-        origin, text = robots.origin, _said(bound.text, robots)
+        origin, text = robots.origin, robots.cited(bound.text)
         self._stats.max_value(stats.CRAWL_DELAY_MAX, min(bound.seconds, self._limit.longest))
         if not self._first(stats.CRAWL_DELAY_SITES, origin):
             return
@@ -386,8 +386,3 @@ class Pacing:
             if lane.present or not lane.turns.idle or lane.turns.last > before
         }
         self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._sites))
-
-
-def _said(text: str, robots: Robots) -> str:
-    """Return what a file asks for, and where it stands, with the name of a local file."""
-    return text if robots.override is None else text.replace("robots.txt", robots.source, 1)

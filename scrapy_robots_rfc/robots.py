@@ -74,6 +74,10 @@ class Robots:
         """What the file is called in log lines and errors: ``robots.txt``, or the path of the local one."""
         return "robots.txt" if self.override is None else f"local file {self.override}"
 
+    def cited(self, text: str) -> str:
+        """Return a text that names robots.txt, with the name of the local file in its place where one decides."""
+        return text if self.override is None else text.replace("robots.txt", self.source, 1)
+
     def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
         """The Crawl-delay, in seconds; ``None`` where there is none.
 

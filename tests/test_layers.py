@@ -19,6 +19,7 @@ ORDER = (
     "__init__",
     "commands.robots",
     "commands.cache",
+    "commands.diff",
     "commands.show",
     "commands.check",
     "commands.lint",
@@ -80,6 +81,7 @@ ORDER = (
     "policy.sites",
     "policy.origin",
     "core.__init__",
+    "core.difference",
     "core.lint",
     "core.findings",
     "core.explain",
@@ -98,6 +100,7 @@ ORDER = (
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
 SCRAPY = {
     "commands.robots",
+    "commands.diff",
     "commands.show",
     "commands.check",
     "commands.lint",

@@ -15,6 +15,7 @@ from scrapy_robots_rfc.commands import asking, judging, sources
 from scrapy_robots_rfc.commands.explained import lines_of
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Progress, Style
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
 from scrapy_robots_rfc.settings import read_settings
@@ -99,7 +100,7 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
         raise Failed("standard input is the robots.txt: name the URLs on the command line", UNDECIDED)
     if not opts.urls and console.stdin.isatty():
         raise Failed("name the URLs, or send them to standard input, one a line", UNDECIDED)
-    urls = sources.read_lines(console)
+    urls = sources.lines(sources.STANDARD, console)
     if not urls:
         raise Failed("there is no URL on standard input", UNDECIDED)
     return urls
@@ -150,8 +151,9 @@ class _Judge:
 
     def go_by(self, urls: list[str], body: bytes, source: str) -> None:
         """Go by a file that is given."""
+        file = RobotsTxt.parse(body, max_size=self.settings.max_size)
         for url in urls:
-            robots = judging.given(body, url, self.settings.max_size, self.agent)
+            robots = judging.given(file, url, self.agent)
             if robots is None:
                 self._tell(_no_url(url))
             else:

@@ -64,6 +64,10 @@ def access(robots: Robots, source: str) -> str:
     """Return where the file came from, and what came of it."""
     if robots.cause == "given" and robots.status is None:
         return f"{source} (given)"
+    if robots.override is not None:
+        return f"{robots.source} (in place of {source}, by ROBOTSTXT_OVERRIDES)"
+    if robots.exempt is not None:
+        return f"{source} (not asked, by ROBOTSTXT_EXEMPT)"
     stale = ", an earlier copy is obeyed" if robots.stale else ""
     return f"{source} ({robots.outcome.value}: {robots.cause}{stale})"
 

@@ -13,7 +13,6 @@ from scrapy_robots_rfc._compat import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.explain import Explanation, explain
 from scrapy_robots_rfc.core.percent import request_target
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.files import RfcFile
 from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.asking import Hop
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.settings import Settings
 
 
@@ -73,13 +73,12 @@ def agent_for(settings: Settings, scrapy_settings: ScrapySettings) -> Agent:
     return agent_of(next(named, scrapy_settings.get("USER_AGENT"))) or NOBODY
 
 
-def given(body: bytes, url: str, max_size: int, agent: Agent) -> Robots | None:
+def given(file: RobotsTxt, url: str, agent: Agent) -> Robots | None:
     """Return what a file says that is given in place of the one of a URL's origin; ``None`` for what has no origin."""
     origin = Origin.of(url)
     if origin is None:
         return None
-    file = RfcFile(None, RobotsTxt.parse(body, max_size=max_size))
-    return Robots(origin, Term(Outcome.SUCCESSFUL, math.inf), None, "given", file, lambda: agent)
+    return Robots(origin, Term(Outcome.SUCCESSFUL, math.inf), None, "given", RfcFile(None, file), lambda: agent)
 
 
 def judged(url: str, robots: Robots, source: str, agent: Agent, settings: Settings) -> Finding:
@@ -89,7 +88,7 @@ def judged(url: str, robots: Robots, source: str, agent: Agent, settings: Settin
     if decision.allowed:
         refusal = _refusal(url, robots, agent, settings)
         if refusal is not None:
-            decision, why = Decision(False, Reason.CRAWL_DELAY, token=decision.token, stale=decision.stale), refusal
+            decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
     decision = replace(decision, origin=str(robots.origin))
     explanation = None if robots.robots is None else explain(robots.robots, _deciding(url, robots, agent), agent.tokens)
     return Finding(without_userinfo(url), decision, why, robots, source, (), explanation)
@@ -111,7 +110,7 @@ def _refusal(url: str, robots: Robots, agent: Agent, settings: Settings) -> str 
         return None
     if request_target(url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
         return None
-    return f"{bound.text} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
+    return f"{robots.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
 
 
 def record(finding: Finding) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, lint, show, transfer
+from scrapy_robots_rfc.commands import cache, check, diff, lint, show, transfer
 from scrapy_robots_rfc.commands.output import Console, Failed
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
@@ -58,7 +58,7 @@ class Command(ScrapyCommand):
             store = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
             action.add_argument("--store", metavar="ADDRESS", help=store)
             _add_settings(action)
-        for topic in (check, lint, show):
+        for topic in (check, lint, show, diff):
             for action in topic.add_to(topics):
                 _add_settings(action)
 
@@ -81,7 +81,9 @@ class Command(ScrapyCommand):
             console.complain(str(error))
             self.exitcode = error.code
         except OSError as error:
-            if not isinstance(error, BrokenPipeError):  # then whoever read the output has seen enough
+            if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
+                self.exitcode = getattr(opts, "failed", 0)  # where the code is an answer, there is none
+            else:
                 console.complain(f"the output cannot be written: {error.strerror or error}")
                 self.exitcode = getattr(opts, "failed", 1)
             # What is left of the output goes nowhere: at its end, Python would complain once more.

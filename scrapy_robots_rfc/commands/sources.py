@@ -34,7 +34,10 @@ def read(source: str, console: Console) -> bytes:
         ) from error
 
 
-def read_lines(console: Console) -> list[str]:
-    """Return the lines of standard input, less blank ones and comments."""
-    lines = console.stdin.buffer.read().decode("utf-8", "surrogateescape").splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+def lines(source: str, console: Console) -> list[str]:
+    """Return the lines of a file or of standard input, less blank ones and comments.
+
+    :raises Failed: it cannot be read.
+    """
+    found = read(source, console).decode("utf-8", "surrogateescape").splitlines()
+    return [line.strip() for line in found if line.strip() and not line.lstrip().startswith("#")]

@@ -39,6 +39,19 @@ def run(*arguments: str, folder: Path, stdin: str = "") -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    """Start a command with pipes, without waiting for its end."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "robots", *arguments],
+        cwd=folder,
+        env=environment(),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def on_terminal(*arguments: str, folder: Path, stdin: str = "", **more: str) -> Done:
     """Run a command whose output and errors go to one terminal."""
     ours, its = pty.openpty()

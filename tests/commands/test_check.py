@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sqlite3
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import on_terminal, run
+from tests.commands.running import TIMEOUT, on_terminal, run, start
 from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -64,7 +66,13 @@ def test_explained(robots: Callable[..., Done], given: str) -> None:
 
 @pytest.mark.parametrize(
     ("targets", "code"),
-    [(["/a"], 0), (["/a", "/x.pdf"], 1), (["/x.pdf", "/a"], 1), (["/x.pdf", "http://", "/a"], 2)],
+    [
+        (["/a"], 0),
+        (["/a", "/x.pdf"], 1),
+        (["/x.pdf", "/a"], 1),
+        (["/x.pdf", "http://", "/a"], 2),
+        (["http://", "/x.pdf"], 2),
+    ],
 )
 def test_exit_status(robots: Callable[..., Done], given: str, targets: list[str], code: int) -> None:
     """All allowed, some disallowed, some not decided: whatever the order."""
@@ -130,7 +138,7 @@ def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...], stdin: s
 
 def test_dot_segments(robots: Callable[..., Done], given: str) -> None:
     """Both readings of a URL are judged, and the explanation is that of the one that decides."""
-    done = robots("check", f"{SITE}/a/../private/x", "--agent", "foobot", "--robots", given)
+    done = robots("check", f"{SITE}/private/open/../x", "--agent", "foobot", "--robots", given)
     assert done.code == 1
     assert [line for line in done.lines if line.startswith("  lost")] == []
 
@@ -222,6 +230,31 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
         assert done.err == (
             f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address\n"
         )
+
+
+def test_stopped(tmp_path: Path) -> None:
+    """Ctrl-C ends the command at once, and what is not decided is not said to be allowed."""
+    with Site({"/robots.txt": HANG}) as site:
+        process = start("check", site.url("/x"), site.url("/y"), folder=tmp_path)
+        while not site.asked and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, out, err) == (2, "", "scrapy robots check: stopped after 0 of 2 URLs\n")
+
+
+def test_nobody_reads(given: str, tmp_path: Path) -> None:
+    """Where the reader has seen enough, that is no error message; but neither is it said that all is allowed."""
+    (tmp_path / "urls").write_text(f"{SITE}/a\n" * 5000)
+    with (tmp_path / "urls").open() as urls:
+        process = start("check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls.fileno())
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"allowed      {SITE}/a\n"
+    process.stdout.close()
+    assert process.wait(TIMEOUT) == 2
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
 
 
 def test_another_parser(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ def folder(tmp_path: Path) -> Path:
         store.put(key, encode(copy), 30 * DAY)
     store.close()
     (tmp_path / "robots.txt").write_text(NEWS)
+    (tmp_path / "new.txt").write_text(NEWS.replace("Disallow: /*.pdf$", "Disallow: /*.pdf$\nDisallow: /archive/"))
+    (tmp_path / "urls.txt").write_text("https://news.example/today\nhttps://news.example/archive/2001\n")
     (tmp_path / "shop.txt").write_text(linted())
     return tmp_path
 
@@ -108,7 +110,7 @@ def linted() -> str:
 
 def test_output(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 14
+    assert len(sessions()) == 15
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             done = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from tests.scrapy.clocked import DELAY, Clocked, gaps, urls
 from tests.scrapy.crawling import Crawl, crawl, records
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.scripted import run
-from tests.scrapy.site import Reply, Site, robots
+from tests.scrapy.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,6 +198,16 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
     assert site.targets == []
 
 
+@ensureDeferred
+async def test_redirect_to_an_exempt_site(site: Site, other: Site) -> None:
+    """A robots.txt that redirects to an exempt site is followed there; its rules hold for the first site."""
+    site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
+    other.replies["/robots.txt"] = robots(RULES)
+    result = await crawl([site.url("/private"), other.url("/private")], {"ROBOTSTXT_EXEMPT": [other.url("")]})
+    assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+    assert sorted(other.targets) == ["/private", "/robots.txt"]
+
+
 # Local files.
 
 
@@ -242,6 +253,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
         assert known.decide(site.url("/local")).override == str(local)
         assert known.why(known.decide(site.url("/x"))) == f"local file {local}: no rule of the group `*` matches"
         assert service.at_hand(known.origin) is known
+        assert known.fetched == -math.inf  # nobody's first page waits for a fetch that was none
         assert service.hold(known.origin, known)() is known
 
     def prepare(crawler: Crawler) -> None:

@@ -1,0 +1,128 @@
+"""`scrapy robots diff`, as Scrapy's command line runs it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands.running import on_terminal, run
+from tests.scrapy.site import Reply, Site
+from tests.scrapy.site import robots as file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.commands.copies import Done
+
+OLD = "User-agent: *\nDisallow: /\n\nUser-agent: foobot\nUser-agent: gone\nDisallow: /a\nDisallow: /b\n"
+NEW = "User-agent: *\nDisallow: /\n\nUser-agent: foobot\nAllow: /b/c\nDisallow: /b\n\nUser-agent: come\nAllow: /\n"
+URLS = "# pages\nhttps://e.example/a\nhttps://e.example/b\nhttps://e.example/b/c\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with what is compared."""
+    for name, text in (("old.txt", OLD), ("new.txt", NEW), ("urls", URLS)):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def diff(robots: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Run ``scrapy robots diff`` in that folder."""
+    monkeypatch.chdir(folder)
+    return lambda *arguments, stdin="": robots("diff", *arguments, stdin=stdin)
+
+
+def test_all_groups(diff: Callable[..., Done]) -> None:
+    """Rules that came and went, group by group; the exit code says that there are some."""
+    done = diff("old.txt", "new.txt")
+    assert (done.code, done.err) == (1, "")
+    assert done.lines == [
+        "group for foobot",
+        "  - line 6: Disallow: /a",
+        "  + line 5: Allow: /b/c",
+        "group for come: there was none",
+        "  + line 9: Allow: /",
+        "group for gone: there is none any more",
+        "  - line 6: Disallow: /a",
+        "  - line 7: Disallow: /b",
+        "5 rules removed or added",
+    ]
+
+
+def test_one_crawler(diff: Callable[..., Done]) -> None:
+    """What applies to a crawler, and the URLs that change their verdict for it."""
+    done = diff("old.txt", "-", "--agent", "foobot", "--urls", "urls", stdin=NEW)
+    assert done.code == 1
+    assert done.lines == [
+        "group for foobot",
+        "  - line 6: Disallow: /a",
+        "  + line 5: Allow: /b/c",
+        "disallowed -> allowed  https://e.example/a",
+        "  - robots.txt line 6: Disallow: /a",
+        "  + robots.txt: no rule of the group `foobot` matches",
+        "disallowed -> allowed  https://e.example/b/c",
+        "  - robots.txt line 7: Disallow: /b",
+        "  + robots.txt line 5: Allow: /b/c",
+        "2 rules removed or added, 2 of 3 URLs change their verdict",
+    ]
+    assert (
+        diff("old.txt", "new.txt", "--agent", "gone").lines[0] == "group for gone: it was that of gone, now that of *"
+    )
+
+
+def test_nothing_changed(diff: Callable[..., Done]) -> None:
+    """Files that say the same give exit code 0, be it for one crawler alone."""
+    done = diff("new.txt", "new.txt", "--urls", "urls")
+    assert (done.code, done.lines) == (0, ["0 rules removed or added, 0 of 3 URLs change their verdict"])
+    assert diff("old.txt", "new.txt", "--agent", "zoo").code == 0
+
+
+def test_json(diff: Callable[..., Done]) -> None:
+    """An object in a line for each group and for each URL."""
+    done = diff("old.txt", "new.txt", "--agent", "come", "--urls", "-", "--json", stdin="http://e.example/\n")
+    group, url = map(json.loads, done.lines)
+    assert group == {
+        "group": "come",
+        "old": "*",
+        "new": "come",
+        "removed": [{"line": 2, "kind": "Disallow", "pattern": "/"}],
+        "added": [{"line": 9, "kind": "Allow", "pattern": "/"}],
+    }
+    assert (url["url"], url["old"]["verdict"], url["new"]["verdict"]) == ("http://e.example/", "disallowed", "allowed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "error"),
+    [
+        (("-", "-"), OLD, "standard input can be one thing only"),
+        (("old.txt", "nowhere"), "", "nowhere cannot be read: No such file or directory"),
+        (("old.txt", "new.txt", "--urls", "-"), "/page", "/page is no absolute http or https URL"),
+    ],
+)
+def test_usage(diff: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str) -> None:
+    """What makes no sense is one line on stderr, and exit code 2."""
+    done = diff(*arguments, stdin=stdin)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith(f"scrapy robots diff: {error}")
+
+
+def test_a_site_against_a_file(folder: Path) -> None:
+    """What a site has now may be either of the two; one that has nothing is an error."""
+    with Site({"/robots.txt": file(OLD), "/gone": Reply(404)}) as site:
+        done = run("diff", site.url("/robots.txt"), "new.txt", "--agent", "foobot", folder=folder)
+        assert (done.code, done.err) == (1, "")
+        assert done.lines[-1] == "2 rules removed or added"
+        assert site.targets == ["/robots.txt"]
+        done = run("diff", "new.txt", site.url("/gone"), folder=folder)
+        assert (done.code, done.out) == (2, "")
+
+
+def test_terminal(folder: Path) -> None:
+    """On a terminal what went is red, and what came is green."""
+    done = on_terminal("diff", "old.txt", "new.txt", folder=folder)
+    assert "\x1b[31m  - line 6: Disallow: /a\x1b[0m\n\x1b[32m  + line 5: Allow: /b/c\x1b[0m\n" in done.out

@@ -1,0 +1,90 @@
+"""`scrapy robots check` and `show`, in processes of their own, where the user's settings make exceptions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands.running import run
+from tests.scrapy.site import Site, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLOSED = robots("User-agent: *\nDisallow: /\n")
+OWN = "User-agent: *\nDisallow: /x\nCrawl-delay: 90\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A file of the user's."""
+    (tmp_path / "own.txt").write_text(OWN, encoding="utf-8")
+    return tmp_path
+
+
+def overriding(site: Site) -> tuple[str, str]:
+    """The option that puts it in place of a site's."""
+    return "-s", f"ROBOTSTXT_OVERRIDES={json.dumps({site.url(''): 'own.txt'})}"
+
+
+def test_exempt(tmp_path: Path) -> None:
+    """A URL of an exempt site is allowed, by that; the site is not asked."""
+    with Site({"/robots.txt": CLOSED}) as site:
+        done = run("check", site.url("/x"), "-s", "ROBOTSTXT_EXEMPT=127.0.0.1", folder=tmp_path)
+        shown = run("show", site.url("/x"), "-s", "ROBOTSTXT_EXEMPT=127.0.0.1", folder=tmp_path)
+        assert site.targets == []
+    place = f"  robots.txt {site.url('/robots.txt')} (not asked, by ROBOTSTXT_EXEMPT)"
+    assert (done.code, done.err) == (0, "")
+    assert done.lines == [
+        f"allowed      {site.url('/x')}",
+        "  why        not asked: `127.0.0.1` of ROBOTSTXT_EXEMPT",
+        place,
+    ]
+    assert (shown.code, shown.lines) == (0, [place])
+
+
+def test_local_file(own: Path) -> None:
+    """Its rules decide, and what is printed names it; the site is not asked."""
+    with Site({"/robots.txt": CLOSED}) as site:
+        done = run("check", site.url("/x"), *overriding(site), folder=own)
+        shown = run("show", site.url("/x"), *overriding(site), folder=own)
+        assert site.targets == []
+    place = f"  robots.txt local file own.txt (in place of {site.url('/robots.txt')}, by ROBOTSTXT_OVERRIDES)"
+    assert (done.code, done.err) == (1, "")
+    assert done.lines[:3] == [
+        f"disallowed   {site.url('/x')}",
+        "  why        local file own.txt line 2: Disallow: /x",
+        place,
+    ]
+    assert (shown.code, shown.lines[0]) == (0, place)
+    assert not [line for line in shown.lines if "fresh for" in line]
+
+
+def test_delay_of_a_local_file(own: Path) -> None:
+    """A delay that closes the site is cited from the local file."""
+    forbid = ("-s", "ROBOTSTXT_CRAWL_DELAY_OVER=forbid")
+    with Site() as site:
+        done = run("check", site.url("/y"), *overriding(site), *forbid, "--json", folder=own)
+    found = json.loads(done.out)
+    assert (done.code, found["reason"]) == (1, "crawl_delay")
+    assert found["why"] == "Crawl-delay 90 s (local file own.txt line 3) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s"
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    """A local file that is not there is one line on standard error, and exit status 2."""
+    with Site() as site:
+        done = run("check", site.url("/x"), *overriding(site), folder=tmp_path)
+        assert site.targets == []
+    assert (done.code, done.out) == (2, "")
+    [line] = done.err.splitlines()
+    assert "ROBOTSTXT_OVERRIDES[" in line
+    assert "No such file or directory" in line
+
+
+def test_dry_run(tmp_path: Path) -> None:
+    """A dry run changes no verdict."""
+    with Site({"/robots.txt": CLOSED}) as site:
+        done = run("check", site.url("/x"), "-s", "ROBOTSTXT_DRY_RUN=1", folder=tmp_path)
+    assert done.code == 1
