@@ -1,8 +1,9 @@
 """Run the test suite on every CPython from 3.11 on this machine, and with the oldest supported dependencies.
 
 Each row is an environment of its own under .venv-matrix/, kept until pyproject.toml or oldest.txt change. Three rows
-run at a time; what a row prints goes to a file and is shown when the row failed. `python -m tools.matrix --list` only
-lists the rows.
+run at a time, each with its runs side by side; what a run prints goes to a file and is shown when it failed.
+`python -m tools.matrix --list` only lists the rows, `--ends` runs the first and the last of them: the oldest of
+everything, and the newest interpreter.
 """
 
 import argparse
@@ -21,7 +22,7 @@ HOME = ROOT / ".venv-matrix"
 OLDEST = ROOT / "tools" / "oldest.txt"
 SUPPORTED = (3, 11)
 AT_A_TIME = 3  # most of their time they wait
-TIMEOUT = 900  # seconds for one command of a row; the whole suite takes a fraction of it
+TIMEOUT = 1800  # seconds for one command of a row; the whole suite takes a fraction of it
 
 # What an interpreter says of itself, when it can make an environment.
 PROBE = "import ensurepip, platform, sys, venv; print(platform.python_implementation(), *sys.version_info[:2])"
@@ -100,19 +101,29 @@ def call(command: list[str], log: Path) -> None:
 
 def run(row: Row) -> bool:
     """Run one row, print how it ended, and return whether it passed."""
-    log = HOME / f"{row.name}.log"
-    log.write_bytes(b"")
+    logs = [HOME / f"{row.name}-{number}.log" for number in range(len(row.runs))]
+    for log in logs:
+        log.write_bytes(b"")
     try:
-        python = prepare(row, log)
-        for arguments in row.runs:
-            # A cache of its own: rows that run side by side must not write one.
-            call([str(python), "-m", "pytest", "-q", "-o", f"cache_dir={HOME / row.name / 'cache'}", *arguments], log)
+        python = prepare(row, logs[0])
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        print(f"{row.name}: FAILED ({error})\n{log.read_text(errors='replace')}", flush=True)
+        print(f"{row.name}: FAILED ({error})\n{logs[0].read_text(errors='replace')}", flush=True)
+        return False
+    with ThreadPoolExecutor(len(logs)) as pool:
+        return all(list(pool.map(lambda arguments, log: suite(row, python, arguments, log), row.runs, logs)))
+
+
+def suite(row: Row, python: Path, arguments: tuple[str, ...], log: Path) -> bool:
+    """Run the suite once in the environment of a row, print how it ended, and return whether it passed."""
+    name = f"{row.name} [{' '.join(arguments)}]"
+    try:
+        # A cache of its own: runs side by side must not write one.
+        call([str(python), "-m", "pytest", "-q", "-o", f"cache_dir={log.with_suffix('.cache')}", *arguments], log)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(f"{name}: FAILED ({error})\n{log.read_text(errors='replace')}", flush=True)
         return False
     closing = re.findall(r"^\d+ (?:passed|failed|skipped).* in .*$", log.read_text(errors="replace"), re.MULTILINE)
-    for arguments, line in zip(row.runs, closing, strict=True):
-        print(f"{row.name} [{' '.join(arguments)}]: {line}", flush=True)
+    print(f"{name}: {closing[-1]}", flush=True)
     return True
 
 
@@ -120,9 +131,12 @@ def main() -> int:
     """Run every row and return the exit code."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--list", action="store_true", help="list the rows and run nothing")
+    options.add_argument("--ends", action="store_true", help="only the first and the last row")
     options.add_argument("names", nargs="*", metavar="row", help="run only these rows")
     arguments = options.parse_args()
     chosen = [row for row in rows(interpreters()) if not arguments.names or row.name in arguments.names]
+    if arguments.ends:
+        chosen = [chosen[0], *chosen[1:][-1:]]
     if arguments.list:
         for row in chosen:
             print(row.name, row.python)
