@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy_robots_rfc.core.agents import invalid_reason, is_product_token, product_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 #: The name of the request meta key and of the spider attribute.
 KEY = "robotstxt_user_agent"
@@ -51,6 +51,11 @@ def agent_of(value: object) -> Agent | None:
         return None
     tokens = dict.fromkeys(token for text in texts for token in product_tokens(text))
     return Agent(tuple(tokens), texts[0])
+
+
+def user_agent_among(headers: Mapping[str, str | bytes]) -> str | bytes | None:
+    """Return the User-Agent among headers, as those of DEFAULT_REQUEST_HEADERS; ``None`` where there is none."""
+    return next((value for name, value in headers.items() if name.lower() == "user-agent" and value), None)
 
 
 def _separated(value: str) -> list[str]:

@@ -21,7 +21,7 @@ from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, SettingError
 from scrapy_robots_rfc.fetching import Ports
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
-from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of
+from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of, user_agent_among
 from scrapy_robots_rfc.keeper import Keeper
 from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
@@ -262,10 +262,9 @@ class RfcRobotsTxtMiddleware:
     def _default_header(self, spider: Spider | None) -> str | bytes | None:
         """The User-Agent header that Scrapy's middlewares give a request without one."""
         settings = self._crawler.settings
-        for name, value in settings.getdict("DEFAULT_REQUEST_HEADERS").items():
-            if name.lower() == "user-agent" and value:
-                header: str | bytes = value
-                return header
+        header = user_agent_among(settings.getdict("DEFAULT_REQUEST_HEADERS"))
+        if header is not None:
+            return header
         user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
         return user_agent
 

@@ -16,8 +16,6 @@ from scrapy import signals
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import GatedSlots, send_once
-from scrapy_robots_rfc.core.percent import request_target
-from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.download import chosen_slot
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Pace, Turns
@@ -158,9 +156,7 @@ class Pacing:
             return None
         over = bound.seconds > self._limit.longest
         if over and self._limit.over is Over.FORBID:
-            if request_target(request.url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
-                return None
-            return f"{robots.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {self._limit.longest:g} s"
+            return robots.refused(request.url, bound, self._limit)
         self._tell(robots, bound, over=over)
         if site.shared is not None:
             site.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.identity import Agent, agent_of
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
+from scrapy_robots_rfc.policy.pacing import Over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_robots_rfc.files import RobotsFile
     from scrapy_robots_rfc.policy.freshness import Term
-    from scrapy_robots_rfc.policy.pacing import Pace
+    from scrapy_robots_rfc.policy.pacing import Bound, Limit, Pace
 
 # Complete disallow (RFC 9309, 2.3.1.4), as a file: it leaves /robots.txt itself allowed (2.2.2).
 _CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
@@ -77,6 +80,14 @@ class Robots:
     def cited(self, text: str) -> str:
         """Return a text that names robots.txt, with the name of the local file in its place where one decides."""
         return text if self.override is None else text.replace("robots.txt", self.source, 1)
+
+    def refused(self, url: str, bound: Bound, limit: Limit) -> str | None:
+        """Why a page is not fetched whose site asks for a longer interval than the user lets it; else ``None``."""
+        if bound.seconds <= limit.longest or limit.over is not Over.FORBID:
+            return None
+        if request_target(url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
+            return None
+        return f"{self.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
     def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
         """The Crawl-delay, in seconds; ``None`` where there is none.

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.asking import Inquirer
     from scrapy_robots_rfc.commands.judging import Finding
     from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.robots import Robots
 
@@ -135,13 +134,10 @@ def _summary(changes: list[Change], changed: int, urls: int | None) -> str:
 
 
 def _record(change: Change) -> dict[str, Any]:
-    def rules(found: tuple[Rule, ...]) -> list[dict[str, Any]]:
-        return [{"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern} for rule in found]
-
     return {
         "group": change.name,
         "old": change.old,
         "new": change.new,
-        "removed": rules(change.removed),
-        "added": rules(change.added),
+        "removed": [judging.rule_record(rule) for rule in change.removed],
+        "added": [judging.rule_record(rule) for rule in change.added],
     }

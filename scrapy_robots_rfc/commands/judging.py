@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy_robots_rfc._compat import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.explain import Explanation, explain
-from scrapy_robots_rfc.core.percent import request_target
-from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.files import RfcFile
-from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of
+from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of, user_agent_among
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.freshness import Term
 from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments, without_userinfo
-from scrapy_robots_rfc.policy.pacing import Over
+from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.robots import Robots
 
 if TYPE_CHECKING:
@@ -68,9 +66,8 @@ def agent_for(settings: Settings, scrapy_settings: ScrapySettings) -> Agent:
     """Return who the crawl is to robots.txt where no spider and no request says: by setting, else by its header."""
     if settings.user_agent is not None:
         return settings.user_agent
-    headers = scrapy_settings.getdict("DEFAULT_REQUEST_HEADERS").items()
-    named = (value for name, value in headers if name.lower() == "user-agent" and value)
-    return agent_of(next(named, scrapy_settings.get("USER_AGENT"))) or NOBODY
+    header = user_agent_among(scrapy_settings.getdict("DEFAULT_REQUEST_HEADERS"))
+    return agent_of(scrapy_settings.get("USER_AGENT") if header is None else header) or NOBODY
 
 
 def given(file: RobotsTxt, url: str, agent: Agent) -> Robots | None:
@@ -102,15 +99,12 @@ def _deciding(url: str, robots: Robots, agent: Agent) -> str:
 
 
 def _refusal(url: str, robots: Robots, agent: Agent, settings: Settings) -> str | None:
-    if not settings.crawl_delay or settings.crawl_delay_over is not Over.FORBID or robots.file is None:
+    if not settings.crawl_delay or robots.file is None:
         return None
     pace = robots.file.pace(agent)
     bound = None if pace is None else pace.bound(Runtime().utc())
-    if bound is None or bound.seconds <= settings.crawl_delay_max:
-        return None
-    if request_target(url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
-        return None
-    return f"{robots.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
+    limit = Limit(settings.crawl_delay_max, settings.crawl_delay_over)
+    return None if bound is None else robots.refused(url, bound, limit)
 
 
 def record(finding: Finding) -> dict[str, Any]:
@@ -118,12 +112,12 @@ def record(finding: Finding) -> dict[str, Any]:
     decision, robots, explanation = finding.decision, finding.robots, finding.explanation
     made: dict[str, Any] = {"url": finding.url, "verdict": finding.verdict, "why": finding.why}
     made["reason"] = None if decision is None else decision.reason.value
-    made["rule"] = None if decision is None or decision.rule is None else _rule(decision.rule)
+    made["rule"] = None if decision is None or decision.rule is None else rule_record(decision.rule)
     if explanation is not None:
         made["tokens"] = list(explanation.asked)
         made["group"] = explanation.token
         made["group_lines"] = [[part.first, part.last] for part in explanation.parts]
-        made["lost"] = [_rule(rule) for rule in lost(finding)]
+        made["lost"] = [rule_record(rule) for rule in lost(finding)]
     if robots is not None:
         made["robots_txt"] = {
             "url": finding.source,
@@ -144,5 +138,6 @@ def lost(finding: Finding) -> list[Rule]:
     return [rule for rule in finding.explanation.matches if decided is None or rule.line != decided.line]
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def rule_record(rule: Rule) -> dict[str, Any]:
+    """Return a rule as an object of JSON."""
     return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}

@@ -82,12 +82,7 @@ def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore
 
 def test_another_process_was_faster(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that another process has replaced while this one waited its turn to do so is left where it is."""
-    store = opened(path)
-    for number in range(200):
-        store.put(f"https://{number}.example", b"x" * 500, LONG)
-    store.close()
-    store = opened(path)
-    damage(path, 4096, path.stat().st_size - 4096)
+    store = opened_and_damaged(path)
 
     @contextlib.contextmanager
     def wait(folder: Path, patience: float) -> Iterator[None]:
@@ -113,6 +108,17 @@ def opened_twice(path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
+def opened_and_damaged(path: Path) -> SqliteStore:
+    """Open a file with values whose pages are damaged behind its back."""
+    store = opened(path)
+    for number in range(200):
+        store.put(f"https://{number}.example", b"x" * 500, LONG)
+    store.close()
+    store = opened(path)
+    damage(path, 4096, path.stat().st_size - 4096)
+    return store
+
+
 # Damage.
 
 
@@ -130,12 +136,7 @@ def test_a_file_that_is_no_database(path: Path, caplog: pytest.LogCaptureFixture
 
 def test_damage_inside(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Damage that shows only when a page is read sets the file aside at that moment; the call has a new one."""
-    store = opened(path)
-    for number in range(200):
-        store.put(f"https://{number}.example", b"x" * 500, LONG)
-    store.close()
-    store = opened(path)
-    damage(path, 4096, path.stat().st_size - 4096)
+    store = opened_and_damaged(path)
     assert store.get("https://7.example") is None
     store.put(KEY, b"one", LONG)
     assert list(store.keys()) == [KEY]
