@@ -16,7 +16,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, diff, lint, show, transfer
+from scrapy_robots_rfc.commands import cache, check, diff, lint, report, show, transfer
 from scrapy_robots_rfc.commands.output import Console, Failed
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
@@ -48,7 +48,7 @@ class Command(ScrapyCommand):
 
     def short_desc(self) -> str:
         """Return the line in Scrapy's list of commands."""
-        return "Say what robots.txt allows, and why; find mistakes; look into the store of robots.txt files"
+        return "Say what robots.txt allows, and why; find mistakes; sum up reports; look into the store of files"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the topics, each with actions of its own."""
@@ -58,7 +58,7 @@ class Command(ScrapyCommand):
             store = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
             action.add_argument("--store", metavar="ADDRESS", help=store)
             _add_settings(action)
-        for topic in (check, lint, show, diff):
+        for topic in (check, lint, show, diff, report):
             for action in topic.add_to(topics):
                 _add_settings(action)
 

@@ -1,0 +1,140 @@
+"""Reports of disallowed requests, as Scrapy's own exporters write them: a made-up crawl, and hostile records."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
+from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin, PostProcessingManager
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+EXPORTERS: dict[str, type[BaseItemExporter]] = {
+    "jsonlines": JsonLinesItemExporter,
+    "json": JsonItemExporter,
+    "csv": CsvItemExporter,
+}
+PLUGINS: dict[str, list[type]] = {"plain": [], "gzip": [GzipPlugin], "bz2": [Bz2Plugin], "xz": [LZMAPlugin]}
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    """A record with all fields: of a request that a rule disallows, unless the fields say otherwise."""
+    made = {
+        "time": "2026-11-21T22:40:01.123Z",
+        "spider": "news",
+        "url": "https://a.example/private/1",
+        "referrer": None,
+        "origin": "https://a.example",
+        "token": "*",
+        "reason": "rule",
+        "line": 2,
+        "rule": "Disallow: /private/",
+        "why": "robots.txt line 2: Disallow: /private/",
+        "robots_url": "https://a.example/robots.txt",
+        "digest": f"sha256:{0:064x}",
+        "stale": False,
+        "dry_run": False,
+        "count": 1,
+    }
+    assert fields.keys() <= made.keys()
+    return {**made, **fields}
+
+
+def unreachable(cause: str = "503", **fields: Any) -> dict[str, Any]:
+    """A record of a request whose robots.txt could not be had."""
+    nothing = dict.fromkeys(("token", "line", "rule", "digest"))
+    return record(**nothing, reason="unreachable", why=f"robots.txt unreachable: {cause}", **fields)
+
+
+def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
+    """A closing record."""
+    nothing = dict.fromkeys(("url", "referrer", "origin", "token", "line", "robots_url", "digest"))
+    why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
+    return record(**nothing, reason="exempt", rule=entry, why=why, count=count, **fields)
+
+
+def exported(
+    records: Iterable[dict[str, Any]],
+    format: str = "jsonlines",  # noqa: A002 - its name in FEEDS
+    packing: str = "plain",
+    fields: Sequence[str] | None = None,
+    indent: int | None = 0,
+    **options: Any,
+) -> bytes:
+    """What Scrapy writes of these records.
+
+    :param fields: as the key ``fields`` of a feed.
+    :param indent: as the setting FEED_EXPORT_INDENT, with its default.
+    :param options: of the plugin that packs it.
+    """
+    written = io.BytesIO()
+    plugins = PLUGINS[packing]
+    target: Any = PostProcessingManager(plugins, written, options) if plugins else written
+    exporter = EXPORTERS[format](
+        target, fields_to_export=fields, export_empty_fields=True, encoding=None, indent=indent
+    )
+    exporter.start_exporting()
+    for item in records:
+        exporter.export_item(item)
+    exporter.finish_exporting()
+    if plugins:
+        target.close()
+    return written.getvalue()
+
+
+#: What the made-up crawl met: origin, its share of the requests, rules with their lines and paths.
+_SITES = (
+    ("https://shop.example", 30, ((12, "Disallow: /*?sort=", "/shoes?sort=price"), (9, "Disallow: /cart", "/cart"))),
+    (
+        "https://news.example",
+        16,
+        ((7, "Disallow: /archive/", "/archive/2001/"), (8, "Disallow: /*.pdf$", "/press/a.pdf")),
+    ),
+    ("https://www.museum.example", 9, ((3, "Disallow: /search", "/search?q=vase"),)),
+    ("https://forum.example:8443", 6, ((2, "Disallow: /", "/thread/"),)),
+    ("http://town.example", 4, ((21, "Disallow: /intern/", "/intern/minutes"),)),
+)
+_FAILING = (
+    ("https://slow.example", "DownloadTimeoutError"),
+    ("https://broken.example", "503"),
+    ("https://gone.example", "503"),
+)
+
+
+def crawl() -> list[dict[str, Any]]:
+    """The records of a made-up crawl of an hour and a half: the same ones every time."""
+    made, number = [], 0
+    for minute in range(90):
+        wave = 3 + (minute * 7 % 11) + (12 if 30 <= minute < 50 else 0)
+        for step in range(wave):
+            number += 1
+            pick = number * 37 % 65
+            time = f"2026-11-21T{8 + minute // 60:02}:{minute % 60:02}:{step * 60 // wave:02}.{number % 1000:03}Z"
+            made.append(_request(time, number, pick, failing=55 <= minute < 70 and step % 2 == 0))
+    last = "2026-11-21T09:30:00.000Z"
+    return [*made, exempt("*.staging.example", 41, time=last), exempt("intranet.example", 12, time=last)]
+
+
+def _request(time: str, number: int, pick: int, *, failing: bool) -> dict[str, Any]:
+    spider = "shops" if number % 4 else "news"
+    if failing:
+        origin, cause = _FAILING[number % 3]
+        return unreachable(cause, time=time, spider=spider, url=f"{origin}/{number}", origin=origin)
+    for origin, weight, rules in _SITES:
+        if pick < weight:
+            line, rule, path = rules[number % 5 // 3 % len(rules)]
+            break
+        pick -= weight
+    return record(
+        time=time,
+        spider=spider,
+        url=f"{origin}{path}",
+        origin=origin,
+        line=line,
+        rule=rule,
+        why=f"robots.txt line {line}: {rule}",
+        robots_url=f"{origin}/robots.txt",
+        stale=origin == "http://town.example",
+    )
