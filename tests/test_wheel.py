@@ -77,10 +77,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.wheel
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """The wheel has every module, the licence and the marker of types, and no test, tool or example."""
+    """The wheel has every module, the parts of a page, licence and marker of types, and no test, tool or example."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    package = {path.relative_to(ROOT).as_posix() for path in (ROOT / "scrapy_robots_rfc").rglob("*.py")}
+    package = {
+        path.relative_to(ROOT).as_posix()
+        for suffix in ("py", "html", "css", "js")  # the last three are the page of `scrapy robots report`
+        for path in (ROOT / "scrapy_robots_rfc").rglob(f"*.{suffix}")
+    }
     metadata = {name for name in names if ".dist-info/" in name}
     assert names - metadata == package | {"scrapy_robots_rfc/py.typed"}
     assert any(name.endswith("/licenses/LICENSE") for name in metadata)

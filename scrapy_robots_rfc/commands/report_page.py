@@ -123,4 +123,4 @@ def _plots(sums: Sums) -> Iterator[str]:
 
 
 def _short(key: RuleKey) -> str:
-    return f'<code>{escaped(key.rule)}</code> <span class="quiet">{escaped(key.origin or NO_ORIGIN)}</span>'
+    return f'<code>{escaped(key.rule)}</code><span class="quiet">{escaped(key.origin or NO_ORIGIN)}</span>'

@@ -30,6 +30,7 @@ NO_REASON = "not given"
 
 _DELIMITERS = ",;\t|"
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_LATEST = 253_402_300_800  # seconds: no calendar here has the year 10000
 _DECODER = json.JSONDecoder()
 #: How many beginnings of a record are tried behind a broken one, before what is there is passed over.
 _TRIES = 64
@@ -105,7 +106,7 @@ def _time(value: object) -> float | None:
     except ValueError:
         return None
     seconds = ((date if date.tzinfo else date.replace(tzinfo=datetime.UTC)) - _EPOCH).total_seconds()
-    return seconds if seconds >= 0 else None
+    return seconds if 0 <= seconds < _LATEST else None
 
 
 @dataclass(slots=True)
@@ -190,7 +191,7 @@ class _Objects:
         """Yield the records."""
         while self._next():
             try:
-                found, end = _DECODER.raw_decode(self._text, self._at)
+                found, end = self._decoded()
             except (ValueError, RecursionError) as error:
                 if self._may_go_on(error) and self._more():
                     continue
@@ -202,6 +203,11 @@ class _Objects:
             record = self._reading.made(found)
             if record is not None:
                 yield record
+
+    def _decoded(self) -> tuple[object, int]:
+        if self._text[self._at] != "{":
+            raise ValueError("no object")
+        return _DECODER.raw_decode(self._text, self._at)
 
     def _next(self) -> bool:
         """Go to the next object, or to something that is none; return whether there is any."""
@@ -230,9 +236,7 @@ class _Objects:
 
     def _may_go_on(self, error: ValueError | RecursionError) -> bool:
         """Whether an object may be good, and only its end is still to come."""
-        if self._text[self._at] != "{" or len(self._text) - self._at > LONGEST:
-            return False
-        if not isinstance(error, json.JSONDecodeError):
+        if not isinstance(error, json.JSONDecodeError) or len(self._text) - self._at > LONGEST:
             return False
         # A string that is not closed is reported where it begins; else the error is at the end, or in the last word.
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - 8
@@ -261,6 +265,8 @@ _KNOWN = frozenset({"time", "spider", "url", "referrer", "origin", "digest", "li
 
 def _header(line: str) -> tuple[str, list[str]] | None:
     """Return the delimiter and the names of the columns, where a line is the header of a report."""
+    if not any(mark in line for mark in MARKS):  # nearly all that is none
+        return None
     for delimiter in _DELIMITERS:
         cells = _cells([line], delimiter)
         if cells and not MARKS.isdisjoint(cells):
@@ -287,7 +293,7 @@ def _lines(head: str, pieces: Iterator[str], reading: Reading) -> Iterator[tuple
             if skipping:
                 skipping = False
             else:
-                yield number, line.removesuffix("\r")
+                yield number, line
         if len(rest) > LONGEST:
             if not skipping:
                 reading.spoiled(number + 1, f"longer than {LONGEST:,} characters")
@@ -315,14 +321,14 @@ class _Table:
         """Yield the records."""
         while self._ahead or self._more():
             number, line = self._ahead.popleft()
-            if not line or self._is_header(number, line):
+            if not line.strip() or self._is_header(number, line.removesuffix("\r")):
                 continue
             cells = self._row(line)
             if cells is not None:
                 record = self._reading.made(dict(zip(self._columns, cells, strict=True)))
                 if record is not None:
                     yield record
-            elif not self._is_other_header(line):
+            elif not self._is_other_header(line.removesuffix("\r")):
                 self._reading.spoiled(number, "no row of this table")
                 self._reading.breaks_off = not self._ahead and not self._more()
 
@@ -359,8 +365,8 @@ class _Table:
         for more in range(_ROW_LINES - 1):
             if len(self._ahead) <= more and not self._more():
                 return None
-            taken.append(self._ahead[more][1])
-            cells = _cells("\n".join(taken).splitlines(keepends=True), self._delimiter)
+            taken = [*taken[:-1], f"{taken[-1]}\n", self._ahead[more][1]]
+            cells = _cells(taken, self._delimiter)
             if cells is not None and len(cells) == len(self._columns):
                 for _ in taken[1:]:
                     self._ahead.popleft()

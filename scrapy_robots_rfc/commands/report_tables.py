@@ -120,9 +120,8 @@ def _origins(sums: Sums, cells: _Cells, top: int) -> _Table:
 
 def _rules(sums: Sums, cells: _Cells, top: int) -> _Table:
     rows = [_rule(key, count, sums, cells) for key, count in most(sums.rules, top)]
-    columns = ("Rule", "Origin", "Line", "For", "Requests", "Share")
-    about = "with the first URL that each disallowed"
-    return _Table("rule", "By rule", about, columns, rows, len(sums.rules))
+    about = "with the first URL that each disallowed, and where it stands"
+    return _Table("rule", "By rule", about, ("Rule", "robots.txt of", "Requests", "Share"), rows, len(sums.rules))
 
 
 def _rule(key: RuleKey, count: int, sums: Sums, cells: _Cells) -> tuple[_Cell, ...]:
@@ -130,8 +129,9 @@ def _rule(key: RuleKey, count: int, sums: Sums, cells: _Cells) -> tuple[_Cell, .
     first = "" if example is None else f'<span class="note">{_link(example, "")}</span>'
     origin = None if key.origin is None else Origin.of(key.origin)
     file = _link(key.origin, NO_ORIGIN, None if origin is None else origin.robots_url)
-    line: _Cell = (-1, "") if key.line is None else _number(key.line)
-    return (f"<code>{escaped(key.rule)}</code>{first}", file, line, escaped(key.token or ""), *cells.of(count))
+    place = [*([] if key.line is None else [f"line {key.line}"]), *([] if key.token is None else [f"for {key.token}"])]
+    there = f'<span class="note">{escaped(", ".join(place))}</span>' if place else ""
+    return f"<code>{escaped(key.rule)}</code>{first}", f"{file}{there}", *cells.of(count)
 
 
 def _spiders(sums: Sums, cells: _Cells, top: int) -> _Table:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.cmdline import execute
@@ -15,8 +16,11 @@ from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.commands import robots as command
 from scrapy_robots_rfc.stores.opening import store_of
+from tests.commands.browser import CHROMIUM, DRIVER, Browser
 from tests.commands.copies import NOW, Done
 from tests.commands.own import Kept
+from tests.commands.pages import made
+from tests.commands.reports import crawl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,3 +63,36 @@ def store(address: str) -> Iterator[Store]:
     made[0].open()
     yield made[0]
     made[0].close()
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests; CI has to have one."""
+    if CHROMIUM is None or DRIVER is None:
+        assert os.environ.get("CI") != "true", (
+            "chromium or chromedriver is missing: these tests must not be skipped here"
+        )
+        pytest.skip("chromium and chromedriver are not installed")
+    with Browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """The browser, with a wide screen, whatever it had before."""
+    chromium.screen(1440)
+    return chromium
+
+
+@pytest.fixture(scope="session")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A page of a usual crawl, and its numbers."""
+    folder = tmp_path_factory.mktemp("usual")
+    return folder / "report.html", made(folder, crawl())
+
+
+@pytest.fixture
+def shown(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> tuple[Browser, dict[str, Any]]:
+    """The page of a usual crawl, opened on a wide screen."""
+    browser.open(usual[0])
+    return browser, usual[1]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
+from scrapy.exporters import CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
 from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin, PostProcessingManager
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-EXPORTERS: dict[str, type[BaseItemExporter]] = {
+    from scrapy.exporters import BaseItemExporter
+
+EXPORTERS: dict[str, Callable[..., BaseItemExporter]] = {
     "jsonlines": JsonLinesItemExporter,
     "json": JsonItemExporter,
     "csv": CsvItemExporter,
@@ -84,6 +86,19 @@ def exported(
     return written.getvalue()
 
 
+def packed(octets: bytes, packing: str) -> bytes:
+    """Octets as one of Scrapy's plugins packs them."""
+    (plugin,) = PLUGINS[packing]
+    written = io.BytesIO()
+    packer = plugin(written, {})
+    packer.write(octets)
+    packer.close()
+    return written.getvalue()
+
+
+#: Three requests and a closing record.
+FEW = [record(), unreachable(), record(line=3, rule="Disallow: /b", token="foobot"), exempt("intranet.example", 7)]
+
 #: What the made-up crawl met: origin, its share of the requests, rules with their lines and paths.
 _SITES = (
     ("https://shop.example", 30, ((12, "Disallow: /*?sort=", "/shoes?sort=price"), (9, "Disallow: /cart", "/cart"))),
@@ -122,11 +137,8 @@ def _request(time: str, number: int, pick: int, *, failing: bool) -> dict[str, A
     if failing:
         origin, cause = _FAILING[number % 3]
         return unreachable(cause, time=time, spider=spider, url=f"{origin}/{number}", origin=origin)
-    for origin, weight, rules in _SITES:
-        if pick < weight:
-            line, rule, path = rules[number % 5 // 3 % len(rules)]
-            break
-        pick -= weight
+    origin, rules = [(origin, rules) for origin, weight, rules in _SITES for _ in range(weight)][pick]
+    line, rule, path = rules[number % 5 // 3 % len(rules)]
     return record(
         time=time,
         spider=spider,

@@ -14,7 +14,8 @@ import pytest
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
-from tests.commands.running import environment
+from tests.commands.reports import crawl, exported
+from tests.commands.running import environment, run
 from tests.example.running import ROOT
 from tests.scrapy.site import Site, redirect
 from tests.scrapy.site import robots as file
@@ -98,6 +99,10 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "new.txt").write_text(NEWS.replace("Disallow: /*.pdf$", "Disallow: /*.pdf$\nDisallow: /archive/"))
     (tmp_path / "urls.txt").write_text("https://news.example/today\nhttps://news.example/archive/2001\n")
     (tmp_path / "shop.txt").write_text(linted())
+    report = exported(crawl())
+    (tmp_path / "robots.jsonl").write_bytes(report)
+    (tmp_path / "killed.jsonl").write_bytes(report[: len(report) // 2])
+    (tmp_path / "robots.xml").write_text('<?xml version="1.0" encoding="utf-8"?>\n<items></items>')
     return tmp_path
 
 
@@ -110,7 +115,7 @@ def linted() -> str:
 
 def test_output(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 15
+    assert len(sessions()) == 18
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             done = subprocess.run(
@@ -127,8 +132,19 @@ def test_output(folder: Path) -> None:
             assert same(done.stdout.replace(site.netloc, SERVED)) == same(expected), command
 
 
+def readme(topic: str) -> str:
+    """The transcript of a topic in the README."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (found,) = re.findall(rf"^```console\n(\$ scrapy robots {topic} .*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
 def test_readme() -> None:
     """The transcript in the README is one of the document's."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (transcript,) = re.findall(r"^```console\n(\$ scrapy robots check .*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert transcript in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert readme("check") in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_readme_report(folder: Path) -> None:
+    """What the README shows of a report is what the command prints."""
+    command, _, expected = readme("report").removeprefix("$ scrapy robots ").partition("\n")
+    assert run(*shlex.split(command), folder=folder).out == expected

@@ -1,0 +1,54 @@
+"""Pages that `scrapy robots report --html` writes, of usual records and of hostile ones."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.commands.reports import exempt, exported, record, unreachable
+from tests.commands.running import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def made(folder: Path, records: list[dict[str, Any]], *arguments: str, name: str = "robots.jsonl") -> dict[str, Any]:
+    """Have the command write a page of records, and return what it prints as JSON."""
+    (folder / name).write_bytes(exported(records))
+    done = run("report", name, "--json", "--html", "report.html", *arguments, folder=folder)
+    assert (done.code, done.err) == (0, "")
+    sums: dict[str, Any] = json.loads(done.out)
+    return sums
+
+
+ACTS = "document.title=window.acted=1"
+
+
+def hostile(site: str) -> list[dict[str, Any]]:
+    """Records in which each text tries to act, or to reach a site, in one way or another."""
+    texts = [
+        f"<script>{ACTS}</script>",
+        f'"><img src="{site}/x" onerror="{ACTS}">',
+        f"'><svg onload='{ACTS}'>",
+        f"</title></style></script></code></table><script>{ACTS}</script>",
+        f"<base href='{site}/'><link rel=stylesheet href='{site}/x.css'>",
+        f"<meta http-equiv=refresh content='0;url={site}/'>",
+        "$script ${style} $headline {{7*7}} %s &lt;b&gt; &amp;",
+        "\u202eabc\u2066\x00\x1b[2J\ud800\r\n",
+    ]
+    links = [
+        f"javascript:{ACTS}",
+        f"JaVaScRiPt:{ACTS}//https://a.example",
+        f"data:text/html,<script>{ACTS}</script>",
+        f'https://a.example/" onmouseover="{ACTS}',
+        f"https://me:secret@a.example/'onclick='{ACTS}",
+        "https://a.example/\n\tjavascript:alert(1)",
+        "//b.example/x",
+        "file:///etc/passwd",
+        "https://" + "x" * 3000 + ".example/",
+    ]
+    every = [*texts, *links]
+    names = ("spider", "url", "origin", "token", "reason", "rule")
+    made = [record(**{name: text}) for text in every for name in names]
+    made += [record(origin=text, url=text, rule=text, token=text, spider=text) for text in every]
+    return [*made, *(unreachable(text) for text in every), *(exempt(text, 3) for text in every)]

@@ -1,0 +1,313 @@
+"""`scrapy robots report`: what is read, what it adds up to, what is said of files that are not whole; exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.commands.reports import EXPORTERS, FEW, PLUGINS, crawl, exempt, exported, packed, record, unreachable
+from tests.commands.running import TIMEOUT, environment, on_terminal, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.commands.copies import Done
+
+    Robots = Callable[..., Done]
+
+CRAWL = crawl()
+FORMATS = tuple(EXPORTERS)
+
+
+@pytest.fixture
+def summed(robots: Robots, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Sums up octets as JSON, with nothing on stderr."""
+
+    def sums(octets: bytes, *arguments: str) -> dict[str, Any]:
+        made, done = told(robots, tmp_path, octets, *arguments)
+        assert done.err == ""
+        return made
+
+    return sums
+
+
+def told(robots: Robots, folder: Path, octets: bytes, *arguments: str) -> tuple[dict[str, Any], Done]:
+    """The sums of octets, and what was said."""
+    (folder / "report").write_bytes(octets)
+    done = robots("report", str(folder / "report"), "--json", *arguments)
+    assert done.code == 0
+    return json.loads(done.out), done
+
+
+def without_files(sums: dict[str, Any]) -> dict[str, Any]:
+    """The sums less what is said of files."""
+    return {key: value for key, value in sums.items() if key != "files"}
+
+
+# What it adds up to.
+
+
+def test_sums(summed: Callable[..., dict[str, Any]]) -> None:
+    """Requests are counted by reason, origin, rule and spider, in order; exempt ones stand apart."""
+    sums = summed(exported(CRAWL))
+    asked = [item for item in CRAWL if item["reason"] != "exempt"]
+    assert sums["requests"] == len(asked)
+    assert (sums["from"], sums["to"]) == ("2026-11-21T08:00:00Z", "2026-11-21T09:29:54Z")
+    for kind, field in (("by_reason", "reason"), ("by_spider", "spider"), ("by_origin", "origin")):
+        counts = Counter(item[field] for item in asked)
+        assert {entry[field]: entry["requests"] for entry in sums[kind]} == counts
+        assert [entry["requests"] for entry in sums[kind]] == sorted(counts.values(), reverse=True)
+    rules = Counter((r["origin"], r["line"], r["rule"], r["token"]) for r in asked if r["rule"])
+    assert {(e["origin"], e["line"], e["rule"], e["token"]): e["requests"] for e in sums["by_rule"]} == rules
+    assert sums["by_rule"][0]["example"].startswith(sums["by_rule"][0]["origin"])
+    assert [(e["why"], e["requests"], e["origins"]) for e in sums["unreachable"]] == [
+        ("503", 42, 2),
+        ("DownloadTimeoutError", 22, 1),
+    ]
+    assert sums["exempt"] == [
+        {"entry": "*.staging.example", "requests": 41},
+        {"entry": "intranet.example", "requests": 12},
+    ]
+    assert sums["stale"] == sum(item["stale"] for item in asked)
+    assert sum(entry["share"] for entry in sums["by_reason"]) == pytest.approx(1)
+
+
+def test_over_time(summed: Callable[..., dict[str, Any]]) -> None:
+    """Requests are counted by time, in buckets of one width without a gap; none is lost."""
+    over_time = summed(exported(CRAWL))["over_time"]
+    counts = Counter(item["time"][:16] for item in CRAWL if item["reason"] != "exempt")
+    assert over_time["seconds"] == 60
+    assert {bucket["from"][:16]: bucket["requests"] for bucket in over_time["buckets"]} == counts
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2026-11-21T08:00:00.000Z"],
+        ["2026-11-21T08:00:00Z", "2026-11-21T10:00:00+02:00", "2026-11-21T08:00:00"],
+        ["2026-11-21T08:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z"],
+        ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"],
+        ["1969-12-31T23:59:59Z", "yesterday", "", None, 5, ["2026"]],
+    ],
+)
+def test_times(times: list[Any], summed: Callable[..., dict[str, Any]]) -> None:
+    """Any range of time has room in a few buckets; a request without a time that can be read counts, too."""
+    sums = summed(exported(record(time=time) for time in times))
+    buckets = sums["over_time"]["buckets"]
+    assert sums["requests"] == len(times)
+    assert len(buckets) <= 120
+    assert sum(bucket["requests"] for bucket in buckets) <= len(times)
+
+
+def test_dry_run(robots: Robots, tmp_path: Path) -> None:
+    """It says how many requests were let through all the same, and how many an earlier copy decided."""
+    (tmp_path / "r.csv").write_bytes(
+        exported([record(dry_run=True), record(dry_run=True, stale=True), record()], "csv")
+    )
+    done = robots("report", str(tmp_path / "r.csv"))
+    assert "  dry run    2 of them were let through all the same" in done.lines
+    assert "  stale      1 were decided by an earlier copy, because its refresh failed" in done.lines
+
+
+def test_several_files(robots: Robots, tmp_path: Path) -> None:
+    """Several files are summed up together, whatever the format of each."""
+    names = []
+    for format in FORMATS:  # noqa: A001 - its name in FEEDS
+        names.append(str(tmp_path / format))
+        (tmp_path / format).write_bytes(exported(FEW, format))
+    sums = json.loads(robots("report", *names, "--json").out)
+    assert (sums["requests"], sums["exempt"][0]["requests"]) == (9, 21)
+    assert [(file["file"], file["records"]) for file in sums["files"]] == [(name, 4) for name in names]
+
+
+def test_top(robots: Robots, tmp_path: Path) -> None:
+    """What counts most is listed, and how much else there is."""
+    (tmp_path / "r").write_bytes(exported(CRAWL))
+    done = robots("report", str(tmp_path / "r"), "--top", "2")
+    heads = [line for line in done.lines if line and not line.startswith(" ")]
+    assert heads[1:4] == ["by reason", "by origin (2 of 8)", "by rule (2 of 7)"]
+    sums = json.loads(robots("report", str(tmp_path / "r"), "--top", "2", "--json").out)
+    assert len(sums["by_origin"]) == 2
+    assert sums["more"] == {"by_reason": 0, "by_spider": 0, "by_origin": 6, "by_rule": 5, "unreachable": 0, "exempt": 0}
+
+
+# Formats.
+
+
+@pytest.mark.parametrize("packing", PLUGINS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_formats(format: str, packing: str, summed: Callable[..., dict[str, Any]]) -> None:  # noqa: A002
+    """Each format, packed or not, is told by its content."""
+    assert without_files(summed(exported(CRAWL, format, packing))) == without_files(summed(exported(CRAWL)))
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        exported(FEW, "json", indent=None),
+        exported(FEW, "json", indent=4),
+        exported(FEW, packing="xz", lzma_format=2),  # lzma.FORMAT_ALONE: the older format
+        b"\xef\xbb\xbf" + exported(FEW, "csv"),
+        exported(FEW, "csv").replace(b",", b";"),
+        exported(FEW, "csv").replace(b"\r\n", b"\n"),
+        b"\n\n" + exported(FEW),
+        exported(FEW).replace(b"\n", b"\r\n\r\n"),
+    ],
+    ids=["one line", "indented", "lzma", "byte order mark", "semicolons", "line feeds", "blank lines", "more of them"],
+)
+def test_variants(octets: bytes, summed: Callable[..., dict[str, Any]]) -> None:
+    """What settings of an export change, is read."""
+    assert without_files(summed(octets)) == without_files(summed(exported(FEW)))
+
+
+@pytest.mark.parametrize("packing", PLUGINS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_appended(format: str, packing: str, summed: Callable[..., dict[str, Any]]) -> None:  # noqa: A002
+    """A file that a second crawl went on with is read to its end: Scrapy appends to files by default."""
+    octets = exported(FEW, format, packing)
+    assert summed(octets + octets)["requests"] == 6
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "fields", [["rule", "origin"], ["why", "time"], ["count", "reason"], ["robots_url", "spider", "token"]]
+)
+def test_fewer_fields(fields: list[str], format: str, summed: Callable[..., dict[str, Any]]) -> None:  # noqa: A002
+    """Fields that are left out, or stand in another order, leave the others counted."""
+    sums = summed(exported(FEW[:3], format, fields=fields))
+    assert sums["requests"] == 3
+    reasons = {entry["reason"]: entry["requests"] for entry in sums["by_reason"]}
+    known = {"rule": 2, "unreachable": 1} if "reason" in fields else {"rule": 2, "not given": 1}
+    assert reasons == (known if {"rule", "reason"} & set(fields) else {"not given": 3})
+
+
+def test_line_ends_in_cells(summed: Callable[..., dict[str, Any]]) -> None:
+    """A cell of CSV may hold line ends."""
+    sums = summed(exported([record(spider='a\r\nb,"c"\n'), record()], "csv"))
+    assert [entry["spider"] for entry in sums["by_spider"]] == ['a\r\nb,"c"\n', "news"]
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [b"", b" \n", b"[]", b"[\n\n]", exported([]), exported([], "json"), exported(FEW, "csv").split(b"\r\n")[0]],
+)
+@pytest.mark.parametrize("packing", PLUGINS)
+def test_empty(octets: bytes, packing: str, robots: Robots, tmp_path: Path) -> None:
+    """A report without records is none that failed: nothing was disallowed."""
+    if PLUGINS[packing]:
+        octets = packed(octets, packing)
+    (tmp_path / "r").write_bytes(octets)
+    done = robots("report", str(tmp_path / "r"), "--html", str(tmp_path / "r.html"))
+    assert (done.code, done.err, done.lines[0]) == (0, "", "no request was disallowed")
+    assert "No request was disallowed" in (tmp_path / "r.html").read_text()
+
+
+# What is not whole.
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_breaks_off(format: str, robots: Robots, tmp_path: Path) -> None:  # noqa: A002
+    """Of a file that breaks off within a record, the rest is summed up, and one line says so."""
+    sums, done = told(robots, tmp_path, exported([record(), record()], format)[:-100])
+    assert sums["requests"] == 1
+    assert sums["files"][0] == {"file": str(tmp_path / "report"), "records": 1, "broken": 1, "breaks_off": True}
+    assert done.err.count("\n") == 1
+    assert "; it breaks off before its end; all else is summed up" in done.err
+
+
+@pytest.mark.parametrize("format", ["jsonlines", "csv"])
+def test_broken_lines(format: str, robots: Robots, tmp_path: Path) -> None:  # noqa: A002
+    """Broken lines are counted, the first of them is named, and all else is summed up."""
+    lines = exported([record()] * 4, format).splitlines(keepends=True)
+    lines[-3], lines[-1] = b'{"time": "2026\n', b'"oops\n'
+    sums, done = told(robots, tmp_path, b"".join(lines))
+    assert sums["requests"] == 2
+    first = 2 if format == "jsonlines" else 3
+    because = "no JSON" if format == "jsonlines" else "no row of this table"
+    assert f"report: 2 broken records left out (the first at line {first}, {because})" in done.err
+
+
+@pytest.mark.parametrize("packing", ["gzip", "bz2", "xz"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_packed_in_pieces(packing: str, damaged: bool, robots: Robots, tmp_path: Path) -> None:
+    """Of a packed file that is cut short or damaged, what can be unpacked is summed up."""
+    records = [
+        record(url=f"https://a.example/{number**5}", digest=f"sha256:{number**17:064x}") for number in range(9000)
+    ]
+    octets = exported(records, packing=packing)
+    at = len(octets) * 3 // 4
+    sums, done = told(robots, tmp_path, octets[:at] + (b"\0" * 1000 if damaged else b""))
+    assert 1000 < sums["requests"] < 9000
+    assert sums["files"][0]["breaks_off"]
+    assert "breaks off" in done.err
+
+
+def test_other_records(robots: Robots, tmp_path: Path) -> None:
+    """Objects of another kind among the records are counted apart."""
+    sums, done = told(robots, tmp_path, exported([record()]) + b'{"title": "x"}\n')
+    assert sums["requests"] == 1
+    assert "1 record of another kind left out" in done.err
+
+
+# The command in a process of its own.
+
+
+@pytest.mark.parametrize("packing", PLUGINS)
+def test_standard_input(packing: str, tmp_path: Path) -> None:
+    """Standard input is a file like others, packed ones too; the exit code is 0."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "robots", "report", "-", "--json"],
+        cwd=tmp_path,
+        env=environment(),
+        input=exported(FEW, packing=packing),
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["requests"] == 3
+
+
+def test_page_is_written(tmp_path: Path) -> None:
+    """The page appears beside the text, with the permissions of a new file, and takes the place of an earlier one."""
+    (tmp_path / "r").write_bytes(exported(FEW))
+    (tmp_path / "new").touch()
+    (tmp_path / "r.html").write_text("earlier")
+    done = run("report", "r", "--html", "r.html", folder=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert done.lines[0] == "3 requests disallowed, at 2026-11-21 22:40:01 UTC"
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    mode = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("r.html", "new")]
+    assert mode[0] == mode[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "r", "r.html"]
+
+
+def test_terminal(tmp_path: Path) -> None:
+    """On a terminal there is colour, but not with NO_COLOR, and no line is longer than it is wide."""
+    long = [record(rule=f"Disallow: /{'long/' * 40}", origin=f"https://{'a' * 60}.example", spider="x " * 60)]
+    (tmp_path / "r").write_bytes(exported(long))
+    plain = on_terminal("report", "r", folder=tmp_path, NO_COLOR="1", COLUMNS="60")
+    painted = on_terminal("report", "r", folder=tmp_path, COLUMNS="60")
+    assert "\x1b[1m1 request disallowed" in painted.out
+    assert re.sub(r"\x1b\[\d+m", "", painted.out) == plain.out
+    assert max(map(len, plain.lines)) == 60
+    assert "\x1b" not in run("report", "r", folder=tmp_path).out
+
+
+def test_no_terminal_acts(robots: Robots, tmp_path: Path) -> None:
+    """Nothing that a report holds reaches a terminal as it is."""
+    evil = "\x1b[2J\u202e\x07\ud800\r\n"
+    fields = dict.fromkeys(("spider", "url", "origin", "token", "reason", "rule", "why"), evil)
+    (tmp_path / "r").write_bytes(exported([record(**fields), unreachable(evil), exempt(evil, 1)]))
+    done = robots("report", str(tmp_path / "r"))
+    assert (done.code, done.err) == (0, "")
+    assert not {"\x1b", "\x07", "\u202e", "\r"} & set(done.out)
+    assert done.out.count("\\x1b[2J\\u202e\\x07\\ud800\\r\\n") >= 5

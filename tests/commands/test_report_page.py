@@ -1,0 +1,266 @@
+"""The page that `scrapy robots report --html` writes, in a real browser: what it shows, and how it is used."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.commands.pages import hostile, made
+from tests.commands.reports import crawl, record
+from tests.example.running import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.commands.browser import Browser
+
+#: What a browser shows does not depend on the versions of CPython and Scrapy.
+pytestmark = pytest.mark.once
+
+#: Of the tables: the name of each, and where its rows stand in the JSON with the columns that are numbers.
+TABLES = {
+    "reason": ("by_reason", ["requests"]),
+    "origin": ("by_origin", ["requests"]),
+    "rule": ("by_rule", ["requests"]),
+    "spider": ("by_spider", ["requests"]),
+    "unreachable": ("unreachable", ["requests", "origins"]),
+    "exempt": ("exempt", ["requests"]),
+}
+
+
+def rows(browser: Browser, table: str) -> list[list[str]]:
+    """The texts of a table's cells, of the rows that are shown."""
+    script = """
+        return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)].filter((row) => row.offsetHeight > 0)
+            .map((row) => [...row.cells].map((cell) => cell.innerText))
+    """
+    found: list[list[str]] = browser.run(script, table)
+    return found
+
+
+# What it shows.
+
+
+def test_numbers(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """The numbers of the tables are those of the JSON, in the same order; so are the ones at the top."""
+    browser, sums = shown
+    for name, (key, columns) in TABLES.items():
+        script = """
+            return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)].map(
+                (row) => [...row.querySelectorAll("td.n")].map((cell) => cell.innerText))
+        """
+        cells = [[int(text) for text in row if text.isdigit()] for row in browser.run(script, name)]
+        wanted = [len(columns) if name != "origin" else 4] * len(sums[key])
+        assert [len(row) for row in cells] == wanted, name
+        assert [row[: len(columns)] for row in cells] == [[entry[one] for one in columns] for entry in sums[key]], name
+    for row, entry in zip(rows(browser, "origin"), sums["by_origin"], strict=True):
+        reasons = entry["by_reason"]
+        assert row[0] == entry["origin"]
+        assert row[2] == f"{entry['requests'] / sums['requests'] * 100:.1f} %"
+        assert [int(cell) for cell in row[3:]] == [reasons.get("rule", 0), reasons.get("unreachable", 0), 0]
+    figures = browser.run("return [...document.querySelectorAll('.figures div')].map((one) => one.innerText)")
+    assert "by a rule\n893" in figures
+    assert browser.run("return document.querySelector('h1').innerText") == f"{sums['requests']} requests disallowed"
+
+
+def test_bars(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """The bars of origins, rules and reasons are as long as their numbers are large, the first one all of the width."""
+    browser, sums = shown
+    script = """
+        return [...document.querySelectorAll(".bars")].map((list) => [...list.children].map((item) => [
+            item.querySelector(".bar").getBoundingClientRect().width,
+            item.querySelector("svg").getBoundingClientRect().width]))
+    """
+    plots = browser.run(script)
+    assert len(plots) == 3
+    for key, bars in zip(("by_reason", "by_origin", "by_rule"), plots, strict=True):
+        numbers = [entry["requests"] for entry in sums[key]][:10]
+        assert [width for width, _ in bars] == pytest.approx([bars[0][1] * n / numbers[0] for n in numbers], abs=0.1)
+
+
+def test_over_time(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """The bars over time stand in order, are as high as their numbers are large, and so are the parts by reason."""
+    browser, sums = shown
+    script = """
+        return [...document.querySelectorAll(".time g")].map((group) => [...group.querySelectorAll("rect")].map(
+            (part) => [part.getBoundingClientRect(), part.getAttribute("class")]))
+    """
+    columns = browser.run(script)
+    buckets = sums["over_time"]["buckets"]
+    assert len(columns) == len(buckets)
+    unit = columns[0][0][0]["height"] / buckets[0]["requests"]
+    for column, bucket in zip(columns, buckets, strict=True):
+        parts = {kind.removeprefix("bar c-"): box["height"] for box, kind in column}
+        assert parts == pytest.approx({reason: n * unit for reason, n in bucket["by_reason"].items()}, abs=0.1)
+    places = [column[0][0]["x"] for column in columns]
+    assert places == sorted(places)
+
+
+def test_other_reasons(browser: Browser, tmp_path: Path) -> None:
+    """Reasons without a colour of their own share one, and lengths still add up; one bar does not fill the plot."""
+    made(tmp_path, [record(), *(record(reason=f"r{number}") for number in range(3))])
+    browser.open(tmp_path / "report.html")
+    script = "return [...document.querySelectorAll('.time rect')].map((part) => part.getBoundingClientRect())"
+    rule, other = browser.run(script)
+    assert other["height"] == pytest.approx(3 * rule["height"], abs=0.1)
+    assert rule["width"] < 100
+    assert browser.run("return document.querySelector('.legend').innerText.split('\\n')") == ["rule", "other"]
+
+
+def test_more(browser: Browser, tmp_path: Path) -> None:
+    """A table that does not list all says how many there are."""
+    made(tmp_path, crawl(), "--top", "3")
+    browser.open(tmp_path / "report.html")
+    assert len(rows(browser, "origin")) == 3
+    text = browser.run("return document.querySelector('#origin .head').innerText")
+    assert "the first 3 of 8, --top N lists more" in text
+
+
+# What it is like to use.
+
+
+def test_sort_by_click(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """A click on a heading sorts by it, another one the other way round; numbers as numbers."""
+    browser, sums = shown
+    before = [entry["requests"] for entry in sums["by_origin"]]
+    heading, name = browser.driver.find_elements(By.CSS_SELECTOR, "#origin thead button")[1::-1]
+    assert sort_of(browser) == ["descending" if n == 1 else None for n in range(6)]
+    heading.click()
+    assert [int(row[1]) for row in rows(browser, "origin")] == before[::-1]
+    assert sort_of(browser)[1] == "ascending"
+    heading.click()
+    assert [int(row[1]) for row in rows(browser, "origin")] == before
+    name.click()
+    assert [row[0] for row in rows(browser, "origin")] == sorted(entry["origin"] for entry in sums["by_origin"])
+    assert sort_of(browser) == ["ascending" if n == 0 else None for n in range(6)]
+
+
+def sort_of(browser: Browser) -> list[str | None]:
+    """What the headings of a table say of its order."""
+    script = "return [...document.querySelectorAll('#origin thead th')].map((one) => one.getAttribute('aria-sort'))"
+    found: list[str | None] = browser.run(script)
+    return found
+
+
+def test_sort_by_keyboard(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """A heading is reached, and pressed, by keyboard."""
+    browser, _ = shown
+    browser.driver.find_element(By.ID, "filter-origin").send_keys(Keys.TAB)
+    browser.driver.switch_to.active_element.send_keys(Keys.TAB)  # the table, which scrolls where it has no room
+    heading = browser.driver.switch_to.active_element
+    assert (heading.tag_name, heading.text) == ("button", "Origin")
+    heading.send_keys(Keys.SPACE)
+    assert sort_of(browser)[0] == "ascending"
+    heading.send_keys(Keys.ENTER)
+    assert sort_of(browser)[0] == "descending"
+
+
+def test_filter(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """A text leaves the rows that it is in, in any case of letters; how many is told. Without it, all are back."""
+    browser, sums = shown
+    field = browser.driver.find_element(By.ID, "filter-rule")
+    field.send_keys("NEWS.example")
+    found = rows(browser, "rule")
+    assert [("news.example" in " ".join(row)) for row in found] == [True, True]
+    assert browser.driver.find_element(By.CSS_SELECTOR, "#rule [role=status]").text == "2 of 7 rows"
+    field.clear()
+    field.send_keys("x", Keys.BACKSPACE)
+    assert len(rows(browser, "rule")) == len(sums["by_rule"])
+    assert browser.driver.find_element(By.CSS_SELECTOR, "#rule [role=status]").text == ""
+
+
+def test_without_script(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
+    """Without script the page is complete: the same tables, and nothing to press that does nothing."""
+    browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(usual[0])
+        assert browser.driver.find_elements(By.TAG_NAME, "button") == []
+        assert not any(field.is_displayed() for field in browser.driver.find_elements(By.TAG_NAME, "input"))
+        assert len(browser.driver.find_elements(By.CSS_SELECTOR, "#origin tbody tr")) == 8
+    finally:
+        browser.command("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize("dark", [False, True])
+def test_screens(width: int, dark: bool, browser: Browser, usual: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """On a narrow and on a wide screen, light or dark, nothing but a wide table scrolls sideways, whatever is in it."""
+    made(tmp_path, [*crawl(), *hostile("http://127.0.0.1:9")])
+    browser.screen(width, dark=dark)
+    for page in (usual[0], tmp_path / "report.html"):
+        browser.open(page)
+        assert browser.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        paper, ink = browser.run(
+            "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
+        )
+        assert (brightness(paper) < brightness(ink)) is dark
+        assert contrast(paper, ink) > 7  # WCAG 2.2, 1.4.6
+
+
+def test_contrast(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
+    """All text stands out from the paper, the quiet one too (WCAG 2.2, 1.4.3)."""
+    script = """
+        const paper = getComputedStyle(document.body).backgroundColor;
+        return [...document.querySelectorAll("body *")].filter((one) => one.innerText)
+            .map((one) => [paper, getComputedStyle(one).color])
+    """
+    for dark in (False, True):
+        browser.screen(1440, dark=dark)
+        browser.open(usual[0])
+        assert min(contrast(*pair) for pair in set(map(tuple, browser.run(script)))) > 4.5
+
+
+def brightness(colour: str) -> float:
+    """The relative luminance of a colour, as WCAG 2.2 defines it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours, as WCAG 2.2 defines it."""
+    dark, light = sorted((brightness(one), brightness(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_paper(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """On paper there is nothing to press, and all of the tables."""
+    browser, _ = shown
+    browser.screen(794, medium="print")  # A4 at 96 dots an inch
+    assert not any(field.is_displayed() for field in browser.driver.find_elements(By.TAG_NAME, "input"))
+    assert len(rows(browser, "rule")) == 7
+    assert browser.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_said_aloud(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """Whoever hears the page is told what each picture, table and field is; headings come in order."""
+    browser, sums = shown
+    nodes = browser.command("Accessibility.getFullAXTree")["nodes"]
+    roles: dict[str, list[str]] = {}
+    for node in nodes:
+        if not node["ignored"]:
+            roles.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", ""))
+    for role in ("image", "table", "region", "searchbox", "button", "columnheader", "rowheader", "link", "heading"):
+        assert roles[role], role
+        assert all(roles[role]), role
+    assert "Disallowed requests over time; a bar is 1 minute, the highest 25 requests" in " ".join(roles["image"])
+    assert f"893 of {sums['requests']} requests, 93.3 %" in roles["image"]
+    levels = browser.run("return [...document.querySelectorAll('h1, h2')].map((one) => one.tagName)")
+    assert levels == ["H1"] + ["H2"] * (len(levels) - 1)
+    assert browser.run("return [...document.querySelectorAll('th')].every((one) => one.scope)")
+    assert browser.run("return [...document.querySelectorAll('table')].every((one) => one.caption.innerText)")
+
+
+def test_readme(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """What the README shows of the page is what the browser shows: the head, the figures, the first table."""
+    browser, _ = shown
+    script = """
+        return ["header", ".figures", "#reason table"].map((part) => document.querySelector(part).innerText).join("\\n")
+    """
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [excerpt] = re.findall(r"^```text\n(robots\.txt report\n.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert excerpt.split() == browser.run(script).split()

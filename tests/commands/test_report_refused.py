@@ -1,0 +1,122 @@
+"""`scrapy robots report`: what it refuses, in one line with what to do, and the exit code 2."""
+
+from __future__ import annotations
+
+import io
+import marshal
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.exporters import XmlItemExporter
+
+from tests.commands.reports import FEW, exported, packed, record
+from tests.commands.running import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.commands.copies import Done
+
+    Robots = Callable[..., Done]
+
+
+class Acting:
+    """Acts when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (open, ("unpickled", "w"))
+
+
+def xml() -> bytes:
+    """A report as XML."""
+    written = io.BytesIO()
+    exporter = XmlItemExporter(written)
+    exporter.start_exporting()
+    exporter.export_item(record())
+    exporter.finish_exporting()
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "octets"),
+    [
+        ("XML", xml()),
+        ("XML", packed(xml(), "gzip")),
+        ("pickle", pickle.dumps(record())),
+        ("pickle", pickle.dumps(Acting(), 2)),
+        ("marshal", marshal.dumps(record())),
+        ("marshal", marshal.dumps(dict(record()), 0)),
+    ],
+)
+def test_refused(name: str, octets: bytes, tmp_path: Path) -> None:
+    """Other formats of Scrapy's are refused, with what to write instead; none of them is loaded."""
+    (tmp_path / "r").write_bytes(octets)
+    done = run("report", "r", folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"scrapy robots report: r is {name}, which is not read here; "
+        'write it as "jsonlines", "json" or "csv" ("format" in ROBOTSTXT_REPORT)\n'
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"User-agent: *\nDisallow: /\n",
+        b'{"title": "a"}\n',
+        b'[{"url": "https://a.example/"}]',
+        b"url,title\nhttps://a.example,A\n",
+        b"\0\1\2\3" * 100,
+        b"{" * 100_000,
+        b'{"a":' * 100_000,
+        b'[{"a": 1' * 1000,
+        b"\x1f\x8b broken",
+        "{}".encode("utf-16"),
+    ],
+    ids=str,
+)
+def test_other_files(octets: bytes, robots: Robots, tmp_path: Path) -> None:
+    """A file that holds no such records is refused in one line, with the exit code 2."""
+    (tmp_path / "r").write_bytes(octets)
+    done = robots("report", str(tmp_path / "r"))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"scrapy robots report: {tmp_path / 'r'} holds no records of ROBOTSTXT_REPORT; "
+        "name a file that this setting wrote\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nothere"], "nothere cannot be read: No such file or directory; name a file that ROBOTSTXT_REPORT wrote"),
+        (["."], ". cannot be read: Is a directory; "),
+        (["-", "-"], "standard input can be one of the files only once"),
+        (["good", "--html", "good"], "good is one of the reports; name another file for the page"),
+        (["good", "--html", "./link"], "./link is one of the reports"),
+        (["good", "--html", "."], ". cannot be written as a page; name a file for it"),
+        (["good", "--html", "/dev/null"], "/dev/null cannot be written as a page"),
+        (["good", "--html", "-"], "- cannot be written as a page"),
+        (["good", "--html", "no/where.html"], "where.html cannot be written: No such file or directory; "),
+    ],
+)
+def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
+    """What cannot be read or written is said in one line, with what to do; the exit code is 2, nothing is written."""
+    (tmp_path / "good").write_bytes(exported(FEW))
+    (tmp_path / "link").symlink_to("good")
+    done = run("report", *arguments, folder=tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert says in done.err
+    assert (tmp_path / "good").read_bytes() == exported(FEW)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good", "link"]
+
+
+@pytest.mark.parametrize("top", ["0", "-1", "many"])
+def test_wrong_top(top: str, robots: Robots) -> None:
+    """A number of rows that makes no sense is refused."""
+    done = robots("report", "x", f"--top={top}")
+    assert done.code == 2
+    assert f"invalid number from 1 on value: '{top}'" in done.err
