@@ -237,3 +237,23 @@ def test_pieces(name: str, size: int) -> None:
     assert list(records(pieces(), reading)) == list(records(iter([text]), Reading()))
     assert (reading.records, reading.broken, reading.breaks_off) == (3, 0, False)
     assert list(records(repeat("", 3), Reading())) == []
+
+
+class Parts(io.RawIOBase):
+    """A stream that is read a part at a time."""
+
+    def __init__(self, parts: list[bytes]) -> None:
+        self._parts = [*parts]
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next one."""
+        return self._parts.pop(0) if self._parts else b""
+
+
+@pytest.mark.parametrize("packing", PLUGINS)
+def test_packed_parts(packing: str) -> None:
+    """Packed parts follow each other, also where the first is read before the second; padding between them is none."""
+    octets = exported([record()], packing=packing)
+    padding = b"\0" * 8 if packing in ("gzip", "xz") else b""
+    sums, report = summed(Parts([octets, padding + octets, octets + padding]))
+    assert (sums.requests, report.reading.broken, report.reading.breaks_off) == (3, 0, False)
