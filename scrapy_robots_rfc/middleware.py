@@ -7,7 +7,6 @@ decided elsewhere.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals as scrapy_signals
@@ -18,21 +17,22 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_robots_rfc import _compat, signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
-from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, SettingError
+from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching import Ports
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
-from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of, user_agent_among
 from scrapy_robots_rfc.keeper import Keeper
+from scrapy_robots_rfc.naming import Naming
 from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
-from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
+from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.report import summary
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
+from scrapy_robots_rfc.verdicts import Verdicts, shown
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.robots import Robots
 
 logger = logging.getLogger(__name__)
@@ -68,9 +69,7 @@ class RfcRobotsTxtMiddleware:
         assert stats_collector is not None
         self._count = stats_collector.inc_value
         self._origins: dict[tuple[str, str], Origin | None] = {}
-        self._agents = Agents(settings.user_agent)
-        self._check_spider(crawler.spider)
-        self._agents.default_header = self._default_header(crawler.spider)
+        self._naming = Naming(crawler, settings.user_agent)
         self._parser_class = _load_parser(settings, crawler)
         ports = self._ports(settings)
         steering = steering_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
@@ -79,6 +78,7 @@ class RfcRobotsTxtMiddleware:
         self.service = RobotsService(settings, ports, self._keeper, steering)
         self._settings = settings
         self._pacing = self._make_pacing(settings)
+        self._verdicts = Verdicts(crawler, self._pacing, dry_run=settings.dry_run)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
             ask=self.service.ask,
@@ -118,16 +118,18 @@ class RfcRobotsTxtMiddleware:
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         if origin is None:
-            self._refuse(request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority")
+            self._verdicts.refuse(
+                request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority"
+            )
             return None
-        agent = self._agent(request)
+        agent = self._naming.of(request)
         batch = self._waiting.returned(request)
         if batch is not None:  # it was let go to be set aside, and came back past the scheduler
             return self._wait_in_place(request, agent, batch, direct=True)
         robots = self._waiting.promised(origin) or self.service.at_hand(origin)
         if robots is None:
             return self._wait(request, origin, agent)
-        self._judge(request, robots, agent)
+        self._verdicts.judge(request, robots, agent)
         return None
 
     def _wait(
@@ -137,7 +139,7 @@ class RfcRobotsTxtMiddleware:
         if batch.open and self._waiting.full:
             return self._wait_in_place(request, agent, batch)
         if batch.value is not None:  # without asyncio, the fetch may be over already
-            self._judge(request, batch.value, agent)
+            self._verdicts.judge(request, batch.value, agent)
             return None
         self._waiting.leave(request, batch)
         return request
@@ -147,13 +149,13 @@ class RfcRobotsTxtMiddleware:
     ) -> Request | None:
         robots = await batch.wait()
         if robots is not None:
-            self._judge(request, robots, agent)
+            self._verdicts.judge(request, robots, agent)
             return None
         if not direct:
             self._waiting.leave(request, batch)  # to the scheduler, for a crawl that is resumed
             return request
         self._count(stats.UNDECIDED)
-        logger.debug("Not decided before the spider closed: %s", _shown(request), extra=self._extra)
+        logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
         raise undecided(batch.key)
 
     def _request_scheduled(self, request: Request) -> None:
@@ -188,40 +190,6 @@ class RfcRobotsTxtMiddleware:
             self._pacing.close()
         await self.service.close()
 
-    def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
-        if robots.exempt is not None:
-            self._count(stats.EXEMPTED)
-            self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
-            return
-        decision = robots.judge(request.url, agent)
-        why = None if decision.allowed else robots.why(decision)
-        # What a dry run lets through keeps the pace, too.
-        if self._pacing is not None and (why is None or self._settings.dry_run):
-            refusal = self._pacing.refusal(request, robots, agent)
-            if why is None and refusal is not None:
-                decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
-        if decision.stale:
-            self._count(stats.CACHE_STALE_DECISIONS)
-        if robots.override is not None:
-            self._count(stats.OVERRIDDEN)
-        if why is None:
-            self._count(stats.ALLOWED)
-        else:
-            self._refuse(request, replace(decision, origin=str(robots.origin)), why)
-
-    def _refuse(self, request: Request, decision: Decision, why: str) -> None:
-        dry = self._settings.dry_run
-        message = (
-            "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
-        )
-        logger.debug(message, _shown(request), why, extra=self._extra)
-        self._count(stats.FORBIDDEN)
-        self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
-        self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
-        if not dry:
-            raise RobotsDisallowed(decision, why)
-        self._count(stats.DRY_RUN)
-
     @property
     def _extra(self) -> dict[str, Any]:
         return {"spider": self._crawler.spider}
@@ -248,43 +216,11 @@ class RfcRobotsTxtMiddleware:
             origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/")
             return origin
 
-    def _agent(self, request: Request) -> Agent:
-        meta = request.meta.get(KEY)
-        try:
-            spider = getattr(self._crawler.spider, KEY, None)
-            return self._agents.of(meta, spider, request.headers.get)
-        except TypeError:
-            raise AgentError(f"{KEY} is {meta if meta is not None else spider!r}; it must be {ACCEPTED}") from None
-
-    def _default_agent(self) -> Agent:
-        return self._agents.of(None, getattr(self._crawler.spider, KEY, None), lambda _: None)
-
-    def _default_header(self, spider: Spider | None) -> str | bytes | None:
-        """The User-Agent header that Scrapy's middlewares give a request without one."""
-        settings = self._crawler.settings
-        header = user_agent_among(settings.getdict("DEFAULT_REQUEST_HEADERS"))
-        if header is not None:
-            return header
-        user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
-        return user_agent
-
-    def _check_spider(self, spider: Spider | None) -> None:
-        value = getattr(spider, KEY, None)
-        try:
-            agent_of(value)
-        except TypeError:
-            raise SettingError(f"the spider's {KEY}", value, f"{ACCEPTED}, or None") from None
-
     def _spider_opened(self, spider: Spider) -> None:
         """Say which exceptions this crawl makes, and warn once about tokens that site owners cannot know."""
         for level, line in announcements(self._settings):
             logger.log(level, line, extra={"spider": spider})
-        header = self._agents.default_header = self._default_header(spider) or ""
-        text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
-        configured = self._settings.user_agent is not None or getattr(spider, KEY, None) is not None
-        warning = advice(self._default_agent(), text, configured=configured)
-        if warning is not None:
-            logger.warning(warning, extra={"spider": spider})
+        self._naming.opened(spider)
 
     # What the service needs of Scrapy.
 
@@ -304,7 +240,7 @@ class RfcRobotsTxtMiddleware:
         return Ports(
             download=download,
             parse=self._parse,
-            agent=self._default_agent,
+            agent=self._naming.default,
             runtime=_compat.Runtime(),
             closing=lambda: _compat.is_closing(self._crawler),
             queued=download.queued,
@@ -329,7 +265,7 @@ class RfcRobotsTxtMiddleware:
 
     def _expected(self, robots: Robots) -> None:
         if self._pacing is not None:
-            self._pacing.expect(robots, self._default_agent())
+            self._pacing.expect(robots, self._naming.default())
 
     async def _loaded(self, robots: Robots, asker: Request | None) -> None:
         if self._pacing is not None:
@@ -374,7 +310,3 @@ def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
     except Exception as error:
         raise SettingError("ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED) from error
     return parser
-
-
-def _shown(request: Request) -> str:
-    return f"<{request.method} {without_userinfo(request.url)}>"
