@@ -7,6 +7,7 @@ from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.middleware import RfcRobotsTxtMiddleware, robots_service
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.service import RobotsService
+from scrapy_robots_rfc.sitemaps import RobotsSitemaps
 
 __all__ = [
     "Addon",
@@ -16,6 +17,7 @@ __all__ = [
     "RfcRobotsTxtMiddleware",
     "RobotsDisallowed",
     "RobotsService",
+    "RobotsSitemaps",
     "RobotsTxt",
     "Rule",
     "RuleKind",

@@ -106,3 +106,12 @@ def test_exceptions(results: dict[str, Any]) -> None:
         "paced": True,
         "counted": [2, 2, 1, 2],
     }
+
+
+def test_sitemaps(results: dict[str, Any]) -> None:
+    """Sitemaps are taken from the one fetch of robots.txt, and none is asked for that it forbids."""
+    assert results["sitemaps"] == {
+        "targets": ["/a.xml", "/beside", "/page", "/robots.txt"],
+        "came": 2,
+        "counted": [1, 2, 2],
+    }
