@@ -7,6 +7,7 @@ decided elsewhere.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals as scrapy_signals
@@ -14,7 +15,7 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc import _compat, signals, stats
+from scrapy_robots_rfc import _compat, early, signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import SettingError
@@ -37,7 +38,7 @@ from scrapy_robots_rfc.verdicts import Verdicts, shown
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Self
 
     from scrapy import Request, Spider
@@ -66,6 +67,9 @@ class RfcRobotsTxtMiddleware:
         settings = read_settings(crawler.settings)
         if not settings.obey:
             raise NotConfigured
+        if settings.early and not early.is_enabled(crawler.settings):
+            accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
+            raise SettingError(early.KEY, True, accepted)
         self._crawler = crawler
         stats_collector = crawler.stats
         assert stats_collector is not None
@@ -235,6 +239,16 @@ class RfcRobotsTxtMiddleware:
         for level, line in announcements(self._settings):
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
+        ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
+        if ahead is not None:
+            ahead.begin(self._foresight())
+
+    def _foresight(self) -> Callable[[Request], bool]:
+        """Return what says which requests are dropped before they are queued: in a dry run, none."""
+        if self._settings.dry_run:
+            return lambda _: False
+        known = partial(self.service.at_hand, counted=False)
+        return early.Foresight(self._crawler, self._origin_of, known, self._naming, self._verdicts).refuses
 
     # What the service needs of Scrapy.
 

@@ -127,14 +127,18 @@ class RobotsService:
         """What was said of origins, and why they were unreachable."""
         return self._report
 
-    def at_hand(self, origin: Origin) -> Robots | None:
-        """Return what is known and still fresh, without waiting for anything."""
+    def at_hand(self, origin: Origin, *, counted: bool = True) -> Robots | None:
+        """Return what is known and still fresh, without waiting for anything.
+
+        :param counted: whether the stats have this look-up.
+        """
         if self._steering is not None and (steered := self._steering.robots(origin)) is not None:
             return steered
         robots = self._memory.get(origin)
         if robots is None or self._ports.runtime.clock() >= robots.term.fresh_until:
             return None
-        self._ports.count(stats.CACHE_HITS)
+        if counted:
+            self._ports.count(stats.CACHE_HITS)
         return robots
 
     def octets(self, origin: Origin) -> bytes | None:

@@ -15,6 +15,7 @@ FORBIDDEN = "robotstxt/forbidden"
 # Ours.
 ALLOWED = "robotstxt/allowed"
 FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
+EARLY = "robotstxt/early"
 DRY_RUN = "robotstxt/dry_run"
 OVERRIDDEN = "robotstxt/overridden"
 REUSED = "robotstxt/reused"
@@ -54,6 +55,7 @@ TABLE = {
     FORBIDDEN: "requests that were dropped; in a dry run, that would have been",
     ALLOWED: "requests that were let through by a decision",
     FORBIDDEN_BY: "the same, by `Reason`: `rule`, `unreachable`, `parser`, `crawl_delay`",
+    EARLY: "requests that ROBOTSTXT_EARLY dropped before they were queued; they count as forbidden too",
     DRY_RUN: "requests that ROBOTSTXT_DRY_RUN let through although they are forbidden; they count as forbidden too",
     OVERRIDDEN: "requests that were decided by a local file of ROBOTSTXT_OVERRIDES; they count as any others too",
     REUSED: "requests for a robots.txt (meta `robotstxt_reuse`) that were answered with the crawl's own, unfetched",

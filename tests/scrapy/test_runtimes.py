@@ -115,3 +115,15 @@ def test_sitemaps(results: dict[str, Any]) -> None:
         "came": 2,
         "counted": [1, 2, 2],
     }
+
+
+def test_early(results: dict[str, Any]) -> None:
+    """What is known to be forbidden is not queued, whatever kind of callback yields it, and counts as ever."""
+    plain, ahead = [2, 0, 5, 1, 2], [2, 2, 3, 1, 2]  # the first page is queued twice: it was set aside
+    assert results["early"] == {
+        "linked False": plain,
+        "linked True": ahead,
+        "async False": plain,
+        "async True": ahead,
+        "pages": sorted(["/", "/a"] * 4),
+    }

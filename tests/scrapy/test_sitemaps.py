@@ -76,6 +76,7 @@ async def test_one_fetch(site: Site) -> None:
     result = await run(site)
     assert site.targets == ["/robots.txt", "/a.xml", "/page"]
     assert [response.url for response in result.spider.came] == [site.url("/page")]
+    assert "dupefilter/filtered" not in result.stats
     counted = {key: result.stat(key) for key in ("reused", "allowed", "forbidden/rule", "request_count")}
     assert counted == {"reused": 1, "allowed": 2, "forbidden/rule": 2, "request_count": 1}
 
