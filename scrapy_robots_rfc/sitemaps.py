@@ -19,7 +19,7 @@ from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_useri
 from scrapy_robots_rfc.reuse import KEY, is_robots_txt
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from scrapy.http import Response
 
@@ -34,7 +34,7 @@ class RobotsSitemaps(SitemapSpider):
     is as without the mixin, and so is all of it where the middleware is not at work.
     """
 
-    #: Sitemaps that are taken from one robots.txt at most. Of a thousand real files the one with the most has 130; one
+    #: Sitemap records of one robots.txt that count at most. Of a thousand real files the one with the most has 130; one
     #: of 512,000 octets (RFC 9309, 2.5) has room for more than 40,000.
     robots_sitemaps_max: int = 1_000
 
@@ -51,29 +51,25 @@ class RobotsSitemaps(SitemapSpider):
 
     def _parse_robots_txt(self, response: Response) -> Iterator[Request]:
         """Yield a request for each sitemap."""
-        urls = dict.fromkeys(sitemap_urls(response.body, response.url))
-        for count, url in enumerate(urls):
-            if count == self.robots_sitemaps_max:
-                logger.warning(
-                    "%s names %d sitemaps: the first %d are asked for (robots_sitemaps_max)",
-                    without_userinfo(response.url),
-                    len(urls),
-                    count,
-                    extra={"spider": self},
-                )
-                return
+        values = RobotsTxt.parse(response.body, max_size=len(response.body)).sitemaps
+        most = self.robots_sitemaps_max
+        if len(values) > most:
+            shown = without_userinfo(response.url)
+            text = "%s names %d sitemaps: only the first %d count (robots_sitemaps_max)"
+            logger.warning(text, shown, len(values), most, extra={"spider": self})
+        for url in dict.fromkeys(sitemap_urls(values[:most], response.url)):
             yield Request(url, callback=self._parse_sitemap)
 
 
-def sitemap_urls(body: bytes, base: str) -> Iterator[str]:
-    """Yield the absolute URLs of the sitemaps that a robots.txt names, those that are http or https.
+def sitemap_urls(values: Iterable[str], base: str) -> Iterator[str]:
+    """Yield the absolute URLs of sitemaps, those that are http or https.
 
     Others, ``file:///etc/passwd`` among them, are no site's to ask for.
 
-    :param body: the file, any octets whatever.
-    :param base: its URL; relative ones are read against it.
+    :param values: of the Sitemap records, whatever they are.
+    :param base: the URL of the file; relative ones are read against it.
     """
-    for value in RobotsTxt.parse(body, max_size=len(body)).sitemaps:
+    for value in values:
         try:
             url = urljoin(base, value)
         except ValueError:  # brackets that hold no address

@@ -11,7 +11,7 @@ from scrapy import Request
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc import RobotsDisallowed, robots_service
 from scrapy_robots_rfc.errors import AgentError
 from tests.scrapy.crawling import records
 from tests.scrapy.linked import EARLY, FORBID, AsyncLinked, Linked, Starts, compared, run
@@ -172,6 +172,22 @@ async def test_what_goes_on(site: Site, other: Site) -> None:
     assert result.stat("exempted") == 2
     assert site.url("/private/passes") in result.spider.came
     assert result.stat("forbidden/unreachable") == 2
+
+
+@pytest.mark.parametrize("status", [404, 503])
+@ensureDeferred
+async def test_no_file(site: Site, other: Site, status: int) -> None:
+    """Where it is known that there is no file, nothing is dropped: when to ask again is decided elsewhere."""
+    other.replies["/robots.txt"] = Reply(status)
+
+    class Knows(Linked):
+        async def first(self, response: Response) -> Any:
+            await robots_service(self.crawler).robots(other.url("/"))
+            for item in super().first(response):
+                yield item
+
+    result = await compared(site, lambda: [site.url("/"), other.url("/private")], spider=Knows, early=0)
+    assert result.stat("forbidden/unreachable") == (status == 503)
 
 
 @ensureDeferred

@@ -104,14 +104,14 @@ class Protective:
         """Say so."""
         if "broken" in url:
             raise ValueError(url)
-        return "private" not in url
+        return "private" not in url and not url.endswith("/robots.txt")
 
 
 @ensureDeferred
 async def test_parser_of_the_users(site: Site) -> None:
     """The verdict of another parser is as good, its exceptions too; robots.txt itself it is not asked about."""
     site.replies["/robots.txt"] = robots(FORBID)
-    requests = [site.url(target) for target in ("/", "/a", "/private", "/broken")]
+    requests = [site.url(target) for target in ("/", "/a", "/private", "/broken", "/robots.txt")]
     settings = {"ROBOTSTXT_PARSER": "tests.scrapy.test_early_around.Protective"}
     result = await compared(site, lambda: requests, settings, early=2)
     assert (result.stat("forbidden/parser"), result.stat("parser_errors")) == (2, 1)

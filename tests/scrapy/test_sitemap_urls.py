@@ -1,8 +1,9 @@
-"""Which sitemaps of a file are asked for at all, and that the spider of docs/sitemaps.md does what it says."""
+"""Which sitemaps of a file are asked for at all, and how many, and that the spider of docs/sitemaps.md works."""
 
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 import sys
 from pathlib import Path
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
+from scrapy_robots_rfc import RobotsTxt
 from scrapy_robots_rfc.sitemaps import sitemap_urls
-from tests.scrapy.crawling import make_crawler
-from tests.scrapy.site import Site, robots
-from tests.scrapy.test_sitemaps import ROBOTS, xml
+from tests.scrapy.crawling import make_crawler, records
+from tests.scrapy.site import Reply, Site, robots
+from tests.scrapy.test_sitemaps import ROBOTS, Maps, run, xml
 
 
 @pytest.mark.parametrize(
@@ -41,9 +43,11 @@ from tests.scrapy.test_sitemaps import ROBOTS, xml
 )
 def test_sitemap_urls(value: str, url: str | None) -> None:
     """Relative ones are read against the file's own URL; what is not http or https is never asked for."""
-    body = f"Sitemap: {value}\n".encode()
-    assert list(sitemap_urls(body, "http://a.example/robots.txt")) == ([] if url is None else [url])
-    assert all(Request(found).url for found in sitemap_urls(body, "http://a.example/robots.txt"))
+    values = RobotsTxt.parse(f"Sitemap: {value}\n".encode()).sitemaps
+    assert values == (value,)
+    found = list(sitemap_urls(values, "http://a.example/robots.txt"))
+    assert found == ([] if url is None else [url])
+    assert all(Request(url).url for url in found)
 
 
 _PIECES = st.one_of(
@@ -55,7 +59,7 @@ _PIECES = st.one_of(
 def test_hostile_values(values: list[bytes]) -> None:
     """Whatever stands there, what comes of it is a list of URLs that a request can be made of."""
     body = b"".join(b"Sitemap: " + value + b"\n" for value in values)
-    for url in sitemap_urls(body, "http://a.example/robots.txt"):
+    for url in sitemap_urls(RobotsTxt.parse(body).sitemaps, "http://a.example/robots.txt"):
         assert Request(url).url.startswith(("http://", "https://"))
 
 
@@ -77,3 +81,30 @@ async def test_spider_of_the_page(site: Site, monkeypatch: pytest.MonkeyPatch, t
     await crawler.crawl()
     assert site.targets == [f"{shop}{target}" for target in ("/robots.txt", "/a.xml", "/page")]
     assert crawler.stats.get_value("item_scraped_count") == 1
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_long_file(site: Site) -> None:
+    """Of a file that is longer than ROBOTSTXT_MAX_SIZE the lines that count are answered, and none that is cut."""
+    head = b"Sitemap: /a.xml\n"
+    filler = b"#" * (512_000 - len(head) - 12) + b"\n"
+    site.replies["/robots.txt"] = Reply(body=head + filler + b"Sitemap: /cut.xml\nSitemap: /b.xml\n")
+    await run(site)
+    assert site.targets == ["/robots.txt", "/a.xml"]
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_hostile_sitemaps(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Of tens of thousands of sitemaps no more are asked for than the bound says, and the log says so."""
+    site.replies["/robots.txt"] = robots("".join(f"Sitemap: /{n}\n" for n in range(20_000)))
+
+    class Few(Maps):
+        robots_sitemaps_max = 3
+
+    await run(site, spider=Few)
+    assert sorted(site.targets) == ["/0", "/1", "/2", "/robots.txt"]
+    expected = f"{site.url('/robots.txt')} names 20000 sitemaps: only the first 3 count (robots_sitemaps_max)"
+    assert expected in records(caplog, logging.WARNING)
+    assert Maps.robots_sitemaps_max == 1_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +13,9 @@ from scrapy.spiders import SitemapSpider
 
 from scrapy_robots_rfc import RobotsSitemaps
 from tests.scrapy.clocked import DELAY, Clocked, gaps
-from tests.scrapy.crawling import Pages, crawl, records
+from tests.scrapy.crawling import Pages, crawl
+from tests.scrapy.kept import KEPT, Kept
+from tests.scrapy.linked import EARLY
 from tests.scrapy.scenarios import OURS, Gate
 from tests.scrapy.site import Reply, Site, redirect, robots
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy.http import Response
+
+    from tests.scrapy.scripted import Clock
 
 pytestmark = pytest.mark.reactor
 
@@ -114,6 +117,57 @@ async def test_no_room_to_wait(site: Site) -> None:
     result = await run(site, {"ROBOTSTXT_MAX_WAITING": 0})
     assert site.targets == ["/robots.txt", "/a.xml", "/page"]
     assert result.stat("set_aside") == 0
+
+
+@ensureDeferred
+async def test_past_the_scheduler(site: Site) -> None:
+    """Code that downloads by itself gets the same answer, and waits for it in place."""
+    fill(site)
+
+    class Direct(Maps):
+        async def start(self) -> AsyncIterator[Any]:
+            request = Request(site.url("/robots.txt"), meta={"robotstxt_reuse": True})
+            self.came.append(await self.crawler.engine.download_async(request))
+            yield Request(site.url("/private"))
+
+    result = await run([], spider=Direct)
+    assert result.spider.came[0].body == ROBOTS.encode()
+    assert site.targets == ["/robots.txt"]
+
+
+@ensureDeferred
+async def test_little_memory(site: Site, other: Site) -> None:
+    """A file that the memory had to let go meanwhile is answered all the same: who waited for it gets it."""
+    fill(site)
+    fill(other)
+    urls = [site.url("/robots.txt"), other.url("/robots.txt")]
+    result = await run(urls, {"ROBOTSTXT_CACHE_SIZE": 1})
+    assert result.stat("reused") == 2
+    assert "/page" in site.targets
+    assert "/page" in other.targets
+
+
+@ensureDeferred
+async def test_stale_file(site: Site, clock: Clock) -> None:
+    """An earlier copy, obeyed because its refresh failed, is what the crawl goes by, and so is its list of sitemaps."""
+    Kept.store = Kept()
+    fill(site)
+    await run(site, KEPT)
+    clock.now += 2 * 86_400
+    site.replies["/robots.txt"] = Reply(503)
+    site.asked.clear()
+    result = await run(site, KEPT)
+    assert site.targets == ["/robots.txt", "/a.xml", "/page"]
+    assert result.stat("reused") == 1
+
+
+@ensureDeferred
+async def test_early(site: Site) -> None:
+    """With ROBOTSTXT_EARLY what is forbidden, a sitemap or a page of one, is not queued either."""
+    fill(site)
+    result = await run(site, EARLY)
+    assert site.targets == ["/robots.txt", "/a.xml", "/page"]
+    assert (result.stat("early"), result.stat("forbidden/rule")) == (2, 2)
 
 
 @pytest.mark.parametrize("status", [404, 503])
@@ -325,28 +379,3 @@ async def test_asked_with_bad_name(site: Site) -> None:
 
     result = await run(site, spider=Named)
     assert result.stat("reused") == 1
-
-
-@ensureDeferred
-async def test_long_file(site: Site) -> None:
-    """Of a file that is longer than ROBOTSTXT_MAX_SIZE the lines that count are answered, and none that is cut."""
-    head = b"Sitemap: /a.xml\n"
-    filler = b"#" * (512_000 - len(head) - 12) + b"\n"
-    site.replies["/robots.txt"] = Reply(body=head + filler + b"Sitemap: /cut.xml\nSitemap: /b.xml\n")
-    await run(site)
-    assert site.targets == ["/robots.txt", "/a.xml"]
-
-
-@ensureDeferred
-async def test_hostile_sitemaps(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Of tens of thousands of sitemaps so many are asked for as the bound says, and the log says so."""
-    site.replies["/robots.txt"] = robots("".join(f"Sitemap: /{n}\n" for n in range(20_000)))
-
-    class Few(Maps):
-        robots_sitemaps_max = 3
-
-    await run(site, spider=Few)
-    assert sorted(site.targets) == ["/0", "/1", "/2", "/robots.txt"]
-    expected = f"{site.url('/robots.txt')} names 20000 sitemaps: the first 3 are asked for (robots_sitemaps_max)"
-    assert expected in records(caplog, logging.WARNING)
-    assert Maps.robots_sitemaps_max == 1_000
