@@ -90,6 +90,12 @@ class RfcEarlyMiddleware:
             if not self._dropped(item):
                 yield item
 
+    def process_start_requests(self, start: Iterable[Any], spider: object) -> Iterator[Any]:  # noqa: ARG002 - as above
+        """Do the same where a middleware of the user's knows no other way, which older versions of Scrapy let it."""
+        for item in start:
+            if not self._dropped(item):
+                yield item
+
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Do the same for what the spider starts with."""
         async for item in start:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.scrapy.site import Site
 
-SPIDER_MIDDLEWARES = {"scrapy_robots_rfc.RfcEarlyMiddleware": 10}
+SPIDER_MIDDLEWARES: dict[Any, Any] = {"scrapy_robots_rfc.RfcEarlyMiddleware": 10}
 EARLY: dict[str, Any] = {"ROBOTSTXT_EARLY": True, "SPIDER_MIDDLEWARES": SPIDER_MIDDLEWARES}
 FORBID = "User-agent: *\nDisallow: /private\n\nUser-agent: other\nDisallow: /open\n"
 

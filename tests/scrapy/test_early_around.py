@@ -9,6 +9,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.spiders import CrawlSpider
 
 from scrapy_robots_rfc import RfcEarlyMiddleware
 from scrapy_robots_rfc._scheduling import Duplicates
@@ -87,6 +88,36 @@ async def test_addon(site: Site) -> None:
     crawler = make_crawler(Linked, {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "ROBOTSTXT_EARLY": True})
     await crawler.crawl([site.url("/"), site.url("/private")])
     assert crawler.stats.get_value("robotstxt/early") == 1
+
+
+class Legacy:
+    """A spider middleware from before there was `process_start`."""
+
+    def process_start_requests(self, start: Iterable[Any], spider: Any) -> Iterable[Any]:
+        """Change nothing."""
+        yield from start
+
+
+class LegacyStarts(Linked):
+    """A spider for those."""
+
+    def start_requests(self) -> Iterable[Any]:
+        """Ask for all."""
+        yield from self.requests
+
+
+@pytest.mark.skipif(not hasattr(CrawlSpider, "start_requests"), reason="this Scrapy has done away with it")
+@pytest.mark.filterwarnings("ignore:The following enabled spider middlewares")  # Scrapy deprecates them
+@ensureDeferred
+async def test_legacy_middleware(site: Site, tmp_path: Path) -> None:
+    """A middleware that knows only `process_start_requests` can stay: ours has both."""
+    file = tmp_path / "robots.txt"
+    file.write_text(FORBID, encoding="utf-8")
+    settings = {**EARLY, "SPIDER_MIDDLEWARES": {**SPIDER_MIDDLEWARES, Legacy: 5}}
+    overrides = {"ROBOTSTXT_OVERRIDES": {site.url(""): str(file)}}
+    result, _ = await run([site.url("/private"), site.url("/a")], {**settings, **overrides}, LegacyStarts)
+    assert site.targets == ["/a"]
+    assert result.stat("early") == 1
 
 
 class Protective:
