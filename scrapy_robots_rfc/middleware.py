@@ -18,8 +18,9 @@ from scrapy_robots_rfc import _compat, signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.feeds import Feeds
 from scrapy_robots_rfc.fetching import Ports
-from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
+from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile, digest_of
 from scrapy_robots_rfc.keeper import Keeper
 from scrapy_robots_rfc.naming import Naming
 from scrapy_robots_rfc.pacing import Pacing
@@ -71,14 +72,17 @@ class RfcRobotsTxtMiddleware:
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._naming = Naming(crawler, settings.user_agent)
         self._parser_class = _load_parser(settings, crawler)
+        self._feeds = (
+            Feeds(crawler, settings.report, _compat.Runtime(), dry_run=settings.dry_run) if settings.report else None
+        )
+        self._settings = settings
         ports = self._ports(settings)
         steering = steering_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
         self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, ports, self._keeper, steering)
-        self._settings = settings
         self._pacing = self._make_pacing(settings)
-        self._verdicts = Verdicts(crawler, self._pacing, dry_run=settings.dry_run)
+        self._verdicts = Verdicts(crawler, self._pacing, self._feeds, dry_run=settings.dry_run)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
             ask=self.service.ask,
@@ -189,6 +193,8 @@ class RfcRobotsTxtMiddleware:
         if self._pacing is not None:
             self._pacing.close()
         await self.service.close()
+        if self._feeds is not None:
+            await self._feeds.close(self._verdicts.exempt)
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -258,10 +264,12 @@ class RfcRobotsTxtMiddleware:
 
     def _parse(self, body: bytes) -> RobotsFile:
         parser = build_from_crawler(self._parser_class, self._crawler, body)
+        digest = None if self._feeds is None else digest_of(body[: self._settings.max_size])
         # A subclass with its own allowed() is asked through it.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
-            return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
-        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body))
+            own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+            return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
+        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body), digest=digest)
 
     def _expected(self, robots: Robots) -> None:
         if self._pacing is not None:

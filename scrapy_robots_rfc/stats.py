@@ -43,6 +43,8 @@ CRAWL_DELAY_MAX = "robotstxt/crawl_delay/max"
 CRAWL_DELAY_CAPPED = "robotstxt/crawl_delay/capped"
 CRAWL_DELAY_ADDED = "robotstxt/crawl_delay/added_seconds"
 VISIT_TIME_OUTSIDE = "robotstxt/visit_time/outside"
+REPORT_RECORDS = "robotstxt/report/records"
+REPORT_ERRORS = "robotstxt/report/errors"
 
 #: Key -> what it counts.
 TABLE = {
@@ -81,4 +83,6 @@ TABLE = {
     CRAWL_DELAY_CAPPED: "origins that asked for more than ROBOTSTXT_CRAWL_DELAY_MAX, and are paced at it",
     CRAWL_DELAY_ADDED: "seconds that downloader slots stood still for it, beyond what your own settings made them wait",
     VISIT_TIME_OUTSIDE: "origins of which pages were asked for outside of their Visit-time",
+    REPORT_RECORDS: "records that were written to the feeds of ROBOTSTXT_REPORT",
+    REPORT_ERRORS: "writes to a feed of ROBOTSTXT_REPORT that failed: of a record, or of a file to where it belongs",
 }

@@ -50,6 +50,7 @@ def test_defaults() -> None:
         dry_run=False,
         exempt=(),
         overrides={},
+        report={},
     )
 
 
