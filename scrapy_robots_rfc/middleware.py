@@ -15,6 +15,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _compat, signals, stats
+from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import SettingError
@@ -28,11 +29,11 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.policy.pacing import Limit
-from scrapy_robots_rfc.report import summary
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
+from scrapy_robots_rfc.tally import Tally
 from scrapy_robots_rfc.verdicts import Verdicts, shown
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
@@ -187,9 +188,13 @@ class RfcRobotsTxtMiddleware:
                 kept if self._crawler.settings["JOBDIR"] else lost,
                 extra=self._extra,
             )
-        line = summary(stats_collector.get_stats(), self.service.report.causes)
-        if line is not None:
-            logger.info(line, extra=self._extra)
+        slowed: Tally[str] = Tally() if self._pacing is None else self._pacing.slowed
+        closing = Closing(stats_collector.get_stats(), self.service.report, self._verdicts.cost, slowed)
+        text = closing.text()
+        for key, value in closing.stats():
+            stats_collector.set_value(key, value)
+        if text is not None:
+            logger.info(text, extra=self._extra)
         if self._pacing is not None:
             self._pacing.close()
         await self.service.close()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import signals, stats
+from scrapy_robots_rfc.closing import Cost
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origin import without_userinfo
@@ -43,6 +44,8 @@ class Verdicts:
         self._pacing = pacing
         self._feeds = feeds
         self._dry_run = dry_run
+        #: What was refused, by origin and rule.
+        self.cost = Cost()
         #: Entries of ROBOTSTXT_EXEMPT that were used -> by how many requests.
         self.exempt: Counter[str] = Counter()
 
@@ -85,6 +88,7 @@ class Verdicts:
         logger.debug(message, shown(request), why, extra={"spider": self._crawler.spider})
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
+        self.cost.refused(decision)
         if self._feeds is not None:
             self._feeds.refused(request, decision, why, robots)
         self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)

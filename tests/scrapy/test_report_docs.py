@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,8 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc.records import FIELDS
-from tests.scrapy.crawling import crawl
-from tests.scrapy.site import Site, robots
+from tests.scrapy.crawling import crawl, records
+from tests.scrapy.site import Reply, Site, robots
 from tests.scrapy.test_docs import rows
 
 if TYPE_CHECKING:
@@ -65,3 +66,37 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     shown = json.loads(block("json", "digest"))
     assert list(written) == list(shown)
     assert {**written, "time": ""} == {**shown, "time": ""}
+
+
+@ensureDeferred
+async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The lines of a crawl of three sites, and the same in stats; only the seconds that it was held up are others."""
+    shop = "User-agent: *\nDisallow: /cart/\nDisallow: /search\nCrawl-delay: 0.5\n"
+    proxy.replies.update({"http://shop.example/robots.txt": robots(shop), "http://news.example/robots.txt": Reply(503)})
+    targets = {
+        "shop": ["/", "/a", "/b", "/cart/1", "/cart/2", "/cart/3", "/cart/4", "/search"],
+        "news": ["/", "/a"],
+        "intranet": ["/", "/a"],
+    }
+    meta = {"proxy": proxy.url("")}
+    pages = [Request(f"http://{host}.example{path}", meta=meta) for host, paths in targets.items() for path in paths]
+    result = await crawl(pages, {"ROBOTSTXT_EXEMPT": ["intranet.example"]})
+    shown = block("text", "What robots.txt did").rstrip()
+    assert timeless(records(caplog, logging.INFO)[-1]) == timeless(shown)
+    assert (
+        result.stat("crawl_delay/added_seconds/http://shop.example") == result.stat("crawl_delay/added_seconds") > 0.9
+    )
+    assert result.stat("costliest_origins/http://shop.example") == 5
+    assert result.stat("costliest_rules/http://shop.example line 3") == 1
+    assert result.stat("origins/unreachable/http://news.example") == 1
+
+
+def test_readme() -> None:
+    """The README shows the same lines."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert block("text", "What robots.txt did") in readme.replace("https://", "http://")
+
+
+def timeless(text: str) -> str:
+    """Lines without the seconds that were measured."""
+    return re.sub(r"\d+(\.\d+)? s (added|  *http)", r"... \2", text)
