@@ -11,6 +11,7 @@ import contextlib
 import copy
 import errno
 import logging
+import math
 import os
 import re
 from io import BytesIO
@@ -31,7 +32,7 @@ from scrapy_robots_rfc.records import Records
 from scrapy_robots_rfc.stores.address import without_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -50,6 +51,9 @@ KEY = "ROBOTSTXT_REPORT"
 #: Batches of a feed that are stored at once; while there are more, the current one grows beyond its number of records.
 #: Each holds a file open, and an upload may take long.
 STORED_AT_ONCE = 8
+
+#: Seconds after an error in the log in which there is no other one: what fails now and then must not fill the log.
+QUIET = 60.0
 
 # What the user sets for the feeds of items means nothing to these: the values are Scrapy's defaults.
 _ITEMS = {
@@ -117,8 +121,9 @@ class Feed(FeedExporter):
         self._shown, self._given = without_credentials(uri), dict(options)
         self._storing: dict[FeedSlot, Cancellable | None] = {}
         self._all_stored: Waiter[None] | None = None
-        self._failing: dict[str, int] = {}
-        self._written = 0
+        self._failing: set[str] = set()
+        self._quiet_until = -math.inf
+        self._written = self._lost = 0
         completed = {"format": Path(uri).suffix.removeprefix("."), **options}
         super().__init__(_View(crawler, uri, completed))  # type: ignore[arg-type]  # a crawler but for its settings
         self._batch: int = self.feeds[uri]["batch_item_count"]
@@ -158,7 +163,8 @@ class Feed(FeedExporter):
         if self._storing:
             self._all_stored = Waiter()
             await self._all_stored
-        logger.info("%s: %d records in %s", KEY, self._written, self._shown, extra={"spider": self._spider})
+        lost = f"; {self._lost} writes failed" if self._lost else ""
+        logger.info("%s: %d records in %s%s", KEY, self._written, self._shown, lost, extra={"spider": self._spider})
 
     # At start.
 
@@ -185,6 +191,12 @@ class Feed(FeedExporter):
 
     def _refused(self, accepted: str) -> SettingError:
         return SettingError(f"{KEY}[{self._shown!r}]", self._given, accepted)
+
+    def _get_uri_params(self, spider: Spider, uri_params_function: Any, slot: FeedSlot | None = None) -> dict[str, Any]:  # noqa: ANN401 - a function or its path
+        """Return what placeholders stand for. Scrapy asks for all attributes of the spider: only where needed."""
+        if uri_params_function or any("%(" in uri for uri in self.feeds):
+            return super()._get_uri_params(spider, uri_params_function, slot)
+        return {}
 
     def _load_filter(self, feed_options: dict[str, Any]) -> Any:  # noqa: ANN401 - the user's
         try:
@@ -231,12 +243,6 @@ class Feed(FeedExporter):
         pending.clear()
 
     def _begin(self, slot: FeedSlot) -> None:
-        self._storing[slot] = None
-        task = self._runtime.spawn(self._store(slot))
-        if slot in self._storing:  # without asyncio it may be done
-            self._storing[slot] = task
-
-    async def _store(self, slot: FeedSlot) -> None:
         """Bring a batch to where it belongs. As Scrapy does, but without its signals, and with errors of our own."""
         try:
             if slot.itemcount == 0 and not (slot.store_empty and slot.batch_id == 1):
@@ -244,7 +250,23 @@ class Feed(FeedExporter):
                 return
             slot.start_exporting()
             slot.finish_exporting()
-            await ensure_awaitable(slot.storage.store(_file_of(slot)))
+            stored = slot.storage.store(_file_of(slot))
+        except Exception as error:  # noqa: BLE001 - as in write()
+            self._failed("store", error)
+            _close(slot)
+            return
+        if stored is None:
+            self._works("store")
+            return
+        self._storing[slot] = None
+        task = self._runtime.spawn(self._wait_for(slot, stored))
+        if slot in self._storing:  # without asyncio it may be done
+            self._storing[slot] = task
+
+    async def _wait_for(self, slot: FeedSlot, stored: Awaitable[object]) -> None:
+        """Wait for an upload."""
+        try:
+            await ensure_awaitable(stored)
         except Exception as error:  # noqa: BLE001 - as in write()
             self._failed("store", error)
             _close(slot)
@@ -257,17 +279,20 @@ class Feed(FeedExporter):
 
     def _failed(self, what: str, error: Exception) -> None:
         self._count(stats.REPORT_ERRORS)
-        if not self._failing:
+        self._lost += 1
+        now = self._runtime.clock()
+        if not self._failing and now >= self._quiet_until:
+            self._quiet_until = now + QUIET
             logger.error(
                 "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
                 "disk, missing rights, or a server that is down",
                 KEY, self._shown, said(error), stats.REPORT_ERRORS, extra={"spider": self._spider},
             )  # fmt: skip
-        self._failing[what] = self._failing.get(what, 0) + 1
+        self._failing.add(what)
 
     def _works(self, what: str) -> None:
-        if self._failing.pop(what, 0) and not self._failing:
-            logger.info("%s: %s can be written again", KEY, self._shown, extra={"spider": self._spider})
+        if self._failing:
+            self._failing.discard(what)
 
 
 class _View:

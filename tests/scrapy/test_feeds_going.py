@@ -83,6 +83,33 @@ async def test_batches_are_stored_as_the_crawl_goes(site: Site) -> None:
 
 
 @ensureDeferred
+async def test_batches_of_local_files(site: Site, tmp_path: Path) -> None:
+    """A file that needs no upload is closed at once: each has as many records as are asked for."""
+    site.replies["/robots.txt"] = robots(RULES)
+    report = {str(tmp_path / "%(batch_id)02d.jsonl"): {"batch_item_count": 1}}
+    await crawl(private(site, 30), {"ROBOTSTXT_REPORT": report})
+    assert [len(read(path)) for path in sorted(tmp_path.iterdir())] == [1] * 30  # noqa: ASYNC240 - short
+
+
+class Shy(Pages):
+    """Has an attribute that is only there when the crawl is under way."""
+
+    @property
+    def under_way(self) -> str:
+        """Fail before."""
+        assert self.crawler.engine is not None
+        return "yes"
+
+
+@ensureDeferred
+async def test_attributes_of_the_spider(site: Site, tmp_path: Path) -> None:
+    """A spider is asked for its attributes only where the URI has placeholders."""
+    site.replies["/robots.txt"] = robots(RULES)
+    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}, spider=Shy)
+    assert len(read(tmp_path / "r.jsonl")) == 1
+
+
+@ensureDeferred
 async def test_batches_are_bounded(site: Site) -> None:
     """While uploads hang, few files are open and the current batch grows; in the end no record is missing."""
     settings = Uploading.prepare()
@@ -143,5 +170,6 @@ async def test_full_disk(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFi
     assert result.outcomes[pages[3]] == 200
     assert result.stat("forbidden") == 3
     assert (result.stat("report/errors"), result.stat("report/records")) == (4, 0)
+    assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 records in /dev/full; 4 writes failed"
     [error] = records(caplog, logging.ERROR)
     assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error

@@ -111,6 +111,23 @@ def records(path: Path) -> list[dict[str, str]]:
     return found
 
 
+def test_commands_write_no_report(project: Path, site: Site) -> None:
+    """A question on the command line is no crawl: it leaves nothing in the report of the project."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    with (project / "example" / "settings.py").open("a", encoding="utf-8") as file:
+        file.write('ROBOTSTXT_REPORT = {"r.jsonl": {}}\n')
+    command = [sys.executable, "-m", "scrapy", "robots", "check", site.url("/private/1")]
+    done = subprocess.run(
+        command,
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "*"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, site.fetches) == (1, 1)
+    assert not (project / "r.jsonl").exists()
+
+
 def test_killed_with_batches(project: Path, site: Site) -> None:
     """Every batch but the last is complete and closed: a compressed one can be read to its end."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
