@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import gzip
 import json
@@ -16,8 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.scrapy.site import Site
 
 from scrapy_robots_rfc.records import FIELDS
@@ -45,6 +42,8 @@ ADDONS = {"scrapy_robots_rfc.Addon": 500}
 LOG_LEVEL = "INFO"
 TELNETCONSOLE_ENABLED = False
 """
+#: A second feed, after the one that is looked at, by which a test knows how far the process is.
+ALSO = {"stdout:": {"format": "jsonlines"}}
 ROOT = Path(__file__).parents[2]
 
 
@@ -67,15 +66,19 @@ def start(project: Path, site: Site, most: int, report: dict[str, object]) -> su
         [sys.executable, "-m", "scrapy", "crawl", "forbidden", *arguments],
         cwd=project,
         env={**environment, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE if "stdout:" in report else None,
         stderr=subprocess.DEVNULL,
     )
 
 
-def grown(path: Path, process: subprocess.Popen[bytes]) -> Iterator[int]:
-    """The sizes of a file that a process writes, until it ends."""
-    while process.poll() is None:
-        with contextlib.suppress(FileNotFoundError):
-            yield path.stat().st_size
+def killed(process: subprocess.Popen[bytes], count: int) -> None:
+    """Kill a process that also writes its records to standard output, when it has written so many."""
+    assert process.stdout is not None
+    for _ in range(count):
+        assert process.stdout.readline()
+    process.kill()
+    process.stdout.close()
+    process.wait()
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.csv"])
@@ -83,14 +86,11 @@ def test_killed_and_resumed(project: Path, site: Site, name: str) -> None:
     """A crawl that is killed while it writes leaves whole records, one each that it refused; the next one adds its."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     path = project / name
-    process = start(project, site, 0, {name: {}})
-    assert any(size > 300_000 for size in grown(path, process))
-    process.kill()
-    process.wait()
+    killed(start(project, site, 0, {name: {}, **ALSO}), 500)
     before = path.read_bytes()
     assert before.endswith(b"\n")
     urls = [record["url"] for record in records(path)]
-    assert len(set(urls)) == len(urls) > 100
+    assert len(set(urls)) == len(urls) >= 500
     assert all(re.fullmatch(re.escape(site.url("/private/")) + r"\d+/x*", url) for url in urls)
     assert start(project, site, 3, {name: {}}).wait() == 0
     assert path.read_bytes().startswith(before)
@@ -136,10 +136,7 @@ def test_killed_with_batches(project: Path, site: Site) -> None:
         "batch_item_count": 50,
         "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"],
     }
-    process = start(project, site, 0, {"%(batch_id)d.gz": options})
-    assert any(size for size in grown(project / "9.gz", process))
-    process.kill()
-    process.wait()
+    killed(start(project, site, 0, {"%(batch_id)d.gz": options, **ALSO}), 401)
     urls = set()
     for number in range(1, 9):
         with gzip.open(project / f"{number}.gz", "rt", encoding="utf-8") as file:

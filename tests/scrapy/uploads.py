@@ -35,6 +35,7 @@ def ftp_server(folder: Path) -> Iterator[str]:
         pass
 
     Handler.authorizer = authorizer
+    Handler.auth_failed_timeout = 0
     loop = IOLoop()
     server = FTPServer(("127.0.0.1", 0), Handler, ioloop=loop)
     stop = threading.Event()
