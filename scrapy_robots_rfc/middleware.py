@@ -16,11 +16,13 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _compat, early, signals, stats
+from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.feeds import Feeds
 from scrapy_robots_rfc.fetching import Ports
-from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
+from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile, digest_of
 from scrapy_robots_rfc.keeper import Keeper
 from scrapy_robots_rfc.naming import Naming
 from scrapy_robots_rfc.pacing import Pacing
@@ -28,12 +30,12 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.policy.pacing import Limit
-from scrapy_robots_rfc.report import summary
 from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
+from scrapy_robots_rfc.tally import Tally
 from scrapy_robots_rfc.verdicts import Verdicts, shown
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
@@ -77,14 +79,17 @@ class RfcRobotsTxtMiddleware:
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._naming = Naming(crawler, settings.user_agent)
         self._parser_class = _load_parser(settings, crawler)
+        self._feeds = (
+            Feeds(crawler, settings.report, _compat.Runtime(), dry_run=settings.dry_run) if settings.report else None
+        )
+        self._settings = settings
         ports = self._ports(settings)
         steering = steering_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
         self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, ports, self._keeper, steering)
-        self._settings = settings
         self._pacing = self._make_pacing(settings)
-        self._verdicts = Verdicts(crawler, self._pacing, dry_run=settings.dry_run)
+        self._verdicts = Verdicts(crawler, self._pacing, self._feeds, dry_run=settings.dry_run)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
             ask=self.service.ask,
@@ -201,12 +206,18 @@ class RfcRobotsTxtMiddleware:
                 kept if self._crawler.settings["JOBDIR"] else lost,
                 extra=self._extra,
             )
-        line = summary(stats_collector.get_stats(), self.service.report.causes)
-        if line is not None:
-            logger.info(line, extra=self._extra)
+        slowed: Tally[str] = Tally() if self._pacing is None else self._pacing.slowed
+        closing = Closing(stats_collector.get_stats(), self.service.report, self._verdicts.cost, slowed)
+        text = closing.text()
+        for key, value in closing.stats():
+            stats_collector.set_value(key, value)
+        if text is not None:
+            logger.info(text, extra=self._extra)
         if self._pacing is not None:
             self._pacing.close()
         await self.service.close()
+        if self._feeds is not None:
+            await self._feeds.close(self._verdicts.exempt)
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -286,10 +297,12 @@ class RfcRobotsTxtMiddleware:
 
     def _parse(self, body: bytes) -> RobotsFile:
         parser = build_from_crawler(self._parser_class, self._crawler, body)
+        digest = None if self._feeds is None else digest_of(body[: self._settings.max_size])
         # A subclass with its own allowed() is asked through it.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
-            return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
-        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body))
+            own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+            return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
+        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body), digest=digest)
 
     def _expected(self, robots: Robots) -> None:
         if self._pacing is not None:

@@ -342,7 +342,7 @@ class RobotsService:
         made = attempt.inquiry.attempts + 1
         self._report.concluded(attempt.origin, robots.cause, robots.outcome, changed=changed, attempts=made)
         if robots.stale and not (before is not None and before.stale):
-            self._ports.count(stats.CACHE_STALE_ORIGINS)
+            self._report.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)
 
     def _warn(self, robots: Robots, known: Term | None, again: float | None) -> None:

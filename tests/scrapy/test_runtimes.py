@@ -127,3 +127,10 @@ def test_early(results: dict[str, Any]) -> None:
         "async True": ahead,
         "pages": sorted(["/", "/a"] * 4),
     }
+
+
+def test_report(results: dict[str, Any]) -> None:
+    """Feeds are written as the crawl goes and stored at its end, in batches too; one that fails costs no verdict."""
+    found = dict(results["reported"])
+    assert [sorted(names) for names in found.pop("at_last")] == [["1.jsonl", "2.jsonl", "all.csv"]]
+    assert found == {"reasons": [["rule", "rule"], ["rule", "exempt"]], "rows": 5, "counted": [12, 1, 3]}

@@ -51,6 +51,7 @@ def test_defaults() -> None:
         dry_run=False,
         exempt=(),
         overrides={},
+        report={},
     )
 
 
