@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import TIMEOUT, on_terminal, run, start
+from tests.commands.running import TIMEOUT, launch, on_terminal, run, start
 from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -166,9 +166,8 @@ def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
 def test_as_a_crawl_would(tmp_path: Path) -> None:
     """The file is fetched with the project's settings, once for all URLs of its origin; redirects are shown."""
     with Site({"/robots.txt": redirect("/a", 301), "/a": redirect("/b"), "/b": file(FILE)}) as site:
-        done = run(
-            "check", site.url("/x"), site.url("/y"), "-s", "USER_AGENT=foobot/1 (+http://b.example)", folder=tmp_path
-        )
+        named = "USER_AGENT=foobot/1 (+http://b.example)"
+        done = launch("check", site.url("/x"), site.url("/y"), "-s", named, folder=tmp_path)
         assert (done.code, done.err) == (0, "")
         assert site.targets == ["/robots.txt", "/a", "/b"]
         assert {asked.headers["User-Agent"] for asked in site.asked} == {"foobot/1 (+http://b.example)"}
@@ -290,7 +289,7 @@ def test_terminal(given: str, tmp_path: Path) -> None:
     """There is colour, a bar while it goes on, and no line is longer than the terminal is wide."""
     urls = f"{SITE}/private/a\n{SITE}/private/b\n"
     arguments = ("check", "--agent", "foobot", "--robots", given)
-    done = on_terminal(*arguments, folder=tmp_path, stdin=urls, COLUMNS="50")
+    done = on_terminal(*arguments, folder=tmp_path, stdin=urls, anew=True, COLUMNS="50")
     assert done.code == 1
     assert "\x1b[1;31mdisallowed" in done.out
     assert "Disallow: \x1b[1;31m/private/\x1b[0m  # all of it" in done.out

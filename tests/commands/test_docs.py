@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,7 @@ import pytest
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
-from tests.commands.running import environment
+from tests.commands.running import run
 from tests.example.running import ROOT
 from tests.scrapy.site import Site, redirect
 from tests.scrapy.site import robots as file
@@ -113,18 +111,10 @@ def test_output(folder: Path) -> None:
     assert len(sessions()) == 15
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
-            done = subprocess.run(
-                [sys.executable, "-m", "scrapy", *shlex.split(command.replace(SERVED, site.netloc))],
-                cwd=folder,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            assert same(done.stdout.replace(site.netloc, SERVED)) == same(expected), command
+            topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))
+            assert topic == "robots"
+            done = run(*arguments, folder=folder, together=True)
+            assert same(done.out.replace(site.netloc, SERVED)) == same(expected), command
 
 
 def test_readme() -> None:

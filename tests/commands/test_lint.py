@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import TIMEOUT, environment, on_terminal, run
+from tests.commands.running import TIMEOUT, environment, launch, on_terminal, run
 from tests.scrapy.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_no_terminal_acts(tmp_path: Path) -> None:
 def test_url(tmp_path: Path) -> None:
     """A file is fetched as a crawl fetches, redirects followed; the URL of a site is that of its robots.txt."""
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
-        done = lint(site.url("/"), folder=tmp_path)
+        done = launch("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
         assert done.lines[-1] == f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice"
         assert (done.code, done.err) == (3, "")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import on_terminal, run
+from tests.commands.running import launch, on_terminal, run
 from tests.scrapy.site import Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -37,7 +37,7 @@ Clean-param: id
 def test_text(tmp_path: Path) -> None:
     """How the file was come by, for how long it is used, its groups and the one that applies, and what else it says."""
     with Site({"/robots.txt": redirect("/b"), "/b": file(FILE)}) as site:
-        done = run("show", site.url("/page?x"), "--agent", "zoo", "--agent", "foobot", folder=tmp_path)
+        done = launch("show", site.url("/page?x"), "--agent", "zoo", "--agent", "foobot", folder=tmp_path)
         assert site.targets == ["/robots.txt", "/b"]
         assert (done.code, done.err) == (0, "")
         assert done.lines == [
