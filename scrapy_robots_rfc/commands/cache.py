@@ -9,10 +9,10 @@ import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc.commands import transfer
+from scrapy_robots_rfc.commands.addresses import origin_of, shown
 from scrapy_robots_rfc.commands.output import Failed, moment, printable, span
-from scrapy_robots_rfc.commands.shelf import Shelf, readable, shown
+from scrapy_robots_rfc.commands.shelf import Shelf, readable
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.dump import record_of
 
@@ -134,10 +134,7 @@ _ACTIONS = (
 
 
 def _key(url: str) -> str:
-    origin = Origin.of(url)
-    if origin is None:
-        raise Failed(f"{url} is no absolute http or https URL with a valid authority", 2)
-    return str(origin)
+    return str(origin_of(url))
 
 
 def _fresh(value: bytes | None, now: float) -> bool:

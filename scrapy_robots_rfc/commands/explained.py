@@ -32,10 +32,15 @@ _MOST_LOST = 20
 _COLOURS = {"allowed": Colour.GOOD, "disallowed": Colour.BAD, "undecided": Colour.DOUBT}
 
 
-def lines_of(finding: Finding, style: Style) -> Iterator[str]:
-    """Yield the lines that explain a finding."""
+def lines_of(finding: Finding, style: Style, *, agent: bool = False) -> Iterator[str]:
+    """Yield the lines that explain a finding.
+
+    :param agent: say who asks.
+    """
     verdict = style.paint(f"{finding.verdict:<{_INDENT - 1}}", Colour.STRONG, _COLOURS[finding.verdict])
     yield f"{verdict} {printable(finding.url)}"
+    if agent:
+        yield from fact("agent", finding.asker.name, style)
     yield from fact("why", finding.why, style)
     if finding.robots is not None and finding.source is not None:
         yield from fact("robots.txt", access(finding.robots, finding.source), style)

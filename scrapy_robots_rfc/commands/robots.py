@@ -80,6 +80,9 @@ class Command(ScrapyCommand):
         except Failed as error:
             console.complain(str(error))
             self.exitcode = error.code
+        except SettingError as error:
+            console.complain(str(error))
+            self.exitcode = 2
         except OSError as error:
             if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
                 self.exitcode = getattr(opts, "failed", 0)  # where the code is an answer, there is none
@@ -95,10 +98,7 @@ class Command(ScrapyCommand):
         if "work" in opts:  # it needs no store of its own
             code = opts.work(self.settings, console, opts)
             return code
-        try:
-            settings = read_settings(self.settings)
-        except SettingError as error:
-            raise Failed(str(error), 2) from error
+        settings = read_settings(self.settings)
         store, name = _opened(settings.cache, self.settings, opts)
         try:
             code = opts.act(Shelf(store, name, rules_of(settings), time.time()), console, opts)
@@ -125,8 +125,8 @@ def _opened(configured: object, settings: Settings, opts: argparse.Namespace) ->
         if made is not None:
             made[0].open()
             return made
-    except SettingError as error:
-        raise Failed(str(error), 2) from error
+    except SettingError:
+        raise
     except RobotsError as error:
         raise Failed(str(error)) from error
     except Exception as error:

@@ -150,14 +150,18 @@ class RobotsTxt:
             for allow, pattern, line in found
         )
 
+    def octets(self) -> list[str]:
+        """The lines as they stand in the file, from line 1 on, octets as one character each."""
+        return self._source.octets.decode("latin-1").split("\n")
+
     def written(self) -> list[str]:
         """The lines as they stand in the file, from line 1 on, as text."""
-        return [as_text(line) for line in self._source.octets.decode("latin-1").split("\n")]
+        return [as_text(line) for line in self.octets()]
 
     @property
     def size(self) -> int:
-        """Octets of the part of the file that counts, each line end as one."""
-        return len(self._source.octets)
+        """Octets of the file, up to the limit: as they were parsed, a byte order mark and every line end included."""
+        return self._source.size
 
     def mentions(self, *keys: str) -> bool:
         """Whether records of some keys, in lower case, may stand in the file: a look that costs next to nothing."""

@@ -45,7 +45,7 @@ def given(tmp_path: Path) -> str:
 
 def test_explained(robots: Callable[..., Done], given: str) -> None:
     """The verdict, the reason, the group with the line that decided, its pattern marked, and the rules that lost."""
-    done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo", "--agent", "FooBot", "--robots", given)
+    done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo,FooBot", "--robots", given)
     assert (done.code, done.err) == (0, "")
     assert done.lines == [
         "allowed      https://a.example/private/open/x.pdf",
@@ -87,11 +87,12 @@ def test_json(robots: Callable[..., Done], given: str) -> None:
     first, second = map(json.loads, done.lines)
     assert first == {
         "url": "https://a.example/x.pdf",
+        "agent": "foobot",
+        "tokens": ["foobot"],
         "verdict": "disallowed",
         "why": "robots.txt line 9: Disallow: /*.pdf$",
         "reason": "rule",
         "rule": {"line": 9, "kind": "Disallow", "pattern": "/*.pdf$"},
-        "tokens": ["foobot"],
         "group": "foobot",
         "group_lines": [[4, 10]],
         "lost": [],
@@ -101,14 +102,45 @@ def test_json(robots: Callable[..., Done], given: str) -> None:
             "status": None,
             "cause": "given",
             "stale": False,
+            "override": None,
+            "exempt": None,
             "redirects": [],
         },
     }
+    assert list(second) == list(first)
     assert (second["url"], second["verdict"], second["reason"]) == ("/x", "undecided", None)
     assert done.err == (
         "scrapy robots check: /x is not decided: it is no absolute http or https URL with a valid authority; "
         "write it as http://HOST/PATH or https://HOST/PATH\n"
     )
+
+
+def test_several_agents(robots: Callable[..., Done], given: str) -> None:
+    """Each has a verdict of its own, and is named; the exit code is that of all together."""
+    agents = ("--agent", "zoo,FooBot", "--agent", "zoo", "--agent", "foobot", "--agent", "zoo")
+    done = robots("check", f"{SITE}/a", *agents, "--robots", given)
+    assert (done.code, done.err) == (1, "")
+    assert [line for line in done.lines if line.startswith(("allowed", "disallowed", "  agent", "  group"))] == [
+        f"allowed      {SITE}/a",
+        "  agent      zoo,FooBot",
+        "  group      for FooBot: it is named there, and none names zoo (lines 4-10)",
+        f"disallowed   {SITE}/a",
+        "  agent      zoo",
+        "  group      for all crawlers (*): no group names zoo (lines 1-2)",
+        f"allowed      {SITE}/a",
+        "  agent      foobot",
+        "  group      for foobot: it is named there (lines 4-10)",
+    ]
+    assert done.lines.count("") == 2
+    done = robots("check", f"{SITE}/a", "/b", *agents, "--robots", given, "--json")
+    found = [json.loads(line) for line in done.lines]
+    assert [(entry["url"], entry["agent"], entry["tokens"], entry["verdict"]) for entry in found] == [
+        (f"{SITE}/a", "zoo,FooBot", ["zoo", "FooBot"], "allowed"),
+        (f"{SITE}/a", "zoo", ["zoo"], "disallowed"),
+        (f"{SITE}/a", "foobot", ["foobot"], "allowed"),
+        *(("/b", name, name.split(","), "undecided") for name in ("zoo,FooBot", "zoo", "foobot")),
+    ]
+    assert (done.code, done.err.count("\n")) == (2, 1)
 
 
 def test_standard_input(robots: Callable[..., Done], given: str) -> None:
@@ -125,6 +157,7 @@ def test_standard_input(robots: Callable[..., Done], given: str) -> None:
         (("-",), "", "there is no URL on standard input"),
         (("--robots", "-"), FILE, "standard input is the robots.txt: name the URLs on the command line"),
         ((SITE, "--robots", "nowhere"), "", "nowhere cannot be read: No such file or directory; name a file, a URL"),
+        ((SITE, "--agent", " "), "", "--agent names nobody: give it a product token, or a User-Agent header"),
         ((SITE, "-s", "ROBOTSTXT_TIMEOUT=never"), "", "ROBOTSTXT_TIMEOUT = 'never' is not accepted"),
     ],
 )
@@ -221,9 +254,11 @@ def test_project(tmp_path: Path) -> None:
 
 def test_a_file_from_a_url(tmp_path: Path) -> None:
     """A robots.txt that is not in its place yet decides about any site's pages; one that is not there is an error."""
-    with Site({"/new.txt": file(FILE), "/none": Reply(404)}) as site:
-        done = run("check", f"{SITE}/x", "--robots", site.url("/new.txt"), folder=tmp_path)
-        assert (done.code, site.targets) == (1, ["/new.txt"])
+    with Site({"/moved": redirect("/new.txt"), "/new.txt": file(FILE), "/none": Reply(404)}) as site:
+        done = run("check", f"{SITE}/x", "--robots", site.url("/moved"), "--json", folder=tmp_path)
+        assert (done.code, site.targets) == (1, ["/moved", "/new.txt"])
+        shown = json.loads(done.out)["robots_txt"]
+        assert (shown["url"], shown["redirects"]) == (site.url("/moved"), [{"url": site.url("/moved"), "status": 302}])
         done = run("check", f"{SITE}/x", "--robots", site.url("/none"), folder=tmp_path)
         assert (done.code, done.out) == (2, "")
         assert done.err == (
