@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_robots_rfc.commands import asking, judging, sources
-from scrapy_robots_rfc.commands.addresses import ADVICE, stripped
+from scrapy_robots_rfc.commands.addresses import ADVICE, origin_of, stripped
 from scrapy_robots_rfc.commands.explained import lines_of
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Progress, Style
@@ -65,6 +65,8 @@ def add_agent(topic: argparse.ArgumentParser) -> None:
 def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
+    if opts.robots is not None and sources.is_url(opts.robots):
+        origin_of(opts.robots)
     ours = asking.prepared(settings, opts)
     judge = _Judge(console, opts.json, ours, judging.askers_for(opts.agent, ours, settings), len(urls))
     try:

@@ -55,7 +55,7 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     ours = asking.prepared(settings, opts)
     askers = judging.askers_for(opts.agent, ours, settings)
     urls = [] if opts.urls is None else sources.lines(opts.urls, console)
-    for url in urls:
+    for url in (*filter(sources.is_url, names), *urls):
         origin_of(url)
     bodies = _bodies(settings, names, console)
     files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]

@@ -95,7 +95,7 @@ def on_terminal(*arguments: str, folder: Path, stdin: str = "", anew: bool = Fal
     :param more: what stands in its environment beside.
     """
     ours, its = pty.openpty()
-    there = environment(TERM="xterm", **more)
+    there = environment(**{"TERM": "xterm", **more})
     with TemporaryFile() as given:
         given.write(stdin.encode())
         given.seek(0)
