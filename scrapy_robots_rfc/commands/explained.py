@@ -101,6 +101,8 @@ def excerpt(
     wanted = {part.first, *range(decided.line - _AROUND, decided.line + _AROUND + 1), *losers[:_MOST_LOST]}
     wanted |= {number + 1 for number in wanted if number + 2 in wanted}  # a line as dots would be no shorter
     shown = [number for number in sorted(wanted) if part.first <= number <= part.last]
+    while not written[shown[-1] - 1].strip():  # the blank lines before the next record, which is not shown
+        shown.pop()
     digits = len(str(shown[-1]))
     before = part.first - 1
     for number in shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import time
@@ -108,7 +109,7 @@ def linted() -> str:
 
 def test_output(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 15
+    assert len(sessions()) == 16
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))
@@ -122,3 +123,22 @@ def test_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (transcript,) = re.findall(r"^```console\n(\$ scrapy robots check .*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert transcript in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def keys(head: str) -> list[str]:
+    """The keys that a table of the document tells about, by its head."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    (table,) = re.findall(rf"^\| {re.escape(head)} \|.*\n((?:^\|.*\n)+)", text, re.MULTILINE)
+    return [key for row in table.splitlines()[1:] for key in re.findall("`(.*?)`", row.split(" | ")[0])]
+
+
+def test_keys(folder: Path) -> None:
+    """The document tells of every key of the objects that `check` and `show` print, in their order."""
+    with Site({"/robots.txt": file(NEWS)}) as site:
+        checked, shown = (json.loads(run(topic, site.url("/"), "--json", folder=folder).out) for topic in TOPICS)
+    assert keys("key of `check --json`") == list(checked)
+    assert ["url", *keys("key of `robots_txt`, and of `show --json`")] == list(checked["robots_txt"])
+    assert keys("key of `show --json`") == list(shown)
+
+
+TOPICS = ("check", "show")
