@@ -6,6 +6,8 @@ In here: text. What is fetched from a URL is `asking.py`.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from scrapy_robots_rfc.commands.output import Failed, printable
 from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
@@ -26,6 +28,15 @@ def origin_of(url: str) -> Origin:
     if origin is None:
         raise Failed(f"{shown(url)} is {NO_URL}; {ADVICE}", 2)
     return origin
+
+
+def authorization_of(url: str) -> bytes | None:
+    """Return the value of the Authorization header that the userinfo of a URL stands for; ``None`` without userinfo."""
+    userinfo, at, _ = urlsplit(url).netloc.rpartition("@")
+    if not at:
+        return None
+    user, _, password = userinfo.partition(":")
+    return b"Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password))
 
 
 def shown(url: str) -> str:

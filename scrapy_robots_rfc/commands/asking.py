@@ -15,7 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.addon import Addon
-from scrapy_robots_rfc.commands.addresses import origin_of, shown, stripped
+from scrapy_robots_rfc.commands.addresses import authorization_of, origin_of, shown, stripped
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.download import MARK
 from scrapy_robots_rfc.errors import RobotsError, SettingError
@@ -45,6 +45,7 @@ _WITHOUT: dict[str, Any] = {
     "FEEDS": {},
     "ITEM_PIPELINES": {},
     "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
 }
 
@@ -121,16 +122,18 @@ class Inquirer:
         return self._hops.get(origin.robots_url, ())
 
     async def download(self, url: str) -> Download:
-        """Return what a URL has, redirects followed.
+        """Return what a URL has, redirects followed; userinfo is sent as a browser sends it (RFC 7617).
 
         :raises Failed: it has nothing.
         """
         origin_of(url)
+        headers = {"Authorization": found} if (found := authorization_of(url)) else {}
         meta = {"dont_obey_robotstxt": True, "allow_offsite": True, "dont_cache": True}
         engine = self._crawler.engine
         assert engine is not None
         try:
-            response = await engine.download_async(Request(url, meta=meta, callback=NO_CALLBACK, dont_filter=True))
+            request = Request(stripped(url), headers=headers, meta=meta, callback=NO_CALLBACK, dont_filter=True)
+            response = await engine.download_async(request)
         except Exception as error:
             raise Failed(f"{shown(url)} cannot be fetched: {type(error).__name__}; check the address", 2) from error
         if response.status // 100 != 2:

@@ -12,6 +12,7 @@ from scrapy_robots_rfc.commands import transfer
 from scrapy_robots_rfc.commands.addresses import origin_of, shown
 from scrapy_robots_rfc.commands.output import Failed, moment, printable, span
 from scrapy_robots_rfc.commands.shelf import Shelf, readable
+from scrapy_robots_rfc.commands.sources import as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy
@@ -141,7 +142,7 @@ _ACTIONS = (
 
 
 def _key(url: str) -> str:
-    return str(origin_of(url))
+    return str(origin_of(as_url(url)))
 
 
 def _fresh(value: bytes | None, now: float) -> bool:

@@ -84,16 +84,18 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
-    if opts.urls and opts.urls != [sources.STANDARD]:
-        return list(opts.urls)
+    named = opts.urls or [sources.STANDARD]
+    if sources.STANDARD not in named:
+        return [sources.as_url(url) for url in named]
     if opts.robots == sources.STANDARD:
         raise Failed("standard input is the robots.txt: name the URLs on the command line", UNDECIDED)
     if not opts.urls and console.stdin.isatty():
         raise Failed("name the URLs, or send them to standard input, one a line", UNDECIDED)
-    urls = sources.lines(sources.STANDARD, console)
-    if not urls:
-        raise Failed("there is no URL on standard input", UNDECIDED)
-    return urls
+    found = sources.lines(sources.STANDARD, console)
+    if not found:
+        raise Failed("there is no URL on standard input; send some, one a line, or name them", UNDECIDED)
+    at = named.index(sources.STANDARD)
+    return [*map(sources.as_url, named[:at]), *found, *map(sources.as_url, named[at + 1 :])]
 
 
 def _named(source: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from scrapy import Spider
 from scrapy.commands import ScrapyCommand
@@ -17,7 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
 from scrapy_robots_rfc.commands import cache, check, diff, lint, show, transfer
-from scrapy_robots_rfc.commands.output import Console, Failed
+from scrapy_robots_rfc.commands.output import Console, Failed, printable
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
 from scrapy_robots_rfc.errors import RobotsError, SettingError
@@ -53,7 +54,10 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the topics, each with actions of its own."""
         super().add_options(parser)
-        topics = parser.add_subparsers(title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots")
+        one_line: type[ArgumentParser] = _Parser
+        topics = parser.add_subparsers(
+            title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots", parser_class=one_line
+        )
         for action in cache.add_to(topics):
             store = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
             action.add_argument("--store", metavar="ADDRESS", help=store)
@@ -67,7 +71,7 @@ class Command(ScrapyCommand):
         if opts.topic is None:
             raise UsageError
         if args:
-            raise UsageError(f"unrecognized arguments: {' '.join(args)}", print_help=False)
+            _Parser(prog=f"scrapy robots {opts.topic}").error(f"unrecognized arguments: {' '.join(args)}")
         opts.set = [*opts.set, *opts.also_set]
         super().process_options(args, opts)
 
@@ -105,6 +109,14 @@ class Command(ScrapyCommand):
         finally:
             store.close()
         return code
+
+
+class _Parser(ArgumentParser):
+    """Says in one line what is wrong with a command line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the command."""
+        self.exit(2, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
 
 
 def _add_settings(action: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from scrapy_robots_rfc.commands.addresses import origin_of
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
 from scrapy_robots_rfc.commands.explained import access, fact, places, redirects
 from scrapy_robots_rfc.commands.output import Failed, printable, span
+from scrapy_robots_rfc.commands.sources import as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style, columns
 from scrapy_robots_rfc.core.explain import explain
 from scrapy_robots_rfc.policy.access import Outcome
@@ -72,7 +73,7 @@ def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
 
 def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what is known; the exit code is 0 unless the file cannot be reached."""
-    origin = origin_of(opts.url)
+    origin = origin_of(as_url(opts.url))
     askers = judging.askers_for(opts.agent, asking.prepared(settings, opts), settings)
     found: list[_Shown] = []
     asking.crawl(settings, partial(_ask, origin, found))

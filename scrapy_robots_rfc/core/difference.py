@@ -99,7 +99,7 @@ class _File:
                 key = token_of(octets(name))
                 self.names[key] = name
                 self._places.setdefault(key, {})[place] = None
-        lines = file.octets()
+        lines = file.octets
         self._rules = [{_written(rule, lines): rule for rule in reversed(group.rules)} for group in file.groups]
 
     def places(self, token: str | None) -> _Places:

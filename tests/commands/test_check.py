@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -145,8 +146,12 @@ def test_several_agents(robots: Callable[..., Done], given: str) -> None:
 
 def test_standard_input(robots: Callable[..., Done], given: str) -> None:
     """URLs come from standard input where none is named; or the robots.txt does."""
-    done = robots("check", "--robots", given, stdin=f"{SITE}/a\n\n# no URL\n {SITE}/b \n")
-    assert [line.split()[1] for line in done.lines if line.startswith("disallowed")] == [f"{SITE}/a", f"{SITE}/b"]
+    done = robots("check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n")
+    found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
+    assert found == [f"{SITE}/a", f"{SITE}/b\\x0b/\\u2028c"]
+    done = robots("check", f"{SITE}/1", "-", f"{SITE}/3", "--robots", given, stdin=f"{SITE}/2\n")
+    found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
+    assert found == [f"{SITE}/{number}" for number in (1, 2, 3)]
     done = robots("check", f"{SITE}/x.pdf", "--agent", "barbot", "--robots", "-", stdin=FILE)
     assert "  robots.txt standard input (given)" in done.lines
 
@@ -154,7 +159,9 @@ def test_standard_input(robots: Callable[..., Done], given: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "error"),
     [
-        (("-",), "", "there is no URL on standard input"),
+        (("-",), "", "there is no URL on standard input; send some, one a line, or name them"),
+        ((SITE, "--frob"), "", "unrecognized arguments: --frob; see scrapy robots check --help"),
+        ((SITE, "--agent"), "", "argument --agent: expected one argument; see scrapy robots check --help"),
         (("--robots", "-"), FILE, "standard input is the robots.txt: name the URLs on the command line"),
         ((SITE, "--robots", "nowhere"), "", "nowhere cannot be read: No such file or directory; name a file, a URL"),
         ((SITE, "--agent", " "), "", "--agent names nobody: give it a product token, or a User-Agent header"),
@@ -167,6 +174,19 @@ def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...], stdin: s
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"scrapy robots check: {error}")
     assert done.err.count("\n") == 1
+
+
+def test_octets_that_are_no_text(tmp_path: Path) -> None:
+    """What is no UTF-8 in a list of URLs, or in an argument, is an octet of the URL, whatever the locale."""
+    (tmp_path / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /caf%E9\nDisallow: /na\xc3\xafve\n")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for arguments, listed in (((), b"%b/caf\xe9\n%b/na\xc3\xafve\n"), ((b"/caf\xe9", b"/na\xc3\xafve"), b"")):
+        urls = [os.fsdecode(SITE.encode() + path) for path in arguments]
+        stdin = listed.replace(b"%b", SITE.encode())
+        done = launch("check", *urls, "--robots", "robots.txt", folder=tmp_path, stdin=stdin, **ascii_only)
+        assert (done.code, done.err) == (1, "")
+        found = [line for line in done.lines if SITE in line]
+        assert found == [f"disallowed   {SITE}/caf%E9", f"disallowed   {SITE}/na\\xefve"]
 
 
 def test_dot_segments(robots: Callable[..., Done], given: str) -> None:
@@ -269,9 +289,12 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
 def test_stopped(tmp_path: Path) -> None:
     """Ctrl-C ends the command at once, and what is not decided is not said to be allowed."""
     with Site({"/robots.txt": HANG}) as site:
-        process = start("check", site.url("/x"), site.url("/y"), folder=tmp_path)
+        (tmp_path / "jobs").mkdir()
+        jobs = f"REMOTE_CONTROL_JOBS_DIR={tmp_path / 'jobs'}"
+        process = start("check", site.url("/x"), site.url("/y"), "-s", jobs, folder=tmp_path)
         while not site.asked and process.poll() is None:
             time.sleep(0.01)
+        assert [*(tmp_path / "jobs").iterdir()] == []  # it keeps no port that others may come in by
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out, err) == (2, "", "scrapy robots check: stopped after 0 of 2 URLs\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
@@ -90,12 +91,16 @@ def test_url(tmp_path: Path) -> None:
 
 
 def test_url_with_credentials(tmp_path: Path) -> None:
-    """Credentials of a URL are not printed."""
-    with Site() as site:
-        url = site.url("/robots.txt")
-        done = lint(url.replace("://", "://me:secret@"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"scrapy robots lint: {url} cannot be fetched: ")
+    """Credentials of a URL are sent, and not printed: neither in the findings nor where something went wrong."""
+    with Site({"/robots.txt": robots(ERROR), "/other": Reply(404)}) as site:
+        url, other = site.url("/robots.txt"), site.url("/other")
+        done = lint(url.replace("://", "://me:sec%3Aret@"), folder=tmp_path)
+        failed = lint(other.replace("://", "://me@"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
+        sent = [asked.headers["Authorization"] for asked in site.asked]
+    assert (done.code, done.lines[-1]) == (3, f"{url}: 1 error, 1 warning, 1 notice")
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err.startswith(f"scrapy robots lint: {other} cannot be fetched: ")
+    assert [base64.b64decode(value.removeprefix("Basic ")) for value in sent] == [b"me:sec:ret", b"me:"]
 
 
 def test_project(tmp_path: Path) -> None:
