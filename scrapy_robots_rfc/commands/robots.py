@@ -77,6 +77,7 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - all of them are options
         """Do what is asked for, and set the exit code."""
+        _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
         try:
             self.exitcode = self._act(opts, console)
@@ -109,6 +110,14 @@ class Command(ScrapyCommand):
         finally:
             store.close()
         return code
+
+
+def _open_streams() -> None:
+    """Put something in the place of standard streams that whoever began the process has closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - until the process ends
+            setattr(sys, name, stream)
 
 
 class _Parser(ArgumentParser):

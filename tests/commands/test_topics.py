@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
-from tests.commands.copies import CLOSED, MISSING, OPEN, fill
-from tests.commands.running import on_terminal, run
+from tests.commands.copies import CLOSED, MISSING, OPEN, Done, fill
+from tests.commands.running import COMMAND, TIMEOUT, environment, on_terminal, run
 from tests.scrapy.site import Reply, Site
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 FILE = f"User-agent: *\nDisallow: /x\nDisallow: /{'long' * 30}\nDisallow: /caf\xe9\nDisallow: z\n"
@@ -63,12 +66,14 @@ NO_URLS = {
 
 
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_no_url(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_no_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]) -> None:
     """What is no URL is refused in the same words by all, without what may be a password; the exit code is 2."""
     for url, shown in NO_URLS.items():
         if arguments in TAKE_A_FILE and not url.startswith("http"):
             continue  # it names a file
-        done = run(*(argument.format(url) for argument in arguments), folder=folder, stdin=url)
+        filled = [argument.format(url) for argument in arguments]
+        crawls = arguments == ("check", "{}")  # which is what a process can do once
+        done = run(*filled, folder=folder, stdin=url) if crawls else robots(*filled, stdin=url)
         assert (done.code, done.err.count("\n")) == (2, 1)
         error = (
             f"scrapy robots {arguments[0]}: {shown} is no absolute http or https URL with a valid authority; "
@@ -78,11 +83,12 @@ def test_no_url(folder: Path, arguments: tuple[str, ...]) -> None:
         assert "secret" not in done.out
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_wrong_setting(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_wrong_setting(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
     """A setting that is not accepted is refused by all before anything is done, in the same words."""
     filled = (argument.format("http://a.example/") for argument in arguments)
-    done = run(*filled, "-s", "ROBOTSTXT_MAX_SIZE=5", folder=folder, stdin="http://a.example/")
+    done = robots(*filled, "-s", "ROBOTSTXT_MAX_SIZE=5", stdin="http://a.example/")
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(
         f"scrapy robots {arguments[0]}: ROBOTSTXT_MAX_SIZE = '5' is not accepted; it must be .*\n", done.err
@@ -157,3 +163,14 @@ def test_json_of_a_site(folder: Path) -> None:
 
 
 _FETCH = ("check", "show")
+
+
+@pytest.mark.parametrize(
+    ("streams", "url", "code"),
+    [("<&- >&- 2>&-", "http://a.example/", 0), ("2>/dev/full", "/x", 2), (">/dev/full 2>&1", "http://a.example/", 2)],
+)
+def test_streams_that_are_closed_or_full(folder: Path, streams: str, url: str, code: int) -> None:
+    """Where nothing can be said, the exit code still says it: no trouble with a stream is taken for a verdict."""
+    command = f"{shlex.join(COMMAND)} check {url} --robots robots.txt {streams}"
+    done = subprocess.run(command, shell=True, cwd=folder, env=environment(), timeout=TIMEOUT, check=False)
+    assert done.returncode == code
