@@ -45,6 +45,7 @@ def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
     what = "a file; a URL, of the file itself or of a site; or -, standard input"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
     topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")
+    topic.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     yield topic
 
 

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -73,7 +74,8 @@ def _import() -> None:
 
     for table in _TABLES:
         for path in Settings().getdict(table).values() if "HANDLERS" in table else Settings().getdict(table):
-            import_module(path.rpartition(".")[0])
+            with suppress(ImportError):  # what is not installed, a crawl does without
+                import_module(path.rpartition(".")[0])
     assert "twisted.internet.reactor" not in sys.modules  # each command chooses its own
     gc.freeze()  # what all of them share is never looked through
 

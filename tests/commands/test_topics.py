@@ -137,7 +137,7 @@ def test_width(folder: Path, arguments: tuple[str, ...]) -> None:
     "arguments",
     [
         ("check", "http://a.example/café", "--robots", "robots.txt", "--json"),
-        ("lint", "robots.txt", "--format", "json"),
+        ("lint", "robots.txt", "--json"),
         ("diff", "old.txt", "robots.txt", "--json"),
         ("cache", "ls", "--json", "--store", STORE),
         ("cache", "show", "http://a.example/", "--json", "--store", STORE),
