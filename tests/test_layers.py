@@ -29,6 +29,7 @@ ORDER = (
     "commands.asking",
     "commands.transfer",
     "commands.shelf",
+    "commands.addresses",
     "commands.output",
     "commands.terminal",
     "commands.__init__",
