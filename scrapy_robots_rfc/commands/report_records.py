@@ -14,6 +14,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scrapy_robots_rfc.records import FIELDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -159,7 +161,7 @@ def records(pieces: Iterator[str], reading: Reading) -> Iterator[Record]:
     header = None if head.lstrip().startswith(("[", "{")) else _header(first.rstrip("\r"))
     if header is None:
         yield from _Objects(head, pieces, reading).records()
-    elif ends or header[1][-1] in _KNOWN:
+    elif ends or header[1][-1] in FIELDS:
         yield from _Table(_lines(head, pieces, reading), reading).records()
     else:
         reading.breaks_off = True
@@ -259,9 +261,6 @@ class _Objects:
 
 # CSV.
 
-#: The fields that there are.
-_KNOWN = frozenset({"time", "spider", "url", "referrer", "origin", "digest", "line", "stale", "count"}) | MARKS
-
 
 def _header(line: str) -> tuple[str, list[str]] | None:
     """Return the delimiter and the names of the columns, where a line is the header of a report."""
@@ -351,7 +350,7 @@ class _Table:
     def _is_other_header(self, line: str) -> bool:
         """Whether a line names columns; from then on they hold."""
         found = _header(line)
-        if found is None or (self._header and not _KNOWN.issuperset(found[1])):
+        if found is None or (self._header and not FIELDS.keys() >= set(found[1])):
             return False
         self._header, (self._delimiter, self._columns) = line, found
         return True

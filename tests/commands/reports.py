@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exporters import CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
 from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin, PostProcessingManager
 
+from scrapy_robots_rfc.records import FIELDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -40,6 +42,7 @@ def record(**fields: Any) -> dict[str, Any]:
         "dry_run": False,
         "count": 1,
     }
+    assert list(made) == list(FIELDS)
     assert fields.keys() <= made.keys()
     return {**made, **fields}
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import stat
-import subprocess
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.commands.reports import EXPORTERS, FEW, PLUGINS, crawl, exempt, exported, packed, record, unreachable
-from tests.commands.running import TIMEOUT, environment, on_terminal, run
+from tests.commands.running import launch, on_terminal, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,17 +261,17 @@ def test_other_records(robots: Robots, tmp_path: Path) -> None:
 @pytest.mark.parametrize("packing", PLUGINS)
 def test_standard_input(packing: str, tmp_path: Path) -> None:
     """Standard input is a file like others, packed ones too; the exit code is 0."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "robots", "report", "-", "--json"],
-        cwd=tmp_path,
-        env=environment(),
-        input=exported(FEW, packing=packing),
-        capture_output=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert json.loads(done.stdout)["requests"] == 3
+    done = launch("report", "-", "--json", folder=tmp_path, stdin=exported(FEW, packing=packing))
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["requests"] == 3
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    """The exit code is 0 where nothing was disallowed, too, and 2 where there is nothing to sum up."""
+    assert launch("report", "-", folder=tmp_path).code == 0
+    for name in ("nothere", "."):
+        done = launch("report", name, folder=tmp_path)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
 def test_page_is_written(tmp_path: Path) -> None:

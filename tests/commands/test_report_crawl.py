@@ -1,0 +1,71 @@
+"""`scrapy robots report` on what real crawls wrote by ROBOTSTXT_REPORT, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.commands.running import run
+from tests.example.running import start, wait
+from tests.scrapy.site import Site, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPIDER = """
+import scrapy
+
+class Shop(scrapy.Spider):
+    name = "shop"
+
+    async def start(self):
+        for path in ("/private/1", "/private/2", "/cart", "/"):
+            yield scrapy.Request(self.site + path)
+        yield scrapy.Request(self.exempt)
+
+    def parse(self, response):
+        pass
+"""
+PACKING = "scrapy.extensions.postprocessing."
+REPORT: dict[str, Any] = {
+    "r.jsonl": {},
+    "r.json": {"indent": 4},
+    "r.csv": {"fields": ["reason", "origin", "rule", "line", "token", "count", "time", "spider", "url"]},
+    "r.jsonl.gz": {"format": "jsonlines", "postprocessing": [f"{PACKING}GzipPlugin"]},
+    "r.csv.xz": {"format": "csv", "postprocessing": [f"{PACKING}LZMAPlugin"]},
+    "r.xml": {},
+}
+
+
+def test_crawls(tmp_path: Path) -> None:
+    """Whatever format a crawl writes, and another one goes on with, the sums are those of what was disallowed."""
+    (tmp_path / "shop.py").write_text(SPIDER, encoding="utf-8")
+    rules = robots("User-agent: *\nDisallow: /private/\nDisallow: /cart\n")
+    with Site({"/robots.txt": rules}) as site, Site() as exempt:
+        settings = {
+            "ADDONS": json.dumps({"scrapy_robots_rfc.Addon": 500}),
+            "ROBOTSTXT_REPORT": json.dumps(REPORT),
+            "ROBOTSTXT_EXEMPT": exempt.netloc,
+        }
+        options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
+        arguments = ("-a", f"site={site.url('')}", "-a", f"exempt={exempt.url('/')}", *options)
+        for _ in range(2):
+            wait(start("-m", "scrapy", "runspider", "shop.py", *arguments, folder=tmp_path))
+        for name in REPORT:
+            done = run("report", name, "--json", folder=tmp_path)
+            if name == "r.xml":
+                assert (done.code, done.out) == (2, "")
+                continue
+            assert (done.code, done.err) == (0, "")
+            _look_at(json.loads(done.out), site.url(""), exempt.netloc)
+
+
+def _look_at(sums: dict[str, Any], origin: str, exempt: str) -> None:
+    assert (sums["requests"], sums["by_reason"][0]["reason"]) == (6, "rule")
+    assert [(entry["origin"], entry["requests"]) for entry in sums["by_origin"]] == [(origin, 6)]
+    assert [(entry["line"], entry["rule"], entry["token"], entry["requests"]) for entry in sums["by_rule"]] == [
+        (2, "Disallow: /private/", "*", 4),
+        (3, "Disallow: /cart", "*", 2),
+    ]
+    assert sums["by_spider"][0]["spider"] == "shop"
+    assert sums["exempt"] == [{"entry": exempt, "requests": 2}]
