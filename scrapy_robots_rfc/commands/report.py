@@ -34,7 +34,7 @@ def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser; `work` is what it does."""
     text = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: by reason, origin and rule."
     topic = topics.add_parser("report", help=text, description=text)
-    topic.set_defaults(work=report, failed=2)
+    topic.set_defaults(work=report)
     what = "jsonlines, json or csv, as it is or packed with gzip, bz2 or xz; or -, standard input"
     topic.add_argument("files", metavar="FILE", nargs="+", help=what)
     top = f"how many origins, rules and so on are listed (default: {TOP}; {TOP_OF_PAGE:,} as JSON and in the page)"

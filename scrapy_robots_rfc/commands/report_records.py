@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scrapy_robots_rfc.policy.origin import without_userinfo
 from scrapy_robots_rfc.records import FIELDS
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class Record:
         return cls(
             _time(get("time")),
             _text(get("spider")),
-            _text(get("url")),
-            _text(get("origin")),
+            _address(get("url")),
+            _address(get("origin")),
             _text(get("token")),
             _text(get("reason")) or (NO_REASON if rule is None else "rule"),
             _number(get("line")),
@@ -88,6 +89,12 @@ def _text(value: object) -> str | None:
     if value is None or value == "":
         return None
     return (value if isinstance(value, str) else str(value))[:_KEPT]
+
+
+def _address(value: object) -> str | None:
+    """Return a URL, without what may be a password."""
+    text = _text(value)
+    return None if text is None else without_userinfo(text)
 
 
 def _number(value: object) -> int | None:

@@ -13,7 +13,7 @@ from scrapy_robots_rfc.commands.report_plots import escaped, share
 from scrapy_robots_rfc.commands.report_sums import most
 from scrapy_robots_rfc.commands.report_text import NO_ORIGIN, NO_SPIDER
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
+from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -175,8 +175,7 @@ def _link(text: str | None, nothing: str, target: str | None = None) -> str:
     """Return a text, as a link where it, or the target, is the URL of a page on the web in which nothing is odd."""
     if text is None:
         return escaped(nothing)
-    text = without_userinfo(text)
-    target = without_userinfo(target or text)
+    target = target or text
     shown = escaped(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
     if Origin.of(target) is None or not target.isprintable() or " " in target:
         return shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from collections import Counter
@@ -103,6 +104,13 @@ def test_times(times: list[Any], summed: Callable[..., dict[str, Any]]) -> None:
     assert sums["requests"] == len(times)
     assert len(buckets) <= 120
     assert sum(bucket["requests"] for bucket in buckets) <= len(times)
+
+
+def test_no_credentials(summed: Callable[..., dict[str, Any]]) -> None:
+    """What may be a password in a URL gets into no sum."""
+    sums = summed(exported([record(url="https://me:secret@a.example/x", origin="https://me:secret@a.example")]))
+    assert "secret" not in json.dumps(sums)
+    assert sums["by_rule"][0]["example"] == "https://a.example/x"
 
 
 def test_dry_run(robots: Robots, tmp_path: Path) -> None:
@@ -272,6 +280,29 @@ def test_exit_codes(tmp_path: Path) -> None:
     for name in ("nothere", "."):
         done = launch("report", name, folder=tmp_path)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+
+
+def test_output_is_closed_or_full(tmp_path: Path) -> None:
+    """Whoever has seen enough of the output is no failure; no room for it is one."""
+    (tmp_path / "r").write_bytes(exported(FEW))
+    ours, its = os.pipe()
+    os.close(ours)
+    done = run("report", "r", folder=tmp_path, stdout=its)
+    os.close(its)
+    assert (done.code, done.err) == (0, "")
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = run("report", "r", folder=tmp_path, stdout=full.fileno())
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "the output cannot be written: No space left on device" in done.err
+
+
+def test_json_on_terminal(tmp_path: Path) -> None:
+    """For programs there is one line in ASCII, the same on a terminal."""
+    (tmp_path / "r").write_bytes(exported([record(spider="caf\xe9")]))
+    piped = run("report", "r", "--json", folder=tmp_path)
+    assert on_terminal("report", "r", "--json", folder=tmp_path, COLUMNS="60").out == piped.out
+    assert piped.out.isascii()
+    assert piped.out.count("\n") == 1
 
 
 def test_page_is_written(tmp_path: Path) -> None:
