@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from contextlib import suppress
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -52,9 +52,16 @@ class Console:
 
     def complain(self, text: str) -> None:
         """Print a line on stderr; where there is no room for it, the exit code has to do."""
-        with suppress(OSError):
+        try:
             self.stderr.write(f"{self.prefix}: {printable(text)}\n")
             self.stderr.flush()
+        except OSError:
+            abandon(self.stderr)
+
+
+def abandon(stream: TextIO) -> None:
+    """Have what is left of an output go nowhere: Python would try it again at its end, and change the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def printable(text: str) -> str:
