@@ -6,6 +6,7 @@ In here: the two behind one interface. Where the octets come from is the service
 from __future__ import annotations
 
 import logging
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy_robots_rfc.core.decision import Decision, Reason
@@ -39,6 +40,10 @@ class RobotsFile(Protocol):
         """The file as our core reads it; ``None`` with another parser."""
 
     @property
+    def digest(self) -> str | None:
+        """``sha256:`` and the digest of the octets that count; ``None`` where nobody reports it."""
+
+    @property
     def weight(self) -> int:
         """About the octets that it takes in memory; grows when it is asked."""
 
@@ -56,12 +61,21 @@ class RfcFile:
     """A file in the hands of `RfcRobotParser`.
 
     :param own_delay: the parser is a subclass with a `crawl_delay()` of its own.
+    :param digest: of the octets that count.
     """
 
-    __slots__ = ("_own_delay", "_paces", "parser", "robots")
+    __slots__ = ("_own_delay", "_paces", "digest", "parser", "robots")
 
-    def __init__(self, parser: Any, robots: RobotsTxt, *, own_delay: bool = False) -> None:  # noqa: ANN401 - as below
+    def __init__(
+        self,
+        parser: Any,  # noqa: ANN401 - as below
+        robots: RobotsTxt,
+        *,
+        own_delay: bool = False,
+        digest: str | None = None,
+    ) -> None:
         self.parser = parser
+        self.digest = digest
         self.robots: RobotsTxt = robots
         self._own_delay = own_delay
         self._paces: dict[Agent, Pace | None] | None = {}
@@ -108,14 +122,23 @@ class ForeignFile:
     :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
     :param failed: called for each exception.
     :param size: octets of the file.
+    :param digest: of the octets that count.
     """
 
-    __slots__ = ("_failed", "_paces", "_told", "parser", "weight")
+    __slots__ = ("_failed", "_paces", "_told", "digest", "parser", "weight")
 
     robots: RobotsTxt | None = None
 
-    def __init__(self, parser: Any, failed: Callable[[], object], size: int = 0) -> None:  # noqa: ANN401 - the user's
+    def __init__(
+        self,
+        parser: Any,  # noqa: ANN401 - the user's
+        failed: Callable[[], object],
+        size: int = 0,
+        *,
+        digest: str | None = None,
+    ) -> None:
         self.parser = parser
+        self.digest = digest
         self.weight = _FOREIGN_OCTET * size
         self._failed = failed
         self._told = False
@@ -150,6 +173,11 @@ class ForeignFile:
             logger.exception(_NO_DELAY, type(self.parser).__name__)
             pace = None
         return _kept(self._paces, agent, pace)
+
+
+def digest_of(octets: bytes) -> str:
+    """Return what names a file by what it holds: ``sha256:`` and 64 hexadecimal digits."""
+    return f"sha256:{sha256(octets).hexdigest()}"
 
 
 _NO_DELAY = "%s.crawl_delay() failed: no delay is kept"

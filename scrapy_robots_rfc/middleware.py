@@ -7,7 +7,7 @@ decided elsewhere.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals as scrapy_signals
@@ -15,33 +15,39 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc import _compat, signals, stats
+from scrapy_robots_rfc import _compat, early, signals, stats
+from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
-from scrapy_robots_rfc.errors import AgentError, RobotsDisallowed, SettingError
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.feeds import Feeds
 from scrapy_robots_rfc.fetching import Ports
-from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile
-from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of, user_agent_among
+from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile, digest_of
 from scrapy_robots_rfc.keeper import Keeper
+from scrapy_robots_rfc.naming import Naming
 from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
-from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin, without_userinfo
+from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.policy.pacing import Limit
-from scrapy_robots_rfc.report import summary
+from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
+from scrapy_robots_rfc.tally import Tally
+from scrapy_robots_rfc.verdicts import Verdicts, shown
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Self
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
+    from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.robots import Robots
 
 logger = logging.getLogger(__name__)
@@ -63,22 +69,27 @@ class RfcRobotsTxtMiddleware:
         settings = read_settings(crawler.settings)
         if not settings.obey:
             raise NotConfigured
+        if settings.early and not early.is_enabled(crawler.settings):
+            accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
+            raise SettingError(early.KEY, True, accepted)
         self._crawler = crawler
         stats_collector = crawler.stats
         assert stats_collector is not None
         self._count = stats_collector.inc_value
         self._origins: dict[tuple[str, str], Origin | None] = {}
-        self._agents = Agents(settings.user_agent)
-        self._check_spider(crawler.spider)
-        self._agents.default_header = self._default_header(crawler.spider)
+        self._naming = Naming(crawler, settings.user_agent)
         self._parser_class = _load_parser(settings, crawler)
+        self._feeds = (
+            Feeds(crawler, settings.report, _compat.Runtime(), dry_run=settings.dry_run) if settings.report else None
+        )
+        self._settings = settings
         ports = self._ports(settings)
         steering = steering_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
         self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, ports, self._keeper, steering)
-        self._settings = settings
         self._pacing = self._make_pacing(settings)
+        self._verdicts = Verdicts(crawler, self._pacing, self._feeds, dry_run=settings.dry_run)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
             ask=self.service.ask,
@@ -100,8 +111,10 @@ class RfcRobotsTxtMiddleware:
         """Make the middleware of a crawl."""
         return cls(crawler)
 
-    def process_request(self, request: Request) -> Coroutine[Any, Any, Request | None] | Request | None:
-        """Let a request through, set it aside, or raise.
+    def process_request(
+        self, request: Request
+    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
+        """Let a request through, set it aside, or raise; answer one for the file itself that asks to reuse it.
 
         A plain function: what is at hand is decided at once, and only a request that waits in place costs a coroutine.
 
@@ -113,47 +126,59 @@ class RfcRobotsTxtMiddleware:
             if MARK not in request.meta:
                 self._count(stats.EXEMPTED)
             return None
-        if parts.path == "/robots.txt" and not parts.query and not parts.params:
+        origin = self._origin(parts.scheme, parts.netloc)
+        own = is_robots_txt(parts)
+        if own and (origin is None or not is_wanted(request)):
             self._count(stats.ALLOWED)  # always (RFC 9309, 2.2.2): nothing to fetch, nothing to wait for
             return None
-        origin = self._origin(parts.scheme, parts.netloc)
         if origin is None:
-            self._refuse(request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority")
+            self._verdicts.refuse(
+                request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority"
+            )
             return None
-        agent = self._agent(request)
+        agent = None if own else self._naming.of(request)
         batch = self._waiting.returned(request)
         if batch is not None:  # it was let go to be set aside, and came back past the scheduler
             return self._wait_in_place(request, agent, batch, direct=True)
         robots = self._waiting.promised(origin) or self.service.at_hand(origin)
         if robots is None:
             return self._wait(request, origin, agent)
-        self._judge(request, robots, agent)
-        return None
+        return self._finish(request, robots, agent)
+
+    def _finish(self, request: Request, robots: Robots, agent: Agent | None) -> Response | None:
+        """Judge a page; answer a request for the file itself, which has no agent, where there is one."""
+        if agent is not None:
+            self._verdicts.judge(request, robots, agent)
+            return None
+        body = None if robots.file is None else self.service.octets(robots.origin)
+        if body is None:  # the site may say more about it
+            self._count(stats.ALLOWED)
+            return None
+        self._count(stats.REUSED)
+        return answer(request, body)
 
     def _wait(
-        self, request: Request, origin: Origin, agent: Agent
-    ) -> Coroutine[Any, Any, Request | None] | Request | None:
+        self, request: Request, origin: Origin, agent: Agent | None
+    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
         batch = self._waiting.join(origin, request)
         if batch.open and self._waiting.full:
             return self._wait_in_place(request, agent, batch)
         if batch.value is not None:  # without asyncio, the fetch may be over already
-            self._judge(request, batch.value, agent)
-            return None
+            return self._finish(request, batch.value, agent)
         self._waiting.leave(request, batch)
         return request
 
     async def _wait_in_place(
-        self, request: Request, agent: Agent, batch: Batch[Robots], *, direct: bool = False
-    ) -> Request | None:
+        self, request: Request, agent: Agent | None, batch: Batch[Robots], *, direct: bool = False
+    ) -> Request | Response | None:
         robots = await batch.wait()
         if robots is not None:
-            self._judge(request, robots, agent)
-            return None
+            return self._finish(request, robots, agent)
         if not direct:
             self._waiting.leave(request, batch)  # to the scheduler, for a crawl that is resumed
             return request
         self._count(stats.UNDECIDED)
-        logger.debug("Not decided before the spider closed: %s", _shown(request), extra=self._extra)
+        logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
         raise undecided(batch.key)
 
     def _request_scheduled(self, request: Request) -> None:
@@ -181,46 +206,18 @@ class RfcRobotsTxtMiddleware:
                 kept if self._crawler.settings["JOBDIR"] else lost,
                 extra=self._extra,
             )
-        line = summary(stats_collector.get_stats(), self.service.report.causes)
-        if line is not None:
-            logger.info(line, extra=self._extra)
+        slowed: Tally[str] = Tally() if self._pacing is None else self._pacing.slowed
+        closing = Closing(stats_collector.get_stats(), self.service.report, self._verdicts.cost, slowed)
+        text = closing.text()
+        for key, value in closing.stats():
+            stats_collector.set_value(key, value)
+        if text is not None:
+            logger.info(text, extra=self._extra)
         if self._pacing is not None:
             self._pacing.close()
         await self.service.close()
-
-    def _judge(self, request: Request, robots: Robots, agent: Agent) -> None:
-        if robots.exempt is not None:
-            self._count(stats.EXEMPTED)
-            self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
-            return
-        decision = robots.judge(request.url, agent)
-        why = None if decision.allowed else robots.why(decision)
-        # What a dry run lets through keeps the pace, too.
-        if self._pacing is not None and (why is None or self._settings.dry_run):
-            refusal = self._pacing.refusal(request, robots, agent)
-            if why is None and refusal is not None:
-                decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
-        if decision.stale:
-            self._count(stats.CACHE_STALE_DECISIONS)
-        if robots.override is not None:
-            self._count(stats.OVERRIDDEN)
-        if why is None:
-            self._count(stats.ALLOWED)
-        else:
-            self._refuse(request, replace(decision, origin=str(robots.origin)), why)
-
-    def _refuse(self, request: Request, decision: Decision, why: str) -> None:
-        dry = self._settings.dry_run
-        message = (
-            "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
-        )
-        logger.debug(message, _shown(request), why, extra=self._extra)
-        self._count(stats.FORBIDDEN)
-        self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
-        self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
-        if not dry:
-            raise RobotsDisallowed(decision, why)
-        self._count(stats.DRY_RUN)
+        if self._feeds is not None:
+            await self._feeds.close(self._verdicts.exempt)
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -248,43 +245,21 @@ class RfcRobotsTxtMiddleware:
             origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/")
             return origin
 
-    def _agent(self, request: Request) -> Agent:
-        meta = request.meta.get(KEY)
-        try:
-            spider = getattr(self._crawler.spider, KEY, None)
-            return self._agents.of(meta, spider, request.headers.get)
-        except TypeError:
-            raise AgentError(f"{KEY} is {meta if meta is not None else spider!r}; it must be {ACCEPTED}") from None
-
-    def _default_agent(self) -> Agent:
-        return self._agents.of(None, getattr(self._crawler.spider, KEY, None), lambda _: None)
-
-    def _default_header(self, spider: Spider | None) -> str | bytes | None:
-        """The User-Agent header that Scrapy's middlewares give a request without one."""
-        settings = self._crawler.settings
-        header = user_agent_among(settings.getdict("DEFAULT_REQUEST_HEADERS"))
-        if header is not None:
-            return header
-        user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
-        return user_agent
-
-    def _check_spider(self, spider: Spider | None) -> None:
-        value = getattr(spider, KEY, None)
-        try:
-            agent_of(value)
-        except TypeError:
-            raise SettingError(f"the spider's {KEY}", value, f"{ACCEPTED}, or None") from None
-
     def _spider_opened(self, spider: Spider) -> None:
         """Say which exceptions this crawl makes, and warn once about tokens that site owners cannot know."""
         for level, line in announcements(self._settings):
             logger.log(level, line, extra={"spider": spider})
-        header = self._agents.default_header = self._default_header(spider) or ""
-        text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
-        configured = self._settings.user_agent is not None or getattr(spider, KEY, None) is not None
-        warning = advice(self._default_agent(), text, configured=configured)
-        if warning is not None:
-            logger.warning(warning, extra={"spider": spider})
+        self._naming.opened(spider)
+        ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
+        if ahead is not None:
+            ahead.begin(self._foresight())
+
+    def _foresight(self) -> Callable[[Request], bool]:
+        """Return what says which requests are dropped before they are queued: in a dry run, none."""
+        if self._settings.dry_run:
+            return lambda _: False
+        known = partial(self.service.at_hand, counted=False)
+        return early.Foresight(self._crawler, self._origin_of, known, self._naming, self._verdicts).refuses
 
     # What the service needs of Scrapy.
 
@@ -304,7 +279,7 @@ class RfcRobotsTxtMiddleware:
         return Ports(
             download=download,
             parse=self._parse,
-            agent=self._default_agent,
+            agent=self._naming.default,
             runtime=_compat.Runtime(),
             closing=lambda: _compat.is_closing(self._crawler),
             queued=download.queued,
@@ -322,14 +297,16 @@ class RfcRobotsTxtMiddleware:
 
     def _parse(self, body: bytes) -> RobotsFile:
         parser = build_from_crawler(self._parser_class, self._crawler, body)
+        digest = None if self._feeds is None else digest_of(body[: self._settings.max_size])
         # A subclass with its own allowed() is asked through it.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
-            return RfcFile(parser, parser.robots, own_delay=type(parser).crawl_delay is not RfcRobotParser.crawl_delay)
-        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body))
+            own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+            return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
+        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body), digest=digest)
 
     def _expected(self, robots: Robots) -> None:
         if self._pacing is not None:
-            self._pacing.expect(robots, self._default_agent())
+            self._pacing.expect(robots, self._naming.default())
 
     async def _loaded(self, robots: Robots, asker: Request | None) -> None:
         if self._pacing is not None:
@@ -374,7 +351,3 @@ def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
     except Exception as error:
         raise SettingError("ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED) from error
     return parser
-
-
-def _shown(request: Request) -> str:
-    return f"<{request.method} {without_userinfo(request.url)}>"

@@ -19,6 +19,7 @@ from scrapy_robots_rfc._compat import GatedSlots, send_once
 from scrapy_robots_rfc.download import chosen_slot
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Pace, Turns
+from scrapy_robots_rfc.tally import Tally
 from scrapy_robots_rfc.turns import SharedTurns
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class Pacing:
         self._visits: dict[Request, _Visit] = {}
         self._sweep_at = _FIRST_SWEEP
         self._added = 0.0
+        #: Origins by the seconds that their requests were held back.
+        self.slowed: Tally[str] = Tally()
         # What was said of which origin: hashes, as there may be millions.
         self._told: dict[str, set[int]] = {stats.CRAWL_DELAY_SITES: set(), stats.VISIT_TIME_OUTSIDE: set()}
         self._listening = self._powerless = False
@@ -356,6 +359,8 @@ class Pacing:
             visit.site.shared.start(request)
         if visit.held_since is not None:
             self._added += now - visit.held_since
+            if visit.site is not None and now > visit.held_since:
+                self.slowed.add(str(self._origin(request)), now - visit.held_since)
             visit.held_since = None
             self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 

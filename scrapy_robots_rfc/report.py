@@ -1,20 +1,21 @@
-"""What a crawl says of its origins: that a robots.txt fails and what follows, how that ended, and all in one line.
+"""What a crawl says of its origins: that a robots.txt fails and what follows, and how that ended.
 
-In here: words, and the counts of origins that they are made of. What governs is decided elsewhere.
+In here: words, and which origins failed, and why. What governs is decided elsewhere; what is said at the end of a crawl
+is `closing.py`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.tally import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from scrapy_robots_rfc.policy.origin import Origin
 
@@ -33,9 +34,6 @@ FOLLOWS_DRY = {**FOLLOWS, Outcome.UNREACHABLE: "all of its pages are forbidden, 
 #: Causes that are counted by name: what a site sends can be part of one.
 KEPT_CAUSES = 100
 
-#: Causes that are named; the others are summed up.
-_NAMED = 5
-
 
 class Report:
     """Says, and counts, what becomes of origins.
@@ -49,6 +47,8 @@ class Report:
         self._follows = FOLLOWS_DRY if dry_run else FOLLOWS
         #: Why origins were unreachable -> how many.
         self.causes: Counter[str] = Counter()
+        #: Origins whose pages were forbidden because nobody knew the rules, and those that obeyed an earlier copy.
+        self.unreachable, self.stale = Names(), Names()
         self._waiting: dict[Origin, str] = {}
 
     def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, attempts: int) -> None:
@@ -70,8 +70,8 @@ class Report:
 
     def closed(self) -> None:
         """Count the origins that the end of the crawl found waiting for another attempt: they were unreachable."""
-        for cause in self._waiting.values():
-            self._unreachable(cause)
+        for origin, cause in self._waiting.items():
+            self._unreachable(origin, cause)
         self._waiting.clear()
 
     def concluded(self, origin: Origin, cause: str, outcome: Outcome, *, changed: bool, attempts: int) -> None:
@@ -82,7 +82,7 @@ class Report:
         """
         self._waiting.pop(origin, None)
         if changed and outcome is Outcome.UNREACHABLE:
-            self._unreachable(cause)
+            self._unreachable(origin, cause)
         elif changed:
             self._count(stats.ORIGINS.format(outcome=outcome.value))
         if attempts < 2:
@@ -99,60 +99,16 @@ class Report:
             self._count(stats.RECOVERED)
             logger.info("%s can be reached again (%s)", origin.robots_url, cause)
 
-    def _unreachable(self, cause: str) -> None:
+    def began_stale(self, origin: Origin, cause: str) -> None:
+        """Count an origin that begins to obey an earlier copy.
+
+        :param cause: why its refresh failed.
+        """
+        self._count(stats.CACHE_STALE_ORIGINS)
+        self.stale.add(str(origin), cause)
+
+    def _unreachable(self, origin: Origin, cause: str) -> None:
+        self.unreachable.add(str(origin), cause)
         self._count(stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value))
         known = cause in self.causes or len(self.causes) < KEPT_CAUSES
         self.causes[cause if known else "other"] += 1
-
-
-def summary(counted: Mapping[str, Any], causes: Mapping[str, int]) -> str | None:
-    """Return the line; ``None`` where there is nothing to say.
-
-    :param counted: the stats of the crawl.
-    :param causes: why origins were unreachable -> how many.
-    """
-    origins = {item.value: counted.get(stats.ORIGINS.format(outcome=item.value), 0) for item in Outcome}
-    dropped = {item.value: counted.get(stats.FORBIDDEN_BY.format(reason=item.value), 0) for item in Reason}
-    exempt = _exempt(counted)
-    requests = {
-        "allowed": counted.get(stats.ALLOWED, 0),
-        "forbidden": counted.get(stats.FORBIDDEN, 0),
-        "undecided": counted.get(stats.UNDECIDED, 0),
-        "exempt": sum(exempt.values()),
-    }
-    if not any(origins.values()) and not any(requests.values()):
-        return None
-    stale = {"stale": counted.get(stats.CACHE_STALE_ORIGINS, 0)}
-    details = {
-        Outcome.SUCCESSFUL.value: _listed(stale),
-        Outcome.UNREACHABLE.value: _most(causes, "other causes"),
-        "forbidden": _listed(dropped),
-        "exempt": _most(exempt, "of other sites"),
-    }
-    line = f"robots.txt of origins: {_listed(origins, details) or 0}; requests: {_listed(requests, details) or 0}"
-    fetched = counted.get(stats.DRY_RUN, 0)
-    return f"{line}; dry run: {fetched} of the forbidden were let through" if fetched else line
-
-
-def _exempt(counted: Mapping[str, Any]) -> dict[str, int]:
-    """Return the entries of ROBOTSTXT_EXEMPT that were used, and how often."""
-    before = stats.EXEMPTED_BY.format(site="")
-    return {key.removeprefix(before): count for key, count in counted.items() if key.startswith(before)}
-
-
-def _most(counts: Mapping[str, int], rest: str) -> str:
-    """List those that count most, and all others in one."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    named = dict(ordered[:_NAMED])
-    others = sum(count for _, count in ordered[_NAMED:])
-    return _listed({**named, rest: others} if others else named)
-
-
-def _listed(counts: Mapping[str, int], details: Mapping[str, str] | None = None) -> str:
-    """Return "3 rule, 2 unreachable (2 503)"; what is 0 is left out."""
-    parts = []
-    for name, count in counts.items():
-        if count:
-            detail = (details or {}).get(name)
-            parts.append(f"{count} {name}{f' ({detail})' if detail else ''}")
-    return ", ".join(parts)

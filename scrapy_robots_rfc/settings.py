@@ -19,6 +19,7 @@ from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.policy.sites import Site, origin_of
 from scrapy_robots_rfc.stores import opening
+from scrapy_robots_rfc.stores.address import without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +62,11 @@ class Settings:
     concurrent_fetches: int
     unreachable_backoff: tuple[float, ...]
     retry_after_max: float
+    early: bool
     dry_run: bool
     exempt: tuple[Site, ...]
     overrides: Mapping[Origin, str]
+    report: Mapping[str, Mapping[str, Any]] = field(repr=False)  # may hold credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,27 @@ def _overrides(value: object) -> dict[Origin, str]:
     if len(paths) < len(items) or not all(path and isinstance(path, str) for path in paths.values()):
         raise ValueError(value)
     return paths
+
+
+def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
+    items = json.loads(value or "{}") if isinstance(value, str) else value
+    if not isinstance(items, Mapping) or not all(isinstance(options, Mapping) for options in items.values()):
+        raise TypeError(value)
+    if not all(key and isinstance(key, (str, Path)) for key in items):
+        raise TypeError(value)
+    uris = {str(key.absolute()) if isinstance(key, Path) else key: options for key, options in items.items()}
+    if len(uris) < len(items):
+        raise ValueError(value)
+    return uris
+
+
+def _hidden(value: Value) -> Value:
+    """Return a value for an error, without the credentials that URIs in it may hold."""
+    if isinstance(value, str):
+        return without_credentials(value)
+    if isinstance(value, Mapping):
+        return {_hidden(key): _hidden(item) for key, item in value.items()}
+    return [_hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _number_or_none(value: object) -> float | None:
@@ -252,6 +276,10 @@ TABLE = (
         "How long the Retry-After header of an unreachable file is heeded at most.",
     ),
     Setting(
+        "ROBOTSTXT_EARLY", "early", "bool", False, "True or False", _boolean,
+        "Whether requests that a file in memory forbids are dropped before they are queued.",
+    ),
+    Setting(
         "ROBOTSTXT_DRY_RUN", "dry_run", "bool", False, "True or False", _boolean,
         "Whether requests that are forbidden are let through: all is decided and counted, nothing is dropped.",
     ),
@@ -264,6 +292,11 @@ TABLE = (
         "ROBOTSTXT_OVERRIDES", "overrides", "dict", {},
         "a dict, or one in JSON, from origins ('https://HOST' or 'https://HOST:PORT'), each once, to paths of files",
         _overrides, "Local files that decide in place of a site's own robots.txt, which is not asked for.",
+    ),
+    Setting(
+        "ROBOTSTXT_REPORT", "report", "dict", {},
+        "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS",
+        _feeds, "Where a record of every request that is forbidden is written: see [report.md](report.md).",
     ),
 )  # fmt: skip
 
@@ -293,4 +326,4 @@ def _read(row: Setting, settings: BaseSettings) -> object:
     try:
         return row.read(value)
     except (ValueError, TypeError, OverflowError):
-        raise SettingError(row.key, value, row.accepted) from None
+        raise SettingError(row.key, _hidden(value), row.accepted) from None

@@ -15,8 +15,10 @@ FORBIDDEN = "robotstxt/forbidden"
 # Ours.
 ALLOWED = "robotstxt/allowed"
 FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
+EARLY = "robotstxt/early"
 DRY_RUN = "robotstxt/dry_run"
 OVERRIDDEN = "robotstxt/overridden"
+REUSED = "robotstxt/reused"
 RESULT = "robotstxt/result/{outcome}"
 REDIRECT_COUNT = "robotstxt/redirect_count"
 TRUNCATED = "robotstxt/truncated"
@@ -25,6 +27,7 @@ CACHE_MISSES = "robotstxt/cache/misses"
 CACHE_EVICTIONS = "robotstxt/cache/evictions"
 CACHE_REVALIDATED = "robotstxt/cache/revalidated"
 CACHE_STALE_ORIGINS = "robotstxt/cache/stale_origins"
+CACHE_STALE_BY = "robotstxt/cache/stale_origins/{origin}"
 CACHE_STALE_DECISIONS = "robotstxt/cache/stale_decisions"
 CACHE_STORE_HITS = "robotstxt/cache/store_hits"
 CACHE_LEASE_WAITS = "robotstxt/cache/lease_waits"
@@ -36,13 +39,19 @@ EXEMPTED_BY = "robotstxt/exempted/{site}"
 UNDECIDED = "robotstxt/undecided"
 SET_ASIDE = "robotstxt/set_aside"
 ORIGINS = "robotstxt/origins/{outcome}"
+UNREACHABLE_BY = "robotstxt/origins/unreachable/{origin}"
 RECOVERED = "robotstxt/recovered"
 PARSER_ERRORS = "robotstxt/parser_errors"
 CRAWL_DELAY_SITES = "robotstxt/crawl_delay/sites"
 CRAWL_DELAY_MAX = "robotstxt/crawl_delay/max"
 CRAWL_DELAY_CAPPED = "robotstxt/crawl_delay/capped"
 CRAWL_DELAY_ADDED = "robotstxt/crawl_delay/added_seconds"
+CRAWL_DELAY_ADDED_BY = "robotstxt/crawl_delay/added_seconds/{origin}"
 VISIT_TIME_OUTSIDE = "robotstxt/visit_time/outside"
+COSTLIEST_ORIGINS = "robotstxt/costliest_origins/{origin}"
+COSTLIEST_RULES = "robotstxt/costliest_rules/{origin} line {line}"
+REPORT_RECORDS = "robotstxt/report/records"
+REPORT_ERRORS = "robotstxt/report/errors"
 
 #: Key -> what it counts.
 TABLE = {
@@ -53,8 +62,10 @@ TABLE = {
     FORBIDDEN: "requests that were dropped; in a dry run, that would have been",
     ALLOWED: "requests that were let through by a decision",
     FORBIDDEN_BY: "the same, by `Reason`: `rule`, `unreachable`, `parser`, `crawl_delay`",
+    EARLY: "requests that ROBOTSTXT_EARLY dropped before they were queued; they count as forbidden too",
     DRY_RUN: "requests that ROBOTSTXT_DRY_RUN let through although they are forbidden; they count as forbidden too",
     OVERRIDDEN: "requests that were decided by a local file of ROBOTSTXT_OVERRIDES; they count as any others too",
+    REUSED: "requests for a robots.txt (meta `robotstxt_reuse`) that were answered with the crawl's own, unfetched",
     RESULT: "fetches by access result: `successful`, `unavailable`, `unreachable`",
     REDIRECT_COUNT: "redirects of a robots.txt that were followed",
     TRUNCATED: "files longer than ROBOTSTXT_MAX_SIZE, of which only the beginning counts",
@@ -63,6 +74,7 @@ TABLE = {
     CACHE_EVICTIONS: "origins that were dropped from memory because of ROBOTSTXT_CACHE_SIZE",
     CACHE_REVALIDATED: "fetches whose answer was that the copy at hand still is what there is (304)",
     CACHE_STALE_ORIGINS: "origins that began to obey a stale copy, because its refresh was unreachable",
+    CACHE_STALE_BY: "how often one of them did; of the first ten, set at the end",
     CACHE_STALE_DECISIONS: "requests that were let through or dropped by a stale copy",
     CACHE_STORE_HITS: "look-ups that were answered by a fresh copy out of the store, without a fetch",
     CACHE_LEASE_WAITS: "look-ups that waited for another crawl's fetch, by the store that both share",
@@ -74,11 +86,17 @@ TABLE = {
     UNDECIDED: "requests whose robots.txt was not there when the spider closed: given back to the scheduler, undecided",
     SET_ASIDE: "requests that were set aside until their robots.txt was there",
     ORIGINS: "origins by what governs their pages: `successful`, `unavailable`, `unreachable`; again when that changes",
+    UNREACHABLE_BY: "how often one of them became unreachable; of the first ten, set at the end",
     RECOVERED: "origins whose robots.txt was unreachable, and was there when it was asked for again in time",
     PARSER_ERRORS: "exceptions of the parser that the user set in ROBOTSTXT_PARSER; those of allowed() close the gate",
     CRAWL_DELAY_SITES: "origins whose robots.txt asks for an interval that is kept",
     CRAWL_DELAY_MAX: "the longest interval that is kept, in seconds",
     CRAWL_DELAY_CAPPED: "origins that asked for more than ROBOTSTXT_CRAWL_DELAY_MAX, and are paced at it",
     CRAWL_DELAY_ADDED: "seconds that downloader slots stood still for it, beyond what your own settings made them wait",
+    CRAWL_DELAY_ADDED_BY: "seconds that requests to an origin were held back; of the ten with most, set at the end",
     VISIT_TIME_OUTSIDE: "origins of which pages were asked for outside of their Visit-time",
+    COSTLIEST_ORIGINS: "requests that were forbidden, by origin; of the ten with most, set at the end",
+    COSTLIEST_RULES: "the same, by the line of the rule that decided; of the ten with most, set at the end",
+    REPORT_RECORDS: "records that were written to the feeds of ROBOTSTXT_REPORT",
+    REPORT_ERRORS: "writes to a feed of ROBOTSTXT_REPORT that failed: of a record, or of a file to where it belongs",
 }

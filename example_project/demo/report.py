@@ -83,7 +83,8 @@ class Report:
             if found:
                 yield from self._origin(origin, found, widths)
         yield "Stats"
-        shown = {key: value for key, value in sorted(stats.items()) if key.startswith("robotstxt/")}
+        # What is counted by origin stands above, at the origin.
+        shown = {k: value for k, value in sorted(stats.items()) if k.startswith("robotstxt/") and "://" not in k}
         for key, value in shown.items():
             yield f"  {key:<{max(map(len, shown))}}  {value}"
 

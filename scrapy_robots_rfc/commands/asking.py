@@ -43,6 +43,7 @@ DEFAULTS: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "FEEDS": {},
+    "ROBOTSTXT_REPORT": {},
     "ITEM_PIPELINES": {},
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,

@@ -40,6 +40,13 @@ class Reason(enum.Enum):
     EXEMPT = "exempt"
 
 
+def printable(text: str) -> str:
+    """Return a site's text for log lines, reports and terminals: no control character may act there."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     r"""One allow or disallow line.
@@ -54,8 +61,7 @@ class Rule:
     line: int
 
     def __str__(self) -> str:
-        # The pattern is the site's text and goes into log lines: no control character may act there.
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in self.pattern)
+        text = printable(self.pattern)
         return f"{self.kind.value}: {text}" if text else f"{self.kind.value}:"
 
 

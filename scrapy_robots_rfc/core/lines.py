@@ -227,6 +227,18 @@ def source_of(body: bytes, max_size: int) -> Source:
     return Source(octets[:end], octets[end : end + MAX_LINE], truncated, size, encoding)
 
 
+def whole_lines(body: bytes, max_size: int) -> bytes:
+    """The octets of a file that count, as they came: read without a limit, they say what the file says with it (2.5).
+
+    :param body: the file.
+    :param max_size: the limit in octets of the body.
+    """
+    cut = body[:max_size]
+    if len(body) <= max_size or body[max_size : max_size + 1] in (b"\n", b"\r"):
+        return cut
+    return cut[: max(cut.rfind(b"\n"), cut.rfind(b"\r")) + 1]
+
+
 def _is_utf8(octets: str) -> bool:
     try:
         octets.encode("latin-1").decode("utf-8")

@@ -80,12 +80,19 @@ async def test_log(site: Site, other: Site, caplog: pytest.LogCaptureFixture) ->
         f"{address.url('/robots.txt')} is unreachable ({status}): {wait}; it is asked for again in 0.01 s"
         for address, status in ((site, 503), (other, 500))
     )
-    requests = "1 allowed, 3 forbidden (1 rule, 2 unreachable)"
-    told = [line for line in records(caplog, logging.INFO) if line not in records(caplog)]
-    assert told == [
+    told = [line for record in records(caplog, logging.INFO) for line in record.splitlines()]
+    assert [line for line in told if line not in records(caplog)] == [
         f"{site.url('/robots.txt')} can be reached again (200)",
         f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
-        f"robots.txt of origins: 1 successful, 1 unreachable (1 500); requests: {requests}",
+        "What robots.txt did to this crawl:",
+        "  origins: 1 successful, 1 unreachable (1 500)",
+        "  requests: 1 allowed, 3 forbidden (1 rule, 2 unreachable)",
+        "  origins that cost most requests:",
+        f"    2  {other.url('')}",
+        f"    1  {site.url('')}",
+        "  rules that cost most requests:",
+        f"    1  {site.url('')} line 2: Disallow: /x",
+        f"  unreachable: {other.url('')} (500)",
     ]
 
 

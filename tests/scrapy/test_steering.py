@@ -88,8 +88,13 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
         "ROBOTSTXT_DRY_RUN: no request is dropped, also none that robots.txt forbids",
         f"{other.url('/robots.txt')} is unreachable (503): {closed}; it is asked for again in 300 s",
     ]
-    [last] = [line for line in records(caplog, logging.INFO) if line.startswith("robots.txt of origins")]
-    assert last.endswith("requests: 2 forbidden (1 rule, 1 unreachable); dry run: 2 of the forbidden were let through")
+    last = records(caplog, logging.INFO)[-1].splitlines()
+    assert last[:4] == [
+        "What robots.txt did to this crawl:",
+        "  origins: 1 successful, 1 unreachable (1 503)",
+        "  requests: 2 forbidden (1 rule, 1 unreachable)",
+        "  dry run: 2 of the forbidden were let through",
+    ]
 
 
 @ensureDeferred
@@ -151,8 +156,8 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
     assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
     said = records(caplog, logging.INFO)
     assert f"ROBOTSTXT_EXEMPT: not asked for their robots.txt are {site.url('')}" in said
-    end = f"robots.txt of origins: 1 successful; requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})"
-    assert end in said
+    end = f"  origins: 1 successful\n  requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})\n"
+    assert end in said[-1]
 
 
 @ensureDeferred

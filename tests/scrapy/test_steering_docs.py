@@ -35,6 +35,11 @@ def lines(first: str) -> list[str]:
     return plain(block).splitlines()
 
 
+def said(caplog: pytest.LogCaptureFixture) -> set[str]:
+    """All lines that our own loggers wrote."""
+    return {line for record in records(caplog, logging.DEBUG) for line in record.splitlines()}
+
+
 def settings(name: str) -> dict[str, Any]:
     """The settings of the block of Python that sets one."""
     [block] = [code for code in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) if name in code]
@@ -61,7 +66,7 @@ async def test_dry_run(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     requests = pages(proxy, "http://example.com/", "http://example.com/private")
     await crawl(requests, settings("ROBOTSTXT_DRY_RUN"))
-    assert set(lines("ROBOTSTXT_DRY_RUN")) <= set(records(caplog, logging.DEBUG))
+    assert set(lines("ROBOTSTXT_DRY_RUN")) <= said(caplog)
 
 
 @ensureDeferred
@@ -69,7 +74,7 @@ async def test_exempt(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The lines of a crawl of exempt sites."""
     requests = pages(proxy, "http://intranet.example/", "http://a.staging.example/")
     await crawl(requests, settings("ROBOTSTXT_EXEMPT"))
-    assert set(lines("ROBOTSTXT_EXEMPT")) <= set(records(caplog, logging.DEBUG))
+    assert set(lines("ROBOTSTXT_EXEMPT")) <= said(caplog)
 
 
 def test_entries() -> None:
@@ -93,5 +98,5 @@ async def test_overrides(
     file.parent.mkdir()
     file.write_text("User-agent: *\nDisallow: /drafts/\n", encoding="utf-8")
     await crawl(requests, settings("ROBOTSTXT_OVERRIDES"))
-    assert set(lines("ROBOTSTXT_OVERRIDES: ")) <= set(records(caplog, logging.DEBUG))
+    assert set(lines("ROBOTSTXT_OVERRIDES: ")) <= said(caplog)
     assert proxy.targets == []

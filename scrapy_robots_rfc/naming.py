@@ -1,0 +1,75 @@
+"""Naming: whom the requests of a crawl are made as, by request, spider, settings and header, in this order.
+
+In here: where Scrapy keeps names. What makes a product token of a name is `identity.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc.errors import AgentError, SettingError
+from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, agent_of, user_agent_among
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+
+class Naming:
+    """The agents of a crawl's requests.
+
+    :param setting: the agent that ROBOTSTXT_USER_AGENT names.
+    :raises SettingError: the spider's `robotstxt_user_agent` is not accepted.
+    """
+
+    def __init__(self, crawler: Crawler, setting: Agent | None) -> None:
+        self._crawler = crawler
+        self._setting = setting
+        self._agents = Agents(setting)
+        _check(crawler.spider)
+        self._agents.default_header = self._default_header(crawler.spider)
+
+    def of(self, request: Request) -> Agent:
+        """Return the agent of a request.
+
+        :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
+        """
+        meta = request.meta.get(KEY)
+        try:
+            spider = getattr(self._crawler.spider, KEY, None)
+            return self._agents.of(meta, spider, request.headers.get)
+        except TypeError:
+            raise AgentError(f"{KEY} is {meta if meta is not None else spider!r}; it must be {ACCEPTED}") from None
+
+    def default(self) -> Agent:
+        """Return the agent of a request that brings no name of its own."""
+        return self._agents.of(None, getattr(self._crawler.spider, KEY, None), lambda _: None)
+
+    def opened(self, spider: Spider) -> None:
+        """Take the header as it is now; warn once about tokens that site owners cannot know."""
+        header = self._agents.default_header = self._default_header(spider) or ""
+        text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
+        configured = self._setting is not None or getattr(spider, KEY, None) is not None
+        warning = advice(self.default(), text, configured=configured)
+        if warning is not None:
+            logger.warning(warning, extra={"spider": spider})
+
+    def _default_header(self, spider: Spider | None) -> str | bytes | None:
+        """The User-Agent header that Scrapy's middlewares give a request without one."""
+        settings = self._crawler.settings
+        header = user_agent_among(settings.getdict("DEFAULT_REQUEST_HEADERS"))
+        if header is not None:
+            return header
+        user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
+        return user_agent
+
+
+def _check(spider: Spider | None) -> None:
+    value = getattr(spider, KEY, None)
+    try:
+        agent_of(value)
+    except TypeError:
+        raise SettingError(f"the spider's {KEY}", value, f"{ACCEPTED}, or None") from None

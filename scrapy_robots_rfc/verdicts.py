@@ -1,0 +1,109 @@
+"""Verdicts: what follows for a request from what is known of its origin; it may go, or it is refused and all are told.
+
+In here: the counts, the log line, the record, the signal and the exception of a verdict. How an origin's file is come
+by, and who waits for it, is the service's and the waiting room's business; what a file says is `core/`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc import signals, stats
+from scrapy_robots_rfc.closing import Cost
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.errors import RobotsDisallowed
+from scrapy_robots_rfc.policy.origin import without_userinfo
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_robots_rfc.feeds import Feeds
+    from scrapy_robots_rfc.identity import Agent
+    from scrapy_robots_rfc.pacing import Pacing
+    from scrapy_robots_rfc.robots import Robots
+
+logger = logging.getLogger(__name__)
+
+
+class Verdicts:
+    """Gives the verdicts of a crawl.
+
+    :param pacing: refuses pages of sites that ask for too long an interval; ``None``: no intervals are kept.
+    :param feeds: has a record of every refusal; ``None``: no report is wanted.
+    :param dry_run: whether what is refused goes on all the same.
+    """
+
+    def __init__(self, crawler: Crawler, pacing: Pacing | None, feeds: Feeds | None, *, dry_run: bool) -> None:
+        assert crawler.stats is not None
+        self._crawler = crawler
+        self._count = crawler.stats.inc_value
+        self._pacing = pacing
+        self._feeds = feeds
+        self._dry_run = dry_run
+        #: What was refused, by origin and rule.
+        self.cost = Cost()
+        #: Entries of ROBOTSTXT_EXEMPT that were used -> by how many requests.
+        self.exempt: Counter[str] = Counter()
+
+    def judge(self, request: Request, robots: Robots, agent: Agent) -> None:
+        """Let a request go, or refuse it.
+
+        :raises RobotsDisallowed: it may not be fetched.
+        """
+        if robots.exempt is not None:
+            self._count(stats.EXEMPTED)
+            self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
+            self.exempt[robots.exempt] += 1
+            return
+        decision = robots.judge(request.url, agent)
+        why = None if decision.allowed else robots.why(decision)
+        # What a dry run lets through keeps the pace, too.
+        if self._pacing is not None and (why is None or self._dry_run):
+            refusal = self._pacing.refusal(request, robots, agent)
+            if why is None and refusal is not None:
+                decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
+        self.conclude(request, robots, decision, why)
+
+    def conclude(self, request: Request, robots: Robots, decision: Decision, why: str | None) -> None:
+        """Count a decision; refuse the request if there is a reason why.
+
+        :raises RobotsDisallowed: it may not be fetched.
+        """
+        if decision.stale:
+            self._count(stats.CACHE_STALE_DECISIONS)
+        if robots.override is not None:
+            self._count(stats.OVERRIDDEN)
+        if why is None:
+            self._count(stats.ALLOWED)
+        else:
+            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots)
+
+    def refuse(self, request: Request, decision: Decision, why: str, robots: Robots | None = None) -> None:
+        """Tell everybody that a request may not be fetched.
+
+        :param robots: what is known of its origin; ``None`` where it has none.
+        :raises RobotsDisallowed: always, but in a dry run.
+        """
+        dry = self._dry_run
+        message = (
+            "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
+        )
+        logger.debug(message, shown(request), why, extra={"spider": self._crawler.spider})
+        self._count(stats.FORBIDDEN)
+        self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
+        self.cost.refused(decision)
+        if self._feeds is not None:
+            self._feeds.refused(request, decision, why, robots)
+        self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
+        if not dry:
+            raise RobotsDisallowed(decision, why)
+        self._count(stats.DRY_RUN)
+
+
+def shown(request: Request) -> str:
+    """Return a request as log lines have it, without the credentials that a URL may hold."""
+    return f"<{request.method} {without_userinfo(request.url)}>"

@@ -1,0 +1,176 @@
+"""Feeds of the report that cannot work stop the crawl at start: key, value and what is accepted, no credentials."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc.errors import SettingError
+from tests.scrapy.crawling import crawl
+
+if TYPE_CHECKING:
+    from tests.scrapy.site import Site
+
+pytestmark = pytest.mark.reactor
+
+BATCHED = {"format": "jsonlines", "batch_item_count": 5}
+TYPES = "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS"
+
+
+class Picky:
+    """A filter that cannot be made."""
+
+    def __init__(self, feed_options: dict[str, Any]) -> None:
+        raise ValueError("I need more")
+
+
+@pytest.mark.parametrize(
+    ("report", "accepted"),
+    [
+        (["r.jsonl"], TYPES),
+        ("r.jsonl", TYPES),
+        ('["ftp://me:secret@h/r"]', TYPES),
+        ({"ftp://me:secret@h/r.jsonl": "jsonlines"}, TYPES),
+        ({"": {}}, TYPES),
+        ({3: {}}, TYPES),
+        ({"r.jsonl": {"format": "yaml"}}, "with a format: 'csv', 'jl', 'json', "),
+        ({"r": {}}, "with a format: "),
+        ({"gopher://me:secret@h/r": {"format": "csv"}}, "a path, or a URI that begins with 'absent', 'file', "),
+        ({"ftp:///r": {"format": "csv"}}, "of a storage that works: ValueError: Got a storage URI without a hostname"),
+        ({"ftp://me:secret@/r": {"format": "csv"}}, "of a storage that works: ValueError: "),
+        ({"absent://h/r": {"format": "csv"}}, "of a storage that works: NotConfigured: not here"),
+        ({"r.jsonl": BATCHED}, "with %(batch_id)d or %(batch_time)s in the URI, where it has a batch_item_count"),
+        ({"%(batch_id)d": {**BATCHED, "batch_item_count": -1}}, "with a whole number as batch_item_count, at least 0"),
+        ({"%(batch_id)d": {**BATCHED, "batch_item_count": "5"}}, "with a whole number as batch_item_count, at least 0"),
+        ({"r.jsonl": {"item_filter": "no.such.Filter"}}, "item_filter and item_classes that can be loaded: "),
+        ({"r.jsonl": {"item_filter": Picky}}, "item_filter and item_classes that can be loaded: ValueError: I need"),
+        ({"r.jsonl": {"item_classes": ["no.such.Item"]}}, "item_filter and item_classes that can be loaded: "),
+        ({"r.jsonl": {"item_export_kwargs": {"nonsense": 1}}}, "options that work: TypeError: "),
+        ({"r.csv": {"encoding": "klingon"}}, "options that work: LookupError: unknown encoding: klingon"),
+        ({"r.jsonl": {"postprocessing": ["no.such.Plugin"]}}, "options that work: ModuleNotFoundError: "),
+        ({"r.jsonl": {"uri_params": "no.such.function"}}, "options that work: ModuleNotFoundError: "),
+        ({"%(nobody)s.jsonl": {}}, "options that work: KeyError: 'nobody'"),
+    ],
+)
+@ensureDeferred
+async def test_refused(
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    report: Any,
+    accepted: str,
+) -> None:
+    """The crawl does not start, nothing is asked, no file is left, and no password is told."""
+    monkeypatch.chdir(tmp_path)
+    settings = {"FEED_STORAGES": {"absent": "tests.scrapy.test_feeds_refused.Absent"}, "ROBOTSTXT_REPORT": report}
+    with pytest.raises(SettingError) as caught:
+        await crawl([site.url("/x")], settings)
+    assert caught.value.key.startswith("ROBOTSTXT_REPORT")
+    assert caught.value.accepted.startswith(accepted)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "secret" not in str(error)
+        error = None if error.__suppress_context__ else error.__cause__ or error.__context__
+    assert "secret" not in caplog.text
+    assert (site.targets, contents(tmp_path)) == ([], {})
+
+
+class Absent:
+    """A storage whose library is missing."""
+
+    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
+        from scrapy.exceptions import NotConfigured  # noqa: PLC0415 - as a library that is missing
+
+        raise NotConfigured("not here")
+
+
+@ensureDeferred
+async def test_error_names_the_feed(site: Site) -> None:
+    """The whole error, of a feed whose URI holds a password."""
+    report = {"ok.jsonl": {}, "ftp://me:secret@h.example/r": {"format": "yaml"}}
+    with pytest.raises(SettingError) as caught:
+        await crawl([], {"ROBOTSTXT_REPORT": report})
+    assert str(caught.value).startswith(
+        "ROBOTSTXT_REPORT['ftp://h.example/r'] = {'format': 'yaml'} is not accepted; it must be with a format: 'csv', "
+    )
+
+
+@pytest.mark.parametrize("kind", ["folder", "below a file", "pipe that nobody reads"])
+@ensureDeferred
+async def test_file_that_cannot_be_written(site: Site, tmp_path: Path, kind: str) -> None:
+    """A local file is tried at start."""
+    path = tmp_path / "r.jsonl"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "below a file":
+        path.write_text("", encoding="utf-8")
+        path /= "x/r.jsonl"
+    else:
+        os.mkfifo(path)
+    with pytest.raises(SettingError, match="of a file that can be written"):
+        await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": {path: {}}})
+    assert site.targets == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+@ensureDeferred
+async def test_folder_without_rights(site: Site, tmp_path: Path) -> None:
+    """A folder in which nothing may be made."""
+    tmp_path.chmod(0o500)  # noqa: ASYNC240 - short
+    for path in (tmp_path / "r.jsonl", tmp_path / "new" / "r.jsonl"):
+        with pytest.raises(SettingError, match="of a file that can be written"):
+            await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": {path: {}}})
+
+
+@ensureDeferred
+async def test_trying_harms_nothing(site: Site, tmp_path: Path) -> None:
+    """A file that is there keeps what it has, also one that is to be overwritten, when the crawl does not start."""
+    for name in ("old.jsonl", "over.jsonl"):
+        (tmp_path / name).write_text("old\n", encoding="utf-8")
+    report = {
+        tmp_path / "old.jsonl": {},
+        tmp_path / "over.jsonl": {"overwrite": True},
+        tmp_path / "new.jsonl": {},
+        tmp_path / "far" / "new.jsonl": {},
+        tmp_path / "bad": {},
+    }
+    with pytest.raises(SettingError):
+        await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": report})
+    assert contents(tmp_path) == {"old.jsonl": "old\n", "over.jsonl": "old\n"}
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """What is in the files of a folder."""
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("feeds", "report", "owner"),
+    [
+        ({"r.jsonl": {"format": "csv"}}, {"r.jsonl": {}}, "FEEDS"),
+        ({"r.jsonl": {"format": "csv"}}, {Path("r.jsonl"): {}}, "FEEDS"),
+        ({Path("r.jsonl"): {"format": "csv"}}, {"./r.jsonl": {}}, "FEEDS"),
+        ({"stdout:": {"format": "csv"}}, {"stdout:": {"format": "csv"}}, "FEEDS"),
+        ({"ftp://me:secret@h/r": {"format": "csv"}}, {"ftp://me:secret@h/r": {"format": "csv"}}, "FEEDS"),
+        ({}, {"r.jsonl": {}, "./r.jsonl": {}}, "ROBOTSTXT_REPORT"),
+    ],
+)
+@ensureDeferred
+async def test_two_feeds_at_one_place(site: Site, feeds: Any, report: Any, owner: str) -> None:
+    """A file of items, or another report, does not get records in between."""
+    with pytest.raises(SettingError) as caught:
+        await crawl([site.url("/x")], {"FEEDS": feeds, "ROBOTSTXT_REPORT": report})
+    assert caught.value.accepted == f"at a place of its own; {owner} has another one there"
+    assert "secret" not in str(caught.value)
+
+
+@ensureDeferred
+async def test_not_read_without_obeying(site: Site, tmp_path: Path) -> None:
+    """A crawl that does not obey robots.txt has no report, and needs none that works."""
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_REPORT": {tmp_path: {"format": "csv"}}})
+    assert result.outcomes == {site.url("/x"): 200}

@@ -1,0 +1,103 @@
+"""Servers that a report is uploaded to: FTP, and what of S3's HTTP an upload needs. On 127.0.0.1, port 0.
+
+In here: the servers. What is uploaded, and what must come of it, stands in the tests.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # asyncore, on CPython 3.11
+    from pyftpdlib.authorizers import DummyAuthorizer
+    from pyftpdlib.handlers import FTPHandler
+    from pyftpdlib.ioloop import IOLoop
+    from pyftpdlib.servers import FTPServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+USER, PASSWORD = "me", "secret"
+
+
+@contextmanager
+def ftp_server(folder: Path) -> Iterator[str]:
+    """Serve a folder; give what an FTP address begins with."""
+    authorizer = DummyAuthorizer()
+    authorizer.add_user(USER, PASSWORD, str(folder), perm="elradfmwMT")
+
+    class Handler(FTPHandler):  # type: ignore[misc]  # has no types
+        pass
+
+    Handler.authorizer = authorizer
+    Handler.auth_failed_timeout = 0
+    loop = IOLoop()
+    server = FTPServer(("127.0.0.1", 0), Handler, ioloop=loop)
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.is_set():
+            loop.loop(timeout=0.01, blocking=False)
+        server.close_all()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"ftp://{USER}:{PASSWORD}@127.0.0.1:{server.address[1]}"
+    finally:
+        stop.set()
+        thread.join()
+
+
+class _S3Handler(BaseHTTPRequestHandler):
+    stored: dict[str, bytes]
+    protocol_version = "HTTP/1.1"
+
+    def do_PUT(self) -> None:
+        """Keep an object; of a body in chunks, what is in them."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if "aws-chunked" in self.headers.get("Content-Encoding", ""):
+            body = _dechunked(body)
+        self.stored[self.path] = body
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server calls
+        """Say nothing."""
+
+
+def _dechunked(body: bytes) -> bytes:
+    found = b""
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        length = int(size.partition(b";")[0], 16)
+        if not length:
+            break
+        found, body = found + rest[:length], rest[length + 2 :]
+    return found
+
+
+@contextmanager
+def s3_server() -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Serve S3 as far as an upload needs; give the address, and what is stored by its path."""
+
+    class Handler(_S3Handler):
+        stored: dict[str, bytes] = {}  # noqa: RUF012 - one a server
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.block_on_close = False
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", Handler.stored
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,151 @@
+"""The end of a crawl: what the log says of what was counted, and which stats have the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy_robots_rfc.closing import Closing, Cost
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.report import Report
+from scrapy_robots_rfc.tally import KEPT, Names, Tally
+
+
+def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:
+    """A decision against a request."""
+    rule = None if line is None else Rule(RuleKind.DISALLOW, pattern, line)
+    return Decision(False, Reason.UNREACHABLE if rule is None else Reason.RULE, rule, "*", origin)
+
+
+def report() -> Report:
+    """One that counts nowhere."""
+    return Report(lambda _: None)
+
+
+def text(
+    counted: dict[str, Any] | None = None,
+    *,
+    told: Report | None = None,
+    cost: Cost | None = None,
+    slowed: Tally[str] | None = None,
+) -> list[str]:
+    """The lines below the heading."""
+    found = Closing(counted or {}, told or report(), cost or Cost(), slowed or Tally()).text()
+    return [] if found is None else found.splitlines()[1:]
+
+
+def test_nothing_to_say() -> None:
+    """A crawl without requests says nothing."""
+    assert Closing({"robotstxt/exempted": 3}, report(), Cost(), Tally()).text() is None
+
+
+def test_quiet_crawl() -> None:
+    """Where nothing was forbidden, slow or failing, two lines say so."""
+    counted = {"robotstxt/origins/successful": 1, "robotstxt/origins/unavailable": 2, "robotstxt/allowed": 9}
+    assert text(counted) == ["  origins: 1 successful, 2 unavailable", "  requests: 9 allowed"]
+
+
+def test_ten_are_listed() -> None:
+    """The ten origins and rules that cost most, the most first, with counts below each other."""
+    cost = Cost()
+    for number in range(12):
+        for _ in range(number + 1):
+            cost.refused(refusal(f"https://{number:02}.example", number))
+    lines = text(cost=cost)
+    assert len(lines) == 22
+    assert lines[:2] == ["  origins that cost most requests:", "    12  https://11.example"]
+    assert lines[10:13] == [
+        "     3  https://02.example",
+        "  rules that cost most requests:",
+        "    12  https://11.example line 11: Disallow: /x",
+    ]
+
+
+def test_counts_that_may_be_too_low() -> None:
+    """More origins than are remembered: the largest is listed all the same, with how much may be missing."""
+    cost = Cost()
+    for number in range(2 * KEPT + 1):
+        cost.refused(refusal(f"https://{number}.example"))
+        cost.refused(refusal("https://large.example"))
+    lines = text(cost=cost)
+    assert lines[:2] == [
+        "  origins that cost most requests (each may have cost up to 1 more):",
+        f"    {2 * KEPT}  https://large.example",
+    ]
+
+
+def test_delays() -> None:
+    """How many sites were paced, by how much, and which of them cost most time."""
+    counted = {
+        "robotstxt/crawl_delay/sites": 2,
+        "robotstxt/crawl_delay/capped": 1,
+        "robotstxt/crawl_delay/max": 60.0,
+        "robotstxt/crawl_delay/added_seconds": 130.26,
+    }
+    slowed: Tally[str] = Tally()
+    slowed.add("https://a.example", 120.0)
+    slowed.add("https://b.example", 10.26)
+    paced = "2 sites paced (1 of them at ROBOTSTXT_CRAWL_DELAY_MAX)"
+    assert text(counted, slowed=slowed) == [
+        f"  delays: {paced}, up to 60 s between two requests, 130.3 s added",
+        "  origins that were slowed down most:",
+        "     120 s  https://a.example",
+        "    10.3 s  https://b.example",
+    ]
+
+
+def test_failing_and_stale() -> None:
+    """Ten names with the last cause, and how many more there were."""
+    told = report()
+    for number in range(12):
+        origin = Origin("https", f"{number:02}.example", 443)
+        told.concluded(origin, "503", Outcome.UNREACHABLE, changed=True, attempts=1)
+    told.began_stale(Origin("https", "s.example", 443), "DownloadTimeoutError")
+    unreachable, stale = text(told=told)
+    assert unreachable.startswith("  unreachable: https://00.example (503), ")
+    assert unreachable.endswith(", https://09.example (503), and 2 more")
+    assert stale == "  stale: https://s.example (DownloadTimeoutError)"
+
+
+def test_names() -> None:
+    """A name that comes again is counted, also when no others are remembered any more."""
+    names = Names(1)
+    for name in ("a", "b", "a", "b"):
+        names.add(name, f"{name}{names.more}")
+    assert (names.named, names.more) == ({"a": (2, "a1")}, 2)
+
+
+def test_hostile_text() -> None:
+    """Rules and causes can neither begin a line, nor act on a terminal, nor fill it."""
+    cost, told = Cost(), report()
+    cost.refused(refusal("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
+    origin = Origin("https", "b.example", 443)
+    told.concluded(origin, "bad\n\x1b]0;owned\x07" + "z" * 10_000, Outcome.UNREACHABLE, changed=True, attempts=1)
+    counted = {"robotstxt/origins/unreachable": 1}
+    lines = text(counted, told=told, cost=cost)
+    assert len(lines) == 6
+    assert all(line.isprintable() and len(line) < 200 for line in lines)
+    assert "Disallow: /\\x1b[2J\\u202e\\ryyy" in lines[4]
+    assert lines[4].endswith("y...")
+    assert "(1 bad\\n\\x1b]0;owned\\x07zzz" in lines[0]
+
+
+def test_stats() -> None:
+    """The lists of the log stand in stats, ten of each; of two rules that stood in one line the larger count does."""
+    cost, told, slowed = Cost(), report(), Tally[str]()
+    for pattern, count in (("/new", 1), ("/old", 3)):
+        for _ in range(count):
+            cost.refused(refusal("https://a.example", 7, pattern))
+    cost.refused(refusal("https://b.example"))
+    slowed.add("https://a.example", 1.23456)
+    told.began_stale(Origin("https", "s.example", 443), "503")
+    told.concluded(Origin("https", "b.example", 443), "503", Outcome.UNREACHABLE, changed=True, attempts=1)
+    assert dict(Closing({}, told, cost, slowed).stats()) == {
+        "robotstxt/costliest_origins/https://a.example": 4,
+        "robotstxt/costliest_origins/https://b.example": 1,
+        "robotstxt/costliest_rules/https://a.example line 7": 3,
+        "robotstxt/crawl_delay/added_seconds/https://a.example": 1.235,
+        "robotstxt/cache/stale_origins/https://s.example": 1,
+        "robotstxt/origins/unreachable/https://b.example": 1,
+    }
