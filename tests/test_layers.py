@@ -37,6 +37,7 @@ ORDER = (
     "verdicts",
     "feeds",
     "records",
+    "places",
     "naming",
     "pacing",
     "turns",
