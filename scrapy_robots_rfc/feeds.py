@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.decision import Decision
     from scrapy_robots_rfc.records import Record
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -72,18 +73,17 @@ _BATCH = re.compile(r"%\(batch_time\)s|%\(batch_id\)")
 class Feeds:
     """The report of a crawl.
 
-    :param feeds: URIs -> options, as in FEEDS.
+    :param settings: its feeds are URIs -> options, as in FEEDS.
     :raises SettingError: a feed cannot work.
     """
 
-    def __init__(
-        self, crawler: Crawler, feeds: Mapping[str, Mapping[str, Any]], runtime: Runtime, *, dry_run: bool
-    ) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, runtime: Runtime) -> None:
         assert crawler.spider is not None
-        check_places(KEY, feeds, (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]))
+        check_places(KEY, settings.report, (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]))
         self._runtime = runtime
-        self._records = Records(crawler.spider.name, dry_run)
-        self._feeds = [Feed(crawler, uri, options, runtime) for uri, options in feeds.items()]
+        local = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
+        self._records = Records(crawler.spider.name, settings.dry_run, local)
+        self._feeds = [Feed(crawler, uri, options, runtime) for uri, options in settings.report.items()]
 
     def refused(self, request: Request, decision: Decision, why: str, robots: Robots | None) -> None:
         """Write the record of a request that may not be fetched; never raises.
