@@ -29,6 +29,8 @@ from tests.scrapy.site import Reply, Site, robots
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+    from tests.scrapy.scripted import Clock
+
 pytestmark = pytest.mark.reactor
 
 RULES = "User-agent: *\nDisallow: /private\n"
@@ -129,6 +131,20 @@ async def test_record_of_a_local_file(site: Site, tmp_path: Path) -> None:
         local.as_uri(),
         f"sha256:{hashlib.sha256(CLOSED.encode()).hexdigest()}",
     )
+
+
+@ensureDeferred
+async def test_record_of_a_stale_copy(site: Site, clock: Clock, tmp_path: Path) -> None:
+    """An earlier copy that decides is named with its digest, and the record says that it is stale, and why."""
+    site.replies["/robots.txt"] = robots(RULES)
+    job = {"JOBDIR": str(tmp_path / "job")}
+    await crawl(private(site, 1), job)
+    clock.now += 90_000
+    site.replies["/robots.txt"] = Reply(503)
+    record = (await reported(private(site, 1), tmp_path / "r.jsonl", job))["/private/0"]
+    assert (record["stale"], record["reason"], record["line"]) == (True, "rule", 2)
+    assert record["digest"] == f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
+    assert record["why"] == "robots.txt line 2: Disallow: /private; stale copy, its refresh failed: 503"
 
 
 @ensureDeferred
