@@ -11,6 +11,9 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from scrapy_robots_rfc.early import PATH as EARLY
+from scrapy_robots_rfc.early import POSITION as EARLY_POSITION
+from scrapy_robots_rfc.early import is_early
 from scrapy_robots_rfc.middleware import RfcRobotsTxtMiddleware
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ POSITION = 100
 DEFAULTS = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"}
 
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
+_SPIDER_MIDDLEWARES = "SPIDER_MIDDLEWARES"
 _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
 
@@ -38,28 +42,46 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Put `RfcRobotsTxtMiddleware` in the place of Scrapy's own, and turn on what the user said nothing about.
 
+        Beside it goes `RfcEarlyMiddleware`, which does nothing before the user says `ROBOTSTXT_EARLY`.
+
         A position that the user gave to `RfcRobotsTxtMiddleware` (or to a subclass) stays, `None` among them: then the
-        middlewares stay all as they are. So do `ROBOTSTXT_OBEY` and `ROBOTSTXT_PARSER` that the user, or an add-on
-        before this one, set to anything.
+        middlewares stay all as they are. One of `RfcEarlyMiddleware` stays, too. So do `ROBOTSTXT_OBEY` and
+        `ROBOTSTXT_PARSER` that the user, or an add-on before this one, set to anything.
 
         :param settings: those of the crawler, before they are frozen.
         """
-        self._put_middleware(settings)
+        if self._put_middleware(settings):
+            self._put_early(settings)
         for name, value in DEFAULTS.items():
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
 
-    def _put_middleware(self, settings: BaseSettings) -> None:
-        middlewares = settings.getdict(_MIDDLEWARES) if settings[_MIDDLEWARES] else {}
+    def _put_middleware(self, settings: BaseSettings) -> bool:
+        """Return whether ours is at work."""
+        middlewares = _components(settings, _MIDDLEWARES)
         ours = [value for key, value in middlewares.items() if _is_ours(key)]
         if ours and all(value is None for value in ours):
-            return
+            return False
         changed = {key: value for key, value in middlewares.items() if _loaded(key) is not RobotsTxtMiddleware}
         changed[STOCK] = None
         if not ours:
             changed[OURS] = _position_of_stock(middlewares, settings)
-        # Scrapy keeps a value of lower priority than the one that stands, so the user's own priority is taken over.
-        settings.set(_MIDDLEWARES, changed, max(settings.getpriority(_MIDDLEWARES) or 0, _PRIORITY))
+        _put(settings, _MIDDLEWARES, changed)
+        return True
+
+    def _put_early(self, settings: BaseSettings) -> None:
+        middlewares = _components(settings, _SPIDER_MIDDLEWARES)
+        if not any(is_early(key) for key in middlewares):
+            _put(settings, _SPIDER_MIDDLEWARES, {**middlewares, EARLY: EARLY_POSITION})
+
+
+def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:
+    return settings.getdict(name) if settings[name] else {}
+
+
+def _put(settings: BaseSettings, name: str, components: dict[Any, Any]) -> None:
+    # Scrapy keeps a value of lower priority than the one that stands, so the user's own priority is taken over.
+    settings.set(name, components, max(settings.getpriority(name) or 0, _PRIORITY))
 
 
 def _position_of_stock(middlewares: dict[Any, Any], settings: BaseSettings) -> float:

@@ -7,6 +7,7 @@ decided elsewhere.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals as scrapy_signals
@@ -14,7 +15,7 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc import _compat, signals, stats
+from scrapy_robots_rfc import _compat, early, signals, stats
 from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.download import MARK, Downloader
@@ -29,6 +30,7 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.policy.pacing import Limit
+from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
@@ -38,11 +40,12 @@ from scrapy_robots_rfc.verdicts import Verdicts, shown
 from scrapy_robots_rfc.waiting import Batch, WaitingRoom
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Self
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.robots import Robots
@@ -66,6 +69,9 @@ class RfcRobotsTxtMiddleware:
         settings = read_settings(crawler.settings)
         if not settings.obey:
             raise NotConfigured
+        if settings.early and not early.is_enabled(crawler.settings):
+            accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
+            raise SettingError(early.KEY, True, accepted)
         self._crawler = crawler
         stats_collector = crawler.stats
         assert stats_collector is not None
@@ -103,8 +109,10 @@ class RfcRobotsTxtMiddleware:
         """Make the middleware of a crawl."""
         return cls(crawler)
 
-    def process_request(self, request: Request) -> Coroutine[Any, Any, Request | None] | Request | None:
-        """Let a request through, set it aside, or raise.
+    def process_request(
+        self, request: Request
+    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
+        """Let a request through, set it aside, or raise; answer one for the file itself that asks to reuse it.
 
         A plain function: what is at hand is decided at once, and only a request that waits in place costs a coroutine.
 
@@ -116,44 +124,54 @@ class RfcRobotsTxtMiddleware:
             if MARK not in request.meta:
                 self._count(stats.EXEMPTED)
             return None
-        if parts.path == "/robots.txt" and not parts.query and not parts.params:
+        origin = self._origin(parts.scheme, parts.netloc)
+        own = is_robots_txt(parts)
+        if own and (origin is None or not is_wanted(request)):
             self._count(stats.ALLOWED)  # always (RFC 9309, 2.2.2): nothing to fetch, nothing to wait for
             return None
-        origin = self._origin(parts.scheme, parts.netloc)
         if origin is None:
             self._verdicts.refuse(
                 request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority"
             )
             return None
-        agent = self._naming.of(request)
+        agent = None if own else self._naming.of(request)
         batch = self._waiting.returned(request)
         if batch is not None:  # it was let go to be set aside, and came back past the scheduler
             return self._wait_in_place(request, agent, batch, direct=True)
         robots = self._waiting.promised(origin) or self.service.at_hand(origin)
         if robots is None:
             return self._wait(request, origin, agent)
-        self._verdicts.judge(request, robots, agent)
-        return None
+        return self._finish(request, robots, agent)
+
+    def _finish(self, request: Request, robots: Robots, agent: Agent | None) -> Response | None:
+        """Judge a page; answer a request for the file itself, which has no agent, where there is one."""
+        if agent is not None:
+            self._verdicts.judge(request, robots, agent)
+            return None
+        body = None if robots.file is None else self.service.octets(robots.origin)
+        if body is None:  # the site may say more about it
+            self._count(stats.ALLOWED)
+            return None
+        self._count(stats.REUSED)
+        return answer(request, body)
 
     def _wait(
-        self, request: Request, origin: Origin, agent: Agent
-    ) -> Coroutine[Any, Any, Request | None] | Request | None:
+        self, request: Request, origin: Origin, agent: Agent | None
+    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
         batch = self._waiting.join(origin, request)
         if batch.open and self._waiting.full:
             return self._wait_in_place(request, agent, batch)
         if batch.value is not None:  # without asyncio, the fetch may be over already
-            self._verdicts.judge(request, batch.value, agent)
-            return None
+            return self._finish(request, batch.value, agent)
         self._waiting.leave(request, batch)
         return request
 
     async def _wait_in_place(
-        self, request: Request, agent: Agent, batch: Batch[Robots], *, direct: bool = False
-    ) -> Request | None:
+        self, request: Request, agent: Agent | None, batch: Batch[Robots], *, direct: bool = False
+    ) -> Request | Response | None:
         robots = await batch.wait()
         if robots is not None:
-            self._verdicts.judge(request, robots, agent)
-            return None
+            return self._finish(request, robots, agent)
         if not direct:
             self._waiting.leave(request, batch)  # to the scheduler, for a crawl that is resumed
             return request
@@ -230,6 +248,16 @@ class RfcRobotsTxtMiddleware:
         for level, line in announcements(self._settings):
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
+        ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
+        if ahead is not None:
+            ahead.begin(self._foresight())
+
+    def _foresight(self) -> Callable[[Request], bool]:
+        """Return what says which requests are dropped before they are queued: in a dry run, none."""
+        if self._settings.dry_run:
+            return lambda _: False
+        known = partial(self.service.at_hand, counted=False)
+        return early.Foresight(self._crawler, self._origin_of, known, self._naming, self._verdicts).refuses
 
     # What the service needs of Scrapy.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.copies import following, rules_of, term_of
+from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports
 from scrapy_robots_rfc.flights import Flight, Flights
@@ -126,15 +127,29 @@ class RobotsService:
         """What was said of origins, and why they were unreachable."""
         return self._report
 
-    def at_hand(self, origin: Origin) -> Robots | None:
-        """Return what is known and still fresh, without waiting for anything."""
+    def at_hand(self, origin: Origin, *, counted: bool = True) -> Robots | None:
+        """Return what is known and still fresh, without waiting for anything.
+
+        :param counted: whether the stats have this look-up.
+        """
         if self._steering is not None and (steered := self._steering.robots(origin)) is not None:
             return steered
         robots = self._memory.get(origin)
         if robots is None or self._ports.runtime.clock() >= robots.term.fresh_until:
             return None
-        self._ports.count(stats.CACHE_HITS)
+        if counted:
+            self._ports.count(stats.CACHE_HITS)
         return robots
+
+    def octets(self, origin: Origin) -> bytes | None:
+        """Return the file that an origin is judged by, as it came; ``None`` where it is not at hand.
+
+        Of one longer than ROBOTSTXT_MAX_SIZE it is the lines that count.
+        """
+        if self._steering is not None and self._steering.robots(origin) is not None:
+            return self._steering.octets(origin)
+        copy = self._memory.copy(origin)
+        return None if copy is None or copy.body is None else whole_lines(copy.body, self._settings.max_size)
 
     def hold(self, origin: Origin, robots: Robots) -> Callable[[], Robots]:
         """Return what gives the value, or a later one of its origin, as long as anybody may want it.

@@ -62,6 +62,7 @@ class Settings:
     concurrent_fetches: int
     unreachable_backoff: tuple[float, ...]
     retry_after_max: float
+    early: bool
     dry_run: bool
     exempt: tuple[Site, ...]
     overrides: Mapping[Origin, str]
@@ -273,6 +274,10 @@ TABLE = (
     Setting(
         "ROBOTSTXT_RETRY_AFTER_MAX", "retry_after_max", "seconds", 300.0, "a number, at least 0", _number(0),
         "How long the Retry-After header of an unreachable file is heeded at most.",
+    ),
+    Setting(
+        "ROBOTSTXT_EARLY", "early", "bool", False, "True or False", _boolean,
+        "Whether requests that a file in memory forbids are dropped before they are queued.",
     ),
     Setting(
         "ROBOTSTXT_DRY_RUN", "dry_run", "bool", False, "True or False", _boolean,

@@ -15,8 +15,10 @@ FORBIDDEN = "robotstxt/forbidden"
 # Ours.
 ALLOWED = "robotstxt/allowed"
 FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
+EARLY = "robotstxt/early"
 DRY_RUN = "robotstxt/dry_run"
 OVERRIDDEN = "robotstxt/overridden"
+REUSED = "robotstxt/reused"
 RESULT = "robotstxt/result/{outcome}"
 REDIRECT_COUNT = "robotstxt/redirect_count"
 TRUNCATED = "robotstxt/truncated"
@@ -60,8 +62,10 @@ TABLE = {
     FORBIDDEN: "requests that were dropped; in a dry run, that would have been",
     ALLOWED: "requests that were let through by a decision",
     FORBIDDEN_BY: "the same, by `Reason`: `rule`, `unreachable`, `parser`, `crawl_delay`",
+    EARLY: "requests that ROBOTSTXT_EARLY dropped before they were queued; they count as forbidden too",
     DRY_RUN: "requests that ROBOTSTXT_DRY_RUN let through although they are forbidden; they count as forbidden too",
     OVERRIDDEN: "requests that were decided by a local file of ROBOTSTXT_OVERRIDES; they count as any others too",
+    REUSED: "requests for a robots.txt (meta `robotstxt_reuse`) that were answered with the crawl's own, unfetched",
     RESULT: "fetches by access result: `successful`, `unavailable`, `unreachable`",
     REDIRECT_COUNT: "redirects of a robots.txt that were followed",
     TRUNCATED: "files longer than ROBOTSTXT_MAX_SIZE, of which only the beginning counts",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import stat
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,12 @@ class Steering:
 
     def __init__(self, settings: Settings, parse: Callable[[bytes], RobotsFile], agent: Callable[[], Agent]) -> None:
         self._agent = agent
-        self._overrides = {
-            origin: Robots(
-                origin, _OVERRIDDEN, None, path, _file(origin, path, settings, parse), agent, -math.inf, path
-            )
-            for origin, path in settings.overrides.items()
-        }
+        self._overrides: dict[Origin, Robots] = {}
+        self._octets: dict[Origin, bytes] = {}
+        for origin, path in settings.overrides.items():
+            file, octets = _file(origin, path, settings, parse)
+            self._overrides[origin] = Robots(origin, _OVERRIDDEN, None, path, file, agent, -math.inf, path)
+            self._octets[origin] = zlib.compress(octets)
         self._sites = Sites(settings.exempt)
         self._exempt: dict[Origin, Robots | None] = {}
 
@@ -70,6 +71,11 @@ class Steering:
                 self._exempt.clear()
             found = self._exempt[origin] = self._exempted(origin)
             return found
+
+    def octets(self, origin: Origin) -> bytes | None:
+        """Return the local file of an origin, as it was read; ``None`` where there is none."""
+        packed = self._octets.get(origin)
+        return None if packed is None else zlib.decompress(packed)
 
     def _exempted(self, origin: Origin) -> Robots | None:
         site = self._sites.first(origin)
@@ -105,9 +111,12 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(every[:_NAMED]) + (f", and {more} more" if more > 0 else "")
 
 
-def _file(origin: Origin, path: str, settings: Settings, parse: Callable[[bytes], RobotsFile]) -> RobotsFile:
+def _file(
+    origin: Origin, path: str, settings: Settings, parse: Callable[[bytes], RobotsFile]
+) -> tuple[RobotsFile, bytes]:
     try:
-        return parse(_octets(Path(path), settings.max_size))
+        octets = _octets(Path(path), settings.max_size)
+        return parse(octets), octets
     except Exception as error:  # whatever a parser of the user's raises, too
         problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem or type(error).__name__})"

@@ -66,6 +66,13 @@ class Verdicts:
             refusal = self._pacing.refusal(request, robots, agent)
             if why is None and refusal is not None:
                 decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
+        self.conclude(request, robots, decision, why)
+
+    def conclude(self, request: Request, robots: Robots, decision: Decision, why: str | None) -> None:
+        """Count a decision; refuse the request if there is a reason why.
+
+        :raises RobotsDisallowed: it may not be fetched.
+        """
         if decision.stale:
             self._count(stats.CACHE_STALE_DECISIONS)
         if robots.override is not None:

@@ -15,11 +15,11 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.addon import Addon
+from scrapy_robots_rfc.commands.addresses import authorization_of, origin_of, shown, stripped
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.download import MARK
-from scrapy_robots_rfc.errors import RobotsError
+from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.middleware import robots_service
-from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import Settings
 
+    from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.settings import Settings as Ours
 
 #: Whoever asks on the command line asks once: the pages of a crawl would wait for a minute before they are dropped.
 DEFAULTS: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
@@ -44,6 +46,7 @@ _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_REPORT": {},
     "ITEM_PIPELINES": {},
     "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
 }
 
@@ -58,21 +61,37 @@ class Hop:
     status: int
 
 
+@dataclass(frozen=True, slots=True)
+class Download:
+    """What a URL has.
+
+    :param body: the octets.
+    :param hops: the redirects on the way.
+    """
+
+    body: bytes
+    hops: tuple[Hop, ...]
+
+
 def prepare(settings: Settings, opts: argparse.Namespace) -> None:
     """Make the settings of a project those of the crawl that answers a command.
 
-    :param opts: of the command; `agent` has the product tokens, in order of preference.
+    :param opts: of the command: a log is written where it says so.
     """
     for name, value in DEFAULTS.items():
         settings.set(name, value, "command")
-    if opts.agent:
-        settings.set("ROBOTSTXT_USER_AGENT", opts.agent, "cmdline")
     Addon().update_settings(settings)
     settings.set("ROBOTSTXT_CACHE", read_settings(settings).cache, "cmdline")  # that of JOBDIR among them
     for name, value in _WITHOUT.items():
         settings.set(name, value, "cmdline")
     if not (opts.logfile or opts.loglevel):
         settings.set("LOG_ENABLED", False, "cmdline")
+
+
+def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
+    """As `prepare`; return what ours are then."""
+    prepare(settings, opts)
+    return read_settings(settings)
 
 
 class Inquirer:
@@ -103,29 +122,35 @@ class Inquirer:
         """Return the redirects that the fetch of an origin's file followed; none where it came out of a store."""
         return self._hops.get(origin.robots_url, ())
 
-    async def download(self, url: str) -> bytes:
-        """Return what a URL has, redirects followed.
+    async def download(self, url: str) -> Download:
+        """Return what a URL has, redirects followed; userinfo is sent as a browser sends it (RFC 7617).
 
         :raises Failed: it has nothing.
         """
+        origin_of(url)
+        headers = {"Authorization": found} if (found := authorization_of(url)) else {}
         meta = {"dont_obey_robotstxt": True, "allow_offsite": True, "dont_cache": True}
         engine = self._crawler.engine
         assert engine is not None
-        shown = without_userinfo(url)
         try:
-            response = await engine.download_async(Request(url, meta=meta, callback=NO_CALLBACK, dont_filter=True))
+            request = Request(stripped(url), headers=headers, meta=meta, callback=NO_CALLBACK, dont_filter=True)
+            response = await engine.download_async(request)
         except Exception as error:
-            raise Failed(f"{shown} cannot be fetched: {type(error).__name__}; check the address", 2) from error
+            raise Failed(f"{shown(url)} cannot be fetched: {type(error).__name__}; check the address", 2) from error
         if response.status // 100 != 2:
-            raise Failed(f"{shown} cannot be fetched: its server answers {response.status}; check the address", 2)
-        return response.body
+            raise Failed(f"{shown(url)} cannot be fetched: its server answers {response.status}; check the address", 2)
+        assert response.request is not None
+        asked: list[str] = response.request.meta.get("redirect_urls", [])
+        reasons: list[object] = response.request.meta.get("redirect_reasons", [])
+        hops = (Hop(stripped(url), why) for url, why in zip(asked, reasons, strict=False) if isinstance(why, int))
+        return Download(response.body, tuple(hops))
 
     def _downloaded(self, request: Request, response: Response) -> None:
         transfer = request.meta.get(MARK)
         if transfer is not None:
             hops = self._under_way.setdefault(transfer.mark, [])
-            if not hops or hops[-1].url != request.url:  # a retry asks the same again
-                hops.append(Hop(request.url, response.status))
+            if not hops or hops[-1].url != stripped(request.url):  # a retry asks the same again
+                hops.append(Hop(stripped(request.url), response.status))
 
     def _fetched(self, origin: Origin) -> None:
         for mark, hops in list(self._under_way.items()):
@@ -193,7 +218,7 @@ def _begin(
 
 
 def _said(failure: BaseException) -> BaseException:
-    if isinstance(failure, (Failed, OSError)) or not isinstance(failure, Exception):
+    if isinstance(failure, (Failed, SettingError, OSError)) or not isinstance(failure, Exception):
         return failure
     text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"
     return Failed(f"no crawl is possible with these settings: {text}", 2)

@@ -9,10 +9,12 @@ import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc.commands import transfer
+from scrapy_robots_rfc.commands.addresses import origin_of, shown
 from scrapy_robots_rfc.commands.output import Failed, moment, printable, span
-from scrapy_robots_rfc.commands.shelf import Shelf, readable, shown
+from scrapy_robots_rfc.commands.shelf import Shelf, readable
+from scrapy_robots_rfc.commands.sources import as_url
+from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.dump import record_of
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.output import Console
 
 _COLUMNS = "{:<11}  {:<10}  {:>7}  {:>9}  {:>9}  {}"
+_INDENT = 18  # where the facts begin
 _WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under each other
 
 #: RFC 9309, 2.2: nothing else ends a line of a robots.txt.
@@ -63,9 +66,10 @@ def add_to(topics: _Actions) -> Iterator[argparse.ArgumentParser]:
 
 def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
     """Print a line for each origin."""
-    say, fresh, count = console.say, 0, 0
+    say, fresh, count, style = console.say, 0, 0, Style.of(console.stdout)
     if not options.json:
-        say(_COLUMNS.format("result", "last fetch", "age", "fresh for", "octets", "origin"))
+        head = _COLUMNS.format("result", "last fetch", "age", "fresh for", "octets", "origin")
+        say(style.paint(head, Colour.STRONG))
     for key in shelf.origins():
         value = shelf.value(key)
         if value is None:  # gone meanwhile
@@ -76,7 +80,7 @@ def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
         if options.json:
             console.say_json(_entry(shown(key), found))
         else:
-            say(_row(shown(key), found, shelf.now))
+            say(_row(shown(key), found, shelf.now, style))
     if not options.json:
         say(f"{_many(count)} in {shelf.name}, {fresh} of them fresh")
     return 0
@@ -94,13 +98,17 @@ def show(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
     if options.json:
         console.say_json(record_of(key, found))
         return 0
+    style = Style.of(console.stdout)
     for name, text in _facts(key, found, shelf.now):
-        console.say(f"{name:<18}{printable(text)}")
+        first, *more = style.wrapped(printable(text), _INDENT)
+        console.say(f"{style.paint(f'{name:<{_INDENT}}', Colour.FAINT)}{first}")
+        for line in more:
+            console.say(line)
     if found.body is not None:
         console.say()
         text = found.body.decode("utf-8", "backslashreplace")
         for line in _LINE_END.sub("\n", text).removesuffix("\n").split("\n"):
-            console.say(printable(line.expandtabs(4)))
+            console.say(style.cut(printable(line.expandtabs(4))))
     return 0
 
 
@@ -134,10 +142,7 @@ _ACTIONS = (
 
 
 def _key(url: str) -> str:
-    origin = Origin.of(url)
-    if origin is None:
-        raise Failed(f"{url} is no absolute http or https URL with a valid authority", 2)
-    return str(origin)
+    return str(origin_of(as_url(url)))
 
 
 def _fresh(value: bytes | None, now: float) -> bool:
@@ -145,14 +150,20 @@ def _fresh(value: bytes | None, now: float) -> bool:
     return isinstance(found, Copy) and found.fresh_until > now
 
 
-def _row(key: str, found: Copy | ValueError, now: float) -> str:
+def _row(key: str, found: Copy | ValueError, now: float, style: Style) -> str:
     if isinstance(found, ValueError):
-        return _COLUMNS.format("unreadable", "", "", "", "", f"{key} ({found})")
+        return _painted("unreadable", _COLUMNS.format("unreadable", "", "", "", "", f"{key} ({found})"), style)
     cause = printable(found.cause)
     cause = cause if len(cause) <= _WIDEST_CAUSE else f"{cause[: _WIDEST_CAUSE - 3]}..."
     fresh = span(found.fresh_until - now) if found.fresh_until > now else "no"
     size = "" if found.body is None else f"{len(found.body):,}"
-    return _COLUMNS.format(_result(found), cause, span(now - found.fetched), fresh, size, key)
+    row = _COLUMNS.format(_result(found), cause, span(now - found.fetched), fresh, size, key)
+    return _painted(_result(found), row, style)
+
+
+def _painted(result: str, row: str, style: Style) -> str:
+    """Return a row with its first word in colour."""
+    return style.paint(result, _COLOURS[result]) + row.removeprefix(result)
 
 
 def _entry(key: str, found: Copy | ValueError) -> dict[str, Any]:
@@ -194,6 +205,16 @@ _MEANING = {
     "stale": "the file below is obeyed, although it could not be fetched again",
     "unavailable": "there is no file, everything may be fetched",
     "unreachable": "nobody knows the rules, nothing may be fetched",
+}
+
+
+#: The same at a glance.
+_COLOURS = {
+    "successful": Colour.GOOD,
+    "stale": Colour.DOUBT,
+    "unavailable": Colour.GOOD,
+    "unreachable": Colour.BAD,
+    "unreadable": Colour.BAD,
 }
 
 

@@ -7,18 +7,16 @@ In here: the command line, and the way from URLs to findings. What a finding say
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_robots_rfc.commands import asking, judging, sources
+from scrapy_robots_rfc.commands.addresses import ADVICE, origin_of, stripped
 from scrapy_robots_rfc.commands.explained import lines_of
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Progress, Style
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
-from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
     import argparse
@@ -27,10 +25,9 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc._compat import Waiter
-    from scrapy_robots_rfc.commands.asking import Inquirer
-    from scrapy_robots_rfc.commands.judging import Finding
+    from scrapy_robots_rfc.commands.asking import Hop, Inquirer
+    from scrapy_robots_rfc.commands.judging import Asker, Finding
     from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.robots import Robots
     from scrapy_robots_rfc.settings import Settings
 
@@ -61,15 +58,17 @@ def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
 
 def add_agent(topic: argparse.ArgumentParser) -> None:
     """Add the option that says who asks."""
-    text = "product token, or User-Agent; several in order of preference (default: the project's)"
+    text = "product token, or User-Agent; A,B: A, or else B; as often as you like (default: the project's)"
     topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
 
 
 def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
-    ours = prepared(settings, opts)
-    judge = _Judge(console, opts.json, ours, judging.agent_for(ours, settings), Progress(console.stderr, len(urls)))
+    if opts.robots is not None and sources.is_url(opts.robots):
+        origin_of(opts.robots)
+    ours = asking.prepared(settings, opts)
+    judge = _Judge(console, opts.json, ours, judging.askers_for(opts.agent, ours, settings), len(urls))
     try:
         if opts.robots is None:
             asking.crawl(settings, partial(judge.ask, urls))
@@ -84,47 +83,39 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
     return judge.code
 
 
-def prepared(settings: ScrapySettings, opts: argparse.Namespace) -> Settings:
-    """Make the settings those of a crawl that answers a command, and read ours of them."""
-    try:
-        asking.prepare(settings, opts)
-        return read_settings(settings)
-    except SettingError as error:
-        raise Failed(str(error), UNDECIDED) from error
-
-
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
-    if opts.urls and opts.urls != [sources.STANDARD]:
-        return list(opts.urls)
+    named = opts.urls or [sources.STANDARD]
+    if sources.STANDARD not in named:
+        return [sources.as_url(url) for url in named]
     if opts.robots == sources.STANDARD:
         raise Failed("standard input is the robots.txt: name the URLs on the command line", UNDECIDED)
     if not opts.urls and console.stdin.isatty():
         raise Failed("name the URLs, or send them to standard input, one a line", UNDECIDED)
-    urls = sources.lines(sources.STANDARD, console)
-    if not urls:
-        raise Failed("there is no URL on standard input", UNDECIDED)
-    return urls
+    found = sources.lines(sources.STANDARD, console)
+    if not found:
+        raise Failed("there is no URL on standard input; send some, one a line, or name them", UNDECIDED)
+    at = named.index(sources.STANDARD)
+    return [*map(sources.as_url, named[:at]), *found, *map(sources.as_url, named[at + 1 :])]
 
 
 def _named(source: str) -> str:
     return "standard input" if source == sources.STANDARD else source
 
 
-@dataclass(slots=True)
 class _Judge:
-    """Judges URLs in their order, and prints what it finds.
+    """Judges URLs in their order, each for all who ask, and prints what it finds.
 
-    :param done: how many are printed.
-    :param code: the exit code so far.
+    :param json: for programs.
+    :param total: how many URLs there are.
     """
 
-    console: Console
-    json: bool
-    settings: Settings
-    agent: Agent
-    progress: Progress
-    done: int = 0
-    code: int = ALLOWED
+    def __init__(self, console: Console, json: bool, settings: Settings, askers: list[Asker], total: int) -> None:
+        self._console, self._json, self._settings, self._askers = console, json, settings, askers
+        self.progress = Progress(console.stderr, total)
+        #: How many URLs are done.
+        self.done = 0
+        #: The exit code so far.
+        self.code = ALLOWED
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
         """Go by the files of the sites."""
@@ -138,53 +129,54 @@ class _Judge:
 
     async def _next(self, url: str, waiter: Waiter[Robots | None] | None, inquirer: Inquirer) -> None:
         robots = None if waiter is None else await waiter
-        if robots is None:
-            if waiter is None:
-                self._tell(_no_url(url))
-            return
-        finding = judging.judged(url, robots, robots.origin.robots_url, self.agent, self.settings)
-        self._tell(replace(finding, hops=inquirer.redirects(robots.origin)))
+        if robots is not None:
+            self._judge(url, robots, robots.origin.robots_url, inquirer.redirects(robots.origin))
+        elif waiter is None:
+            self._tell([judging.no_url(url, asker) for asker in self._askers])
 
     async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
         """Go by what a URL has."""
-        self.go_by(urls, await inquirer.download(source), without_userinfo(source))
+        found = await inquirer.download(source)
+        self.go_by(urls, found.body, stripped(source), found.hops)
 
-    def go_by(self, urls: list[str], body: bytes, source: str) -> None:
+    def go_by(self, urls: list[str], body: bytes, source: str, hops: tuple[Hop, ...] = ()) -> None:
         """Go by a file that is given."""
-        file = RobotsTxt.parse(body, max_size=self.settings.max_size)
+        file = RobotsTxt.parse(body, max_size=self._settings.max_size)
         for url in urls:
-            robots = judging.given(file, url, self.agent)
+            robots = judging.given(file, url)
             if robots is None:
-                self._tell(_no_url(url))
+                self._tell([judging.no_url(url, asker) for asker in self._askers])
             else:
-                self._tell(judging.judged(url, robots, source, self.agent, self.settings))
+                self._judge(url, robots, source, hops)
 
-    def _tell(self, finding: Finding) -> None:
-        if self.console.stdout.isatty():
+    def _judge(self, url: str, robots: Robots, source: str, hops: tuple[Hop, ...]) -> None:
+        self._tell([judging.judged(url, robots, source, asker, self._settings, hops) for asker in self._askers])
+
+    def _tell(self, findings: list[Finding]) -> None:
+        """Print the verdicts on one URL, and what is wrong with it once."""
+        if self._console.stdout.isatty():
             self.progress.clear()
-        if self.json:
-            self.console.say_json(judging.record(finding))
-        else:
-            if self.done:
-                self.console.say()
-            for line in lines_of(finding, Style.of(self.console.stdout)):
-                self.console.say(line)
-        if not finding.decided:
-            self.code = UNDECIDED
-            self.console.complain(f"{finding.url} is not decided: {_advice(finding)}")
-        elif self.code == ALLOWED and finding.verdict == "disallowed":
-            self.code = DISALLOWED
+        for number, finding in enumerate(findings):
+            self._print(finding, first=self.done == number == 0)
+            if not finding.decided:
+                self.code = UNDECIDED
+            elif self.code == ALLOWED and finding.verdict == "disallowed":
+                self.code = DISALLOWED
+        if not findings[0].decided:
+            self._console.complain(f"{findings[0].url} is not decided: {_advice(findings[0])}")
         self.done += 1
         self.progress.show(self.done)
 
-
-def _no_url(url: str) -> Finding:
-    return judging.Finding(without_userinfo(url), None, "it is no absolute http or https URL with a valid authority")
+    def _print(self, finding: Finding, *, first: bool) -> None:
+        if self._json:
+            self._console.say_json(judging.record(finding))
+            return
+        if not first:
+            self._console.say()
+        for line in lines_of(finding, Style.of(self._console.stdout), agent=len(self._askers) > 1):
+            self._console.say(line)
 
 
 def _advice(finding: Finding) -> str:
-    advice: dict[bool, Any] = {
-        True: "write it as http://HOST/PATH or https://HOST/PATH",
-        False: "see whether the site is up, or name a copy of its file with --robots FILE",
-    }
-    return f"{finding.why}; {advice[finding.decision is None]}"
+    advice = "see whether the site is up, or name a copy of its file with --robots FILE"
+    return f"{finding.why}; {ADVICE if finding.decision is None else advice}"

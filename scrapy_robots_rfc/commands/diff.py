@@ -6,15 +6,16 @@ In here: the command line, and how it looks. What changed is `core/difference.py
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc.commands import asking, judging, sources
-from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent, prepared
+from scrapy_robots_rfc.commands.addresses import origin_of, stripped
+from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
 from scrapy_robots_rfc.commands.output import Failed, printable
 from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.policy.origin import without_userinfo
 
 if TYPE_CHECKING:
     import argparse
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.asking import Inquirer
-    from scrapy_robots_rfc.commands.judging import Finding
+    from scrapy_robots_rfc.commands.judging import Asker, Finding
     from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.identity import Agent
-    from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.settings import Settings
 
 _Topics: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -52,38 +52,39 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     names = (opts.old, opts.new)
     if [*names, opts.urls].count(sources.STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others", UNDECIDED)
-    ours = prepared(settings, opts)
-    agent = judging.agent_for(ours, settings)
-    bodies = _bodies(settings, names, console)
+    ours = asking.prepared(settings, opts)
+    askers = judging.askers_for(opts.agent, ours, settings)
     urls = [] if opts.urls is None else sources.lines(opts.urls, console)
-    old, new = files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]
-
-    def judge(url: str) -> tuple[Finding, Finding]:
-        before, after = (
-            judging.judged(url, _given(file, url, agent), without_userinfo(name), agent, ours)
-            for file, name in zip(files, names, strict=True)
-        )
-        return before, after
-
-    changes = differences(old, new, agent.tokens if opts.agent else ())
-    changed = [pair for pair in map(judge, urls) if pair[0].verdict != pair[1].verdict]
+    for url in (*filter(sources.is_url, names), *urls):
+        origin_of(url)
+    bodies = _bodies(settings, names, console)
+    files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]
+    whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
+    changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
+    changed = list(_changed(urls, files, names, askers, ours))
     if opts.json:
-        for change in changes:
-            console.say_json(_record(change))
-        for before, after in changed:
-            console.say_json({"url": before.url, "old": judging.record(before), "new": judging.record(after)})
+        _say_json(changes, changed, console)
     else:
-        for line in _lines(changes, changed, Style.of(console.stdout)):
+        for line in _lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1):
             console.say(line)
-        console.say(_summary(changes, len(changed), None if opts.urls is None else len(urls)))
-    return DIFFERENT if changes or changed else SAME
+        console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
+    return DIFFERENT if changed or any(change.counts for change in changes) else SAME
 
 
-def _given(file: RobotsTxt, url: str, agent: Agent) -> Robots:
-    robots = judging.given(file, url, agent)
-    if robots is None:
-        raise Failed(f"{without_userinfo(url)} is no absolute http or https URL with a valid authority", UNDECIDED)
-    return robots
+def _changed(
+    urls: list[str], files: list[RobotsTxt], names: tuple[str, ...], askers: list[Asker], settings: Settings
+) -> Iterator[tuple[Finding, Finding]]:
+    """Yield the verdicts on the URLs that change theirs: before, and after."""
+    for url in urls:
+        robots = [judging.given(file, url) for file in files]
+        for asker in askers:
+            before, after = (
+                judging.judged(url, found, stripped(name), asker, settings)
+                for found, name in zip(robots, names, strict=True)
+                if found is not None
+            )
+            if before.verdict != after.verdict:
+                yield before, after
 
 
 def _bodies(settings: ScrapySettings, names: tuple[str, ...], console: Console) -> list[bytes]:
@@ -99,21 +100,49 @@ def _bodies(settings: ScrapySettings, names: tuple[str, ...], console: Console) 
 
 async def _download(wanted: list[str], found: dict[str, bytes], inquirer: Inquirer) -> None:
     for name in wanted:
-        found[name] = await inquirer.download(name)
+        found[name] = (await inquirer.download(name)).body
 
 
-def _lines(changes: list[Change], changed: list[tuple[Finding, Finding]], style: Style) -> Iterator[str]:
+def _say_json(changes: list[Change], changed: list[tuple[Finding, Finding]], console: Console) -> None:
     for change in changes:
-        yield style.paint(printable(f"group for {change.name}{_applies(change)}"), Colour.STRONG)
-        for sign, rules, colour in (("-", change.removed, Colour.BAD), ("+", change.added, Colour.GOOD)):
-            for rule in rules:
-                yield style.paint(style.cut(f"  {sign} line {rule.line}: {rule}"), colour)
+        console.say_json(_record(change))
     for before, after in changed:
-        yield f"{before.verdict} -> {style.paint(after.verdict, Colour.STRONG)}  {printable(after.url)}"
-        for sign, finding in (("-", before), ("+", after)):
-            text, *more = style.wrapped(printable(finding.why), 4)
-            yield f"  {sign} {text}"
+        old, new = judging.record(before), judging.record(after)
+        console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
+
+
+def _lines(
+    changes: list[Change], changed: list[tuple[Finding, Finding]], style: Style, *, agent: bool
+) -> Iterator[str]:
+    """Yield what changed.
+
+    :param agent: say whose verdict it is.
+    """
+    alike: dict[tuple[Any, ...], list[Change]] = {}  # many tokens may share their groups
+    for change in changes:
+        key = (_applies(change), change.removed, change.added, change.rewritten)
+        alike.setdefault(key, []).append(change)
+    for (applies, *_), group in alike.items():
+        yield from _of_group(", ".join(change.name for change in group) + applies, group[0], style)
+    for before, after in changed:
+        yield f"{before.verdict} -> {style.paint(after.verdict, Colour.STRONG)}  {printable(before.url)}"
+        told = [("agent ", before.asker.name)] if agent else []
+        for sign, text in (*told, ("- ", before.why), ("+ ", after.why)):
+            first, *more = style.wrapped(printable(text), 2 + len(sign))
+            yield f"  {sign}{first}"
             yield from more
+
+
+def _of_group(name: str, change: Change, style: Style) -> Iterator[str]:
+    first, *more = style.wrapped(printable(f"group for {name}"), 2)
+    for line in (first, *more):
+        yield style.paint(line, Colour.STRONG)
+    for sign, rules, colour in (("-", change.removed, Colour.BAD), ("+", change.added, Colour.GOOD)):
+        for rule in rules:
+            yield style.paint(style.cut(f"  {sign} line {rule.line}: {rule}"), colour)
+    for old, new in change.rewritten:
+        yield style.cut(f"  = line {old.line}: {old}")
+        yield style.cut(f"    line {new.line}: {new} (says the same)")
 
 
 def _applies(change: Change) -> str:
@@ -127,10 +156,20 @@ def _applies(change: Change) -> str:
     return f": it was that of {change.old}, now that of {change.new}"
 
 
-def _summary(changes: list[Change], changed: int, urls: int | None) -> str:
-    rules = sum(len(change.removed) + len(change.added) for change in changes)
-    verdicts = "" if urls is None else f", {changed:,} of {urls:,} URLs change their verdict"
-    return f"{rules:,} {'rule' if rules == 1 else 'rules'} removed or added{verdicts}"
+def _summary(changes: list[Change], changed: list[tuple[Finding, Finding]], urls: int | None) -> str:
+    """Say how much changed; a line counts once, however many groups it is in."""
+    sides = [{rule.line for change in changes for rule in rules(change)} for rules in (_REMOVED, _ADDED)]
+    rules = sum(map(len, sides))
+    written = len({old.line for change in changes for old, _ in change.rewritten})
+    text = f"{rules:,} {'rule' if rules == 1 else 'rules'} removed or added"
+    if written:
+        text += f", {written:,} written differently"
+    if urls is not None:
+        text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
+    return text
+
+
+_REMOVED, _ADDED = attrgetter("removed"), attrgetter("added")
 
 
 def _record(change: Change) -> dict[str, Any]:
@@ -140,4 +179,7 @@ def _record(change: Change) -> dict[str, Any]:
         "new": change.new,
         "removed": [judging.rule_record(rule) for rule in change.removed],
         "added": [judging.rule_record(rule) for rule in change.added],
+        "rewritten": [
+            {"old": judging.rule_record(old), "new": judging.rule_record(new)} for old, new in change.rewritten
+        ],
     }

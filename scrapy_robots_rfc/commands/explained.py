@@ -32,10 +32,15 @@ _MOST_LOST = 20
 _COLOURS = {"allowed": Colour.GOOD, "disallowed": Colour.BAD, "undecided": Colour.DOUBT}
 
 
-def lines_of(finding: Finding, style: Style) -> Iterator[str]:
-    """Yield the lines that explain a finding."""
+def lines_of(finding: Finding, style: Style, *, agent: bool = False) -> Iterator[str]:
+    """Yield the lines that explain a finding.
+
+    :param agent: say who asks.
+    """
     verdict = style.paint(f"{finding.verdict:<{_INDENT - 1}}", Colour.STRONG, _COLOURS[finding.verdict])
     yield f"{verdict} {printable(finding.url)}"
+    if agent:
+        yield from fact("agent", finding.asker.name, style)
     yield from fact("why", finding.why, style)
     if finding.robots is not None and finding.source is not None:
         yield from fact("robots.txt", access(finding.robots, finding.source), style)
@@ -91,11 +96,12 @@ def excerpt(
     file: RobotsTxt, parts: Sequence[Part], decided: Rule, losers: Sequence[int], style: Style
 ) -> Iterator[str]:
     """Yield the lines of a group: its beginning, the rule that decided, those that lost, and a few around the first."""
-    written = file.written()
     part = next(part for part in parts if part.first <= decided.line <= part.last)
     wanted = {part.first, *range(decided.line - _AROUND, decided.line + _AROUND + 1), *losers[:_MOST_LOST]}
     wanted |= {number + 1 for number in wanted if number + 2 in wanted}  # a line as dots would be no shorter
     shown = [number for number in sorted(wanted) if part.first <= number <= part.last]
+    while not file.written(shown[-1]).strip():  # the blank lines before the next record, which is not shown
+        shown.pop()
     digits = len(str(shown[-1]))
     before = part.first - 1
     for number in shown:
@@ -103,9 +109,9 @@ def excerpt(
             yield f"    {' ' * digits}  {style.paint('...', Colour.FAINT)}"
         before = number
         if number == decided.line:
-            yield from _deciding(written[number - 1], decided, digits, style)
+            yield from _deciding(file.written(number), decided, digits, style)
         else:
-            text = style.cut(printable(written[number - 1].replace("\t", " ")), digits + 6)
+            text = style.cut(printable(file.written(number).replace("\t", " ")), digits + 6)
             yield f"    {number:>{digits}}  {text}".rstrip()
 
 

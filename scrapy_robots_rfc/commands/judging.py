@@ -10,17 +10,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._compat import Runtime
+from scrapy_robots_rfc.commands.addresses import NO_URL, stripped
+from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.explain import Explanation, explain
 from scrapy_robots_rfc.files import RfcFile
 from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of, user_agent_among
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.freshness import Term
-from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments, without_userinfo
+from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
 from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.robots import Robots
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.asking import Hop
@@ -29,10 +33,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Asker:
+    """Somebody who asks robots.txt.
+
+    :param name: what the command line calls them, else the project.
+    """
+
+    name: str
+    agent: Agent
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What is found out about a URL.
 
     :param url: without userinfo.
+    :param asker: who asks.
     :param decision: the verdict; ``None``: there is none, and `why` says what is wrong with the URL.
     :param why: what it rests on, for people.
     :param robots: what was asked; `None` where nothing could be.
@@ -42,6 +58,7 @@ class Finding:
     """
 
     url: str
+    asker: Asker
     decision: Decision | None
     why: str
     robots: Robots | None = None
@@ -62,24 +79,53 @@ class Finding:
         return "allowed" if self.decision.allowed else "disallowed"
 
 
-def agent_for(settings: Settings, scrapy_settings: ScrapySettings) -> Agent:
+def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[Asker]:
+    """Return who asks, each of them once: those whom the command line names, else the crawl.
+
+    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of preference.
+    :raises Failed: one is empty.
+    """
+    found: dict[Agent, Asker] = {}
+    for name in names or ():
+        agent = agent_of(name)
+        if agent is None:
+            raise Failed("--agent names nobody: give it a product token, or a User-Agent header", 2)
+        found.setdefault(agent, Asker(name.strip(), agent))
+    return list(found.values()) or [_crawl(settings, scrapy_settings)]
+
+
+def _crawl(settings: Settings, scrapy_settings: ScrapySettings) -> Asker:
     """Return who the crawl is to robots.txt where no spider and no request says: by setting, else by its header."""
-    if settings.user_agent is not None:
-        return settings.user_agent
+    agent = settings.user_agent
+    if agent is not None:
+        return Asker(",".join(agent.tokens) or agent.identification, agent)
     header = user_agent_among(scrapy_settings.getdict("DEFAULT_REQUEST_HEADERS"))
-    return agent_of(scrapy_settings.get("USER_AGENT") if header is None else header) or NOBODY
+    agent = agent_of(scrapy_settings.get("USER_AGENT") if header is None else header) or NOBODY
+    return Asker(agent.identification, agent)
 
 
-def given(file: RobotsTxt, url: str, agent: Agent) -> Robots | None:
+def given(file: RobotsTxt, url: str) -> Robots | None:
     """Return what a file says that is given in place of the one of a URL's origin; ``None`` for what has no origin."""
     origin = Origin.of(url)
     if origin is None:
         return None
-    return Robots(origin, Term(Outcome.SUCCESSFUL, math.inf), None, "given", RfcFile(None, file), lambda: agent)
+    return Robots(origin, Term(Outcome.SUCCESSFUL, math.inf), None, "given", RfcFile(None, file), lambda: NOBODY)
 
 
-def judged(url: str, robots: Robots, source: str, agent: Agent, settings: Settings) -> Finding:
-    """Return the verdict on a URL."""
+def no_url(url: str, asker: Asker) -> Finding:
+    """Return what there is to say of what is no URL."""
+    return Finding(stripped(url), asker, None, f"it is {NO_URL}")
+
+
+def judged(
+    url: str, robots: Robots, source: str, asker: Asker, settings: Settings, hops: tuple[Hop, ...] = ()
+) -> Finding:
+    """Return the verdict on a URL.
+
+    :param source: where the robots.txt is from.
+    :param hops: the redirects that its fetch followed.
+    """
+    agent = asker.agent
     decision = robots.judge(url, agent)
     why = robots.why(decision)
     if decision.allowed:
@@ -88,7 +134,7 @@ def judged(url: str, robots: Robots, source: str, agent: Agent, settings: Settin
             decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
     decision = replace(decision, origin=str(robots.origin))
     explanation = None if robots.robots is None else explain(robots.robots, _deciding(url, robots, agent), agent.tokens)
-    return Finding(without_userinfo(url), decision, why, robots, source, (), explanation)
+    return Finding(stripped(url), asker, decision, why, robots, source, hops, explanation)
 
 
 def _deciding(url: str, robots: Robots, agent: Agent) -> str:
@@ -108,26 +154,36 @@ def _refusal(url: str, robots: Robots, agent: Agent, settings: Settings) -> str 
 
 
 def record(finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object of JSON."""
+    """Return a finding as an object of JSON; its keys are always the same."""
     decision, robots, explanation = finding.decision, finding.robots, finding.explanation
-    made: dict[str, Any] = {"url": finding.url, "verdict": finding.verdict, "why": finding.why}
-    made["reason"] = None if decision is None else decision.reason.value
-    made["rule"] = None if decision is None or decision.rule is None else rule_record(decision.rule)
-    if explanation is not None:
-        made["tokens"] = list(explanation.asked)
-        made["group"] = explanation.token
-        made["group_lines"] = [[part.first, part.last] for part in explanation.parts]
-        made["lost"] = [rule_record(rule) for rule in lost(finding)]
-    if robots is not None:
-        made["robots_txt"] = {
-            "url": finding.source,
-            "result": robots.outcome.value,
-            "status": robots.status,
-            "cause": robots.cause,
-            "stale": robots.stale,
-            "redirects": [{"url": hop.url, "status": hop.status} for hop in finding.hops],
-        }
-    return made
+    rule = None if decision is None else decision.rule
+    parts = () if explanation is None else explanation.parts
+    return {
+        "url": finding.url,
+        "agent": finding.asker.name,
+        "tokens": list(finding.asker.agent.tokens),
+        "verdict": finding.verdict,
+        "why": finding.why,
+        "reason": None if decision is None else decision.reason.value,
+        "rule": None if rule is None else rule_record(rule),
+        "group": None if explanation is None else explanation.token,
+        "group_lines": [[part.first, part.last] for part in parts],
+        "lost": [rule_record(rule) for rule in lost(finding)],
+        "robots_txt": None if robots is None else {"url": finding.source, **access_record(robots, finding.hops)},
+    }
+
+
+def access_record(robots: Robots, hops: Sequence[Hop]) -> dict[str, Any]:
+    """Return how a robots.txt was come by, as keys of an object of JSON."""
+    return {
+        "result": robots.outcome.value,
+        "status": robots.status,
+        "cause": robots.cause,
+        "stale": robots.stale,
+        "override": robots.override,
+        "exempt": robots.exempt,
+        "redirects": [{"url": hop.url, "status": hop.status} for hop in hops],
+    }
 
 
 def lost(finding: Finding) -> list[Rule]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from scrapy_robots_rfc.commands.addresses import origin_of, shown, stripped
 from scrapy_robots_rfc.commands.asking import crawl, prepare
 from scrapy_robots_rfc.commands.output import Failed, printable
 from scrapy_robots_rfc.commands.sources import is_url, read
@@ -14,8 +15,6 @@ from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.findings import Severity
 from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
 from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
@@ -42,19 +41,17 @@ def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser; `work` is what it does."""
     text = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
     topic = topics.add_parser("lint", help=text, description=text)
-    topic.set_defaults(work=run, failed=2, agent=None)
+    topic.set_defaults(work=run, failed=2)
     what = "a file; a URL, of the file itself or of a site; or -, standard input"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
     topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")
+    topic.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     yield topic
 
 
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
-    try:
-        size = read_settings(settings).max_size
-    except SettingError as error:
-        raise Failed(str(error), 2) from error
+    size = read_settings(settings).max_size
     name, body = _fetched(settings, options) if is_url(options.source) else _read(console, options)
     found = lint(RobotsTxt.parse(body, max_size=size))
     _FORMATS[options.format](name, found, console)
@@ -68,21 +65,19 @@ def _read(console: Console, options: argparse.Namespace) -> tuple[str, bytes]:
 def _fetched(settings: Settings, options: argparse.Namespace) -> tuple[str, bytes]:
     """Fetch a file as the project fetches pages: its proxies, its identification, its time limits."""
     url: str = options.source
-    origin = Origin.of(url)
-    if origin is None:
-        raise Failed(f"{without_userinfo(url)} has no valid host; check the address", 2)
+    origin = origin_of(url)
     if url.partition("://")[2].partition("/")[2] == "":
         url = origin.robots_url
     bodies: list[bytes] = []
 
     async def work(inquirer: Inquirer) -> None:
-        bodies.append(await inquirer.download(url))
+        bodies.append((await inquirer.download(url)).body)
 
     prepare(settings, options)
     crawl(settings, work)
     if not bodies:
-        raise Failed(f"{without_userinfo(url)} was not fetched: the command was stopped", 2)
-    return without_userinfo(url), bodies[0]
+        raise Failed(f"{shown(url)} was not fetched: the command was stopped", 2)
+    return stripped(url), bodies[0]
 
 
 # The formats.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -50,8 +51,10 @@ class Console:
         self.stdout.write(json.dumps(record) + "\n")
 
     def complain(self, text: str) -> None:
-        """Print a line on stderr."""
-        self.stderr.write(f"{self.prefix}: {printable(text)}\n")
+        """Print a line on stderr; where there is no room for it, the exit code has to do."""
+        with suppress(OSError):
+            self.stderr.write(f"{self.prefix}: {printable(text)}\n")
+            self.stderr.flush()
 
 
 def printable(text: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from scrapy import Spider
 from scrapy.commands import ScrapyCommand
@@ -17,7 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
 from scrapy_robots_rfc.commands import cache, check, diff, lint, show, transfer
-from scrapy_robots_rfc.commands.output import Console, Failed
+from scrapy_robots_rfc.commands.output import Console, Failed, printable
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
 from scrapy_robots_rfc.errors import RobotsError, SettingError
@@ -53,7 +54,10 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the topics, each with actions of its own."""
         super().add_options(parser)
-        topics = parser.add_subparsers(title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots")
+        one_line: type[ArgumentParser] = _Parser
+        topics = parser.add_subparsers(
+            title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots", parser_class=one_line
+        )
         for action in cache.add_to(topics):
             store = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
             action.add_argument("--store", metavar="ADDRESS", help=store)
@@ -67,12 +71,13 @@ class Command(ScrapyCommand):
         if opts.topic is None:
             raise UsageError
         if args:
-            raise UsageError(f"unrecognized arguments: {' '.join(args)}", print_help=False)
+            _Parser(prog=f"scrapy robots {opts.topic}").error(f"unrecognized arguments: {' '.join(args)}")
         opts.set = [*opts.set, *opts.also_set]
         super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - all of them are options
         """Do what is asked for, and set the exit code."""
+        _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
         try:
             self.exitcode = self._act(opts, console)
@@ -80,6 +85,9 @@ class Command(ScrapyCommand):
         except Failed as error:
             console.complain(str(error))
             self.exitcode = error.code
+        except SettingError as error:
+            console.complain(str(error))
+            self.exitcode = 2
         except OSError as error:
             if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
                 self.exitcode = getattr(opts, "failed", 0)  # where the code is an answer, there is none
@@ -95,16 +103,29 @@ class Command(ScrapyCommand):
         if "work" in opts:  # it needs no store of its own
             code = opts.work(self.settings, console, opts)
             return code
-        try:
-            settings = read_settings(self.settings)
-        except SettingError as error:
-            raise Failed(str(error), 2) from error
+        settings = read_settings(self.settings)
         store, name = _opened(settings.cache, self.settings, opts)
         try:
             code = opts.act(Shelf(store, name, rules_of(settings), time.time()), console, opts)
         finally:
             store.close()
         return code
+
+
+def _open_streams() -> None:
+    """Put something in the place of standard streams that whoever began the process has closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - until the process ends
+            setattr(sys, name, stream)
+
+
+class _Parser(ArgumentParser):
+    """Says in one line what is wrong with a command line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the command."""
+        self.exit(2, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
 
 
 def _add_settings(action: argparse.ArgumentParser) -> None:
@@ -125,8 +146,8 @@ def _opened(configured: object, settings: Settings, opts: argparse.Namespace) ->
         if made is not None:
             made[0].open()
             return made
-    except SettingError as error:
-        raise Failed(str(error), 2) from error
+    except SettingError:
+        raise
     except RobotsError as error:
         raise Failed(str(error)) from error
     except Exception as error:

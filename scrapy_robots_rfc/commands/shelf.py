@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands.output import Failed, printable
+from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.outages import said
-from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
+from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.stores.codec import Copy, decode, encode
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Shelf:
     now: float
 
     def origins(self) -> list[str]:
-        """Return all keys, in order; others may have written some that are no origins: see `shown`."""
+        """Return all keys, in order; others may have written some that are no origins: see `is_origin`."""
         with self._asking():
             return sorted(self.store.keys())
 
@@ -75,16 +75,6 @@ def is_origin(key: str) -> bool:
     """Whether a crawl can use a key."""
     origin = Origin.of(key)
     return origin is not None and str(origin) == key
-
-
-def shown(key: str) -> str:
-    """Return a key for people: of one that is no origin, what a terminal acts on is escaped, and credentials go."""
-    if is_origin(key):
-        return key
-    scheme, separator, rest = key.partition("://")
-    if scheme.lower() in DEFAULT_PORTS:
-        return printable(f"{scheme}{separator}{rest.rpartition('@')[2]}")
-    return printable(key.rpartition("@")[2])
 
 
 def readable(value: bytes) -> Copy | ValueError:

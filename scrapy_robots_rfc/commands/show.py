@@ -12,25 +12,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc._compat import Runtime
 from scrapy_robots_rfc.commands import asking, judging
-from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent, prepared
+from scrapy_robots_rfc.commands.addresses import origin_of
+from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
 from scrapy_robots_rfc.commands.explained import access, fact, places, redirects
 from scrapy_robots_rfc.commands.output import Failed, printable, span
-from scrapy_robots_rfc.commands.terminal import Colour, Style
-from scrapy_robots_rfc.core.explain import Explanation, explain
+from scrapy_robots_rfc.commands.sources import as_url
+from scrapy_robots_rfc.commands.terminal import Colour, Style, columns
+from scrapy_robots_rfc.core.explain import explain
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
+    from scrapy_robots_rfc.commands.judging import Asker
     from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.core.groups import Group
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.identity import Agent
+    from scrapy_robots_rfc.core.explain import Explanation, Part
+    from scrapy_robots_rfc.core.groups import Group, Record
+    from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.robots import Robots
 
 _Topics: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -43,19 +45,19 @@ class _Shown:
     """What is known of an origin's file.
 
     :param fresh_for: seconds for which it is used before it is asked for again.
-    :param explanation: which group applies; ``None`` without a file.
     """
 
     robots: Robots
     hops: tuple[Hop, ...]
-    agent: Agent
     fresh_for: float
-    explanation: Explanation | None
 
-    @property
-    def file(self) -> RobotsTxt | None:
-        """The file."""
-        return self.robots.robots
+    def explain(self, asker: Asker) -> Explanation | None:
+        """Return which group applies; ``None`` without a file."""
+        return None if self.robots.robots is None else explain(self.robots.robots, "/", asker.agent.tokens)
+
+    def delay(self, asker: Asker) -> float | None:
+        """Return the Crawl-delay of that group."""
+        return None if self.robots.file is None else self.robots.file.crawl_delay(asker.agent)
 
 
 def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
@@ -71,100 +73,108 @@ def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
 
 def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what is known; the exit code is 0 unless the file cannot be reached."""
-    origin = Origin.of(opts.url)
-    if origin is None:
-        raise Failed(f"{opts.url} is no absolute http or https URL with a valid authority", UNDECIDED)
-    agent = judging.agent_for(prepared(settings, opts), settings)
+    origin = origin_of(as_url(opts.url))
+    askers = judging.askers_for(opts.agent, asking.prepared(settings, opts), settings)
     found: list[_Shown] = []
-    asking.crawl(settings, partial(_ask, origin, agent, found))
+    asking.crawl(settings, partial(_ask, origin, found))
     if not found:
         raise Failed(f"stopped before {origin.robots_url} was there", UNDECIDED)
-    shown = found[0]
     if opts.json:
-        console.say_json(_record(shown))
+        for asker in askers:
+            console.say_json(_record(found[0], asker))
     else:
-        for line in _lines(shown, Style.of(console.stdout)):
+        for line in _lines(found[0], askers, Style.of(console.stdout)):
             console.say(line)
-    if shown.robots.outcome is Outcome.UNREACHABLE:
-        console.complain(f"{origin.robots_url} is unreachable: {shown.robots.cause}; see whether the site is up")
+    robots = found[0].robots
+    if robots.outcome is Outcome.UNREACHABLE:
+        console.complain(f"{origin.robots_url} is unreachable: {robots.cause}; see whether the site is up")
         return UNDECIDED
     return 0
 
 
-async def _ask(origin: Origin, agent: Agent, found: list[_Shown], inquirer: Inquirer) -> None:
+async def _ask(origin: Origin, found: list[_Shown], inquirer: Inquirer) -> None:
     robots = await inquirer.ask(origin)
     if robots is not None:
-        fresh_for = robots.term.fresh_until - Runtime().clock()
-        explanation = None if robots.robots is None else explain(robots.robots, "/", agent.tokens)
-        found.append(_Shown(robots, inquirer.redirects(origin), agent, fresh_for, explanation))
+        found.append(_Shown(robots, inquirer.redirects(origin), robots.term.fresh_until - Runtime().clock()))
 
 
-def _lines(shown: _Shown, style: Style) -> Iterator[str]:
+def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
     robots = shown.robots
     yield from fact("robots.txt", access(robots, robots.origin.robots_url), style)
     yield from redirects(shown.hops, style)
     if math.isfinite(shown.fresh_for):
         yield from fact("fresh for", span(shown.fresh_for), style)
-    file = shown.file
-    if file is None or shown.explanation is None:
+    file = robots.robots
+    if file is None:
         return
     cut = ", the rest is too much and does not count" if file.truncated else ""
     yield from fact("octets", f"{file.size:,}{cut}", style)
-    yield from fact("group", f"{shown.explanation.choice}{places(shown.explanation.parts)}", style)
-    delay = robots.crawl_delay(list(shown.agent.tokens) or None)
-    yield from fact("delay", "none is asked for" if delay is None else f"Crawl-delay {delay:g} s", style)
+    applying: dict[int, list[str]] = {}
+    for asker in askers:
+        for part in (yield from _of_asker(shown, asker, style, named=len(askers) > 1)):
+            applying.setdefault(part.first, []).append(asker.name)
     for sitemap in file.sitemaps:
         yield from fact("sitemap", sitemap, style)
     for record in file.records:
         if record.key not in _SITEMAPS:
             yield from fact("record", f"line {record.line}: {record.key}: {record.value}", style)
-    applying = {part.first for part in shown.explanation.parts}
     for group in file.groups:
         yield ""
-        yield from _group(group, group.line in applying, style)
+        names = applying.get(group.line, [])
+        yield from _group(group, names if len(askers) > 1 else [""] * len(names), style)
 
 
-def _group(group: Group, applies: bool, style: Style) -> Iterator[str]:
-    """Yield a group: the one that applies is marked."""
-    mark = style.paint(">", Colour.STRONG, Colour.GOOD) if applies else " "
+def _of_asker(shown: _Shown, asker: Asker, style: Style, *, named: bool) -> Generator[str, None, Sequence[Part]]:
+    """Yield what applies to one who asks; return where it stands."""
+    explanation, delay = shown.explain(asker), shown.delay(asker)
+    if explanation is None:
+        return ()
+    if named:
+        yield from fact("agent", asker.name, style)
+    yield from fact("group", f"{explanation.choice}{places(explanation.parts)}", style)
+    yield from fact("delay", "none is asked for" if delay is None else f"Crawl-delay {delay:g} s", style)
+    return explanation.parts
+
+
+def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
+    """Yield a group: one that applies is marked.
+
+    :param applies_to: the names of those to whom it applies; an empty name, where there is one alone.
+    """
+    mark = style.paint(">", Colour.STRONG, Colour.GOOD) if applies_to else " "
     names = style.cut(printable(", ".join(group.tokens)), 30)
-    yield f"{mark} {group.line:>5}  {style.paint(names, Colour.STRONG)}{' (applies)' if applies else ''}"
+    whom = f" to {', '.join(applies_to)}" if any(applies_to) else ""
+    applies = style.cut(printable(f" (applies{whom})"), 9 + columns(names)) if applies_to else ""
+    yield f"{mark} {group.line:>5}  {style.paint(names, Colour.STRONG)}{applies}"
     for rule in group.rules:
         yield style.cut(f"{'':>2}{rule.line:>5}  {'':>2}{rule}")
 
 
-def _record(shown: _Shown) -> dict[str, Any]:
-    robots, file, explanation = shown.robots, shown.file, shown.explanation
-    made: dict[str, Any] = {
+def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
+    """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
+    robots, file, explanation, delay = shown.robots, shown.robots.robots, shown.explain(asker), shown.delay(asker)
+    applying = set() if explanation is None else {part.first for part in explanation.parts}
+    return {
         "origin": str(robots.origin),
         "robots_txt": robots.origin.robots_url,
-        "result": robots.outcome.value,
-        "status": robots.status,
-        "cause": robots.cause,
-        "stale": robots.stale,
-        "redirects": [{"url": hop.url, "status": hop.status} for hop in shown.hops],
+        "agent": asker.name,
+        "tokens": list(asker.agent.tokens),
+        **judging.access_record(robots, shown.hops),
         "fresh_for": round(shown.fresh_for, 1) if math.isfinite(shown.fresh_for) else None,
+        "octets": None if file is None else file.size,
+        "truncated": file is not None and file.truncated,
+        "group": None if explanation is None else explanation.token,
+        "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
+        "sitemaps": list(robots.sitemaps),
+        "records": [] if file is None else [_of_record(record) for record in file.records],
+        "groups": [] if file is None else [_of_group(group, group.line in applying) for group in file.groups],
     }
-    if file is not None and explanation is not None:
-        applying = {part.first for part in explanation.parts}
-        delay = robots.crawl_delay(list(shown.agent.tokens) or None)
-        made |= {
-            "octets": file.size,
-            "truncated": file.truncated,
-            "tokens": list(explanation.asked),
-            "group": explanation.token,
-            "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
-            "sitemaps": list(file.sitemaps),
-            "records": [{"line": record.line, "key": record.key, "value": record.value} for record in file.records],
-            "groups": [_group_record(group, group.line in applying) for group in file.groups],
-        }
-    return made
 
 
-def _group_record(group: Group, applies: bool) -> dict[str, Any]:
-    return {
-        "line": group.line,
-        "tokens": list(group.tokens),
-        "applies": applies,
-        "rules": [{"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern} for rule in group.rules],
-    }
+def _of_record(record: Record) -> dict[str, Any]:
+    return {"line": record.line, "key": record.key, "value": record.value}
+
+
+def _of_group(group: Group, applies: bool) -> dict[str, Any]:
+    rules = [judging.rule_record(rule) for rule in group.rules]
+    return {"line": group.line, "tokens": list(group.tokens), "applies": applies, "rules": rules}

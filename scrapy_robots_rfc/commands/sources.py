@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,11 @@ if TYPE_CHECKING:
 
 #: Stands for standard input.
 STANDARD = "-"
+
+_LINE_END = re.compile("\r\n?|\n")
+#: An octet that is no text, as Python keeps it: a half of a surrogate pair that has no other half (PEP 383).
+_STRAY = re.compile("[\udc80-\udcff]")
+_FIRST_STRAY = 0xDC00
 
 
 def is_url(source: str) -> bool:
@@ -39,5 +46,17 @@ def lines(source: str, console: Console) -> list[str]:
 
     :raises Failed: it cannot be read.
     """
-    found = read(source, console).decode("utf-8", "surrogateescape").splitlines()
-    return [line.strip() for line in found if line.strip() and not line.lstrip().startswith("#")]
+    text = read(source, console).removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    found = (line.strip() for line in _LINE_END.split(text))
+    return [as_url(line) for line in found if line and not line.startswith("#")]
+
+
+def as_url(text: str) -> str:
+    """Return a URL as it was typed; octets that are no UTF-8 stand as escapes (RFC 3986, 2.5).
+
+    :param text: in which such octets are surrogates, as in arguments of a command.
+    """
+    if not _STRAY.search(text):
+        return text
+    octets = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")  # the locale may be ASCII
+    return _STRAY.sub(lambda match: f"%{ord(match[0]) - _FIRST_STRAY:02X}", octets)

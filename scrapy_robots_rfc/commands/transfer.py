@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from scrapy_robots_rfc.commands.addresses import shown
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.shelf import is_origin, readable, shown
+from scrapy_robots_rfc.commands.shelf import is_origin, readable
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.dump import copy_of, record_of
 

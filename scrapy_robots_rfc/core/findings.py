@@ -35,6 +35,8 @@ class Code(enum.Enum):
     NOT_UTF8 = "not_utf8"
     TOO_LONG = "too_long"
     CUT_OFF = "cut_off"
+    BYTE_ORDER_MARK = "byte_order_mark"
+    OTHER_ENCODING = "other_encoding"
     # What follows from a line's value, or from where it stands.
     ALMOST_A_KEY = "almost_a_key"
     NO_RECORD = "no_record"
@@ -67,6 +69,8 @@ TABLE: dict[Code, tuple[Severity, str]] = {
     Code.NOT_UTF8: (Severity.WARNING, "a value that is not UTF-8"),
     Code.TOO_LONG: (Severity.ERROR, "a line of more than 16,664 octets"),
     Code.CUT_OFF: (Severity.ERROR, "the line in which the size limit lies"),
+    Code.BYTE_ORDER_MARK: (Severity.NOTICE, "the first line, where a byte order mark of UTF-8 stands before it"),
+    Code.OTHER_ENCODING: (Severity.WARNING, "the first line of a file in UTF-16 or UTF-32"),
     Code.ALMOST_A_KEY: (Severity.ERROR, "a key that nobody reads, close to one that is read, such as `Disallowed`"),
     Code.NO_RECORD: (Severity.WARNING, "a line that is neither `key: value` nor a comment"),
     Code.MARKUP: (Severity.ERROR, "a file that begins as HTML or XML does"),

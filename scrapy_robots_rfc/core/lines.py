@@ -25,6 +25,8 @@ class LineKind(enum.Enum):
     """What a line is read as."""
 
     BLANK = "blank"
+    #: Nothing but a comment (RFC 9309, 2.2: `EmptyLine`, as a blank one is).
+    COMMENT = "comment"
     USER_AGENT = "user-agent"
     ALLOW = "allow"
     DISALLOW = "disallow"
@@ -48,6 +50,10 @@ class Flag(enum.Enum):
     NOT_UTF8 = "not_utf8"
     TOO_LONG = "too_long"
     CUT_OFF = "cut_off"
+    #: The file begins with the mark of UTF-8; it is no part of the line.
+    BYTE_ORDER_MARK = "byte_order_mark"
+    #: The file begins with the mark of UTF-16 or UTF-32; it is read by that.
+    OTHER_ENCODING = "other_encoding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,8 @@ def read_line(line: str) -> Reading:
         flags.add(Flag.TOO_LONG)
     text = line.partition("#")[0].strip(BLANKS)
     if not text:
-        return Reading(LineKind.BLANK, "", "", frozenset(flags))
+        kind = LineKind.COMMENT if "#" in line else LineKind.BLANK
+        return Reading(kind, "", "", frozenset(flags))
     if _CONTROL(text):
         flags.add(Flag.CONTROL_OCTET)
     key, colon, value = text.partition(":")
@@ -175,13 +182,13 @@ _BOMS = (  # the marks of UTF-32 first: that of UTF-16-LE is the beginning of th
 _FIRST_OF_BOM = frozenset(mark[:1] for mark, _ in _BOMS)
 
 
-def _decoded(body: bytes) -> bytes:
-    """The file as UTF-8 without its byte order mark; one without a mark as it is."""
+def _decoded(body: bytes) -> tuple[bytes, str]:
+    """The file as UTF-8 without its byte order mark, and what that stands for; one without a mark as it is."""
     for mark, encoding in _BOMS if body[:1] in _FIRST_OF_BOM else ():
         if body.startswith(mark):
             body = body[len(mark) :]
-            return body if encoding == "utf-8" else body.decode(encoding, "replace").encode("utf-8")
-    return body
+            return body if encoding == "utf-8" else body.decode(encoding, "replace").encode("utf-8"), encoding
+    return body, ""
 
 
 class Source(NamedTuple):
@@ -190,11 +197,15 @@ class Source(NamedTuple):
     :param octets: with every line end as LF, without a byte order mark.
     :param rest: what a cut left of the last line; empty where nothing was cut.
     :param truncated: the file is longer than the limit.
+    :param size: octets of the file, up to the limit.
+    :param encoding: what its byte order mark stands for; empty where it has none.
     """
 
     octets: bytes
     rest: bytes
     truncated: bool
+    size: int
+    encoding: str
 
 
 def source_of(body: bytes, max_size: int) -> Source:
@@ -205,14 +216,27 @@ def source_of(body: bytes, max_size: int) -> Source:
     """
     truncated = len(body) > max_size
     whole_line = truncated and body[max_size : max_size + 1] in (b"\n", b"\r") and body[:1] not in b"\x00\xfe\xff"
-    octets = _decoded(body[:max_size] if truncated else body)
+    octets, encoding = _decoded(body[:max_size] if truncated else body)
+    size = min(len(body), max_size)
     if b"\r" in octets:
         octets = octets.replace(b"\r\n", b"\n")
         octets = octets.replace(b"\r", b"\n")
     if not truncated or whole_line or octets.endswith(b"\n"):
-        return Source(octets, b"", truncated)
+        return Source(octets, b"", truncated, size, encoding)
     end = octets.rfind(b"\n") + 1
-    return Source(octets[:end], octets[end : end + MAX_LINE], truncated)
+    return Source(octets[:end], octets[end : end + MAX_LINE], truncated, size, encoding)
+
+
+def whole_lines(body: bytes, max_size: int) -> bytes:
+    """The octets of a file that count, as they came: read without a limit, they say what the file says with it (2.5).
+
+    :param body: the file.
+    :param max_size: the limit in octets of the body.
+    """
+    cut = body[:max_size]
+    if len(body) <= max_size or body[max_size : max_size + 1] in (b"\n", b"\r"):
+        return cut
+    return cut[: max(cut.rfind(b"\n"), cut.rfind(b"\r")) + 1]
 
 
 def _is_utf8(octets: str) -> bool:
@@ -253,8 +277,10 @@ def records(source: Source) -> Iterator[Line]:
     for number, line in enumerate(lines, 1):
         reading = read_line(line)
         in_group = in_group or reading.kind is LineKind.USER_AGENT
-        flags = frozenset(_flags_in_place(reading, in_group))
-        yield Line(number, reading.kind, as_text(reading.key), as_text(reading.value), flags)
+        flags = _flags_in_place(reading, in_group)
+        if number == 1 and source.encoding:
+            flags.add(Flag.BYTE_ORDER_MARK if source.encoding == "utf-8" else Flag.OTHER_ENCODING)
+        yield Line(number, reading.kind, as_text(reading.key), as_text(reading.value), frozenset(flags))
     if source.rest:
         text = as_text(source.rest.decode("latin-1"))
         yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Flag.CUT_OFF}))

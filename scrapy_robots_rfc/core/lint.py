@@ -45,6 +45,9 @@ _USUAL = {
 }
 _KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
 
+#: Lines that say nothing.
+_EMPTY = frozenset({LineKind.BLANK, LineKind.COMMENT})
+
 #: How the values of the records that a crawl follows are read, and an example of each.
 _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "crawl-delay": (parse_delay, "Crawl-delay: 10"),
@@ -60,7 +63,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     """
     lines = list(robots.lines())
     groups, _ = read_groups(lines)
-    first = next((line for line in lines if line.kind is not LineKind.BLANK), None)
+    first = next((line for line in lines if line.kind not in _EMPTY), None)
     found = [_markup(first)] if first is not None and _written(first).startswith("<") else []
     if not found or groups:  # of a web page, nobody wants to see each line
         found += (finding for line in lines for finding in _of_line(line))
@@ -191,6 +194,16 @@ def _cut_off(line: Line) -> Finding:
     return _finding(Code.CUT_OFF, line, effect, "a shorter file")
 
 
+def _mark(line: Line) -> Finding:
+    effect = "passed over, by this crawler and most; others take it for a part of the key, and leave the line out"
+    return _finding(Code.BYTE_ORDER_MARK, line, effect, "the file saved as UTF-8 without a byte order mark")
+
+
+def _encoding(line: Line) -> Finding:
+    effect = "converted, by this crawler; others find no record in the file, and allow everything (RFC 9309, 2.3)"
+    return _finding(Code.OTHER_ENCODING, line, effect, "the file saved as UTF-8")
+
+
 #: What is said of each flag.
 _OF_FLAG: dict[Flag, Callable[[Line], Finding]] = {
     Flag.MISSPELT_KEY: _misspelt,
@@ -204,6 +217,8 @@ _OF_FLAG: dict[Flag, Callable[[Line], Finding]] = {
     Flag.NOT_UTF8: _not_utf8,
     Flag.TOO_LONG: _too_long,
     Flag.CUT_OFF: _cut_off,
+    Flag.BYTE_ORDER_MARK: _mark,
+    Flag.OTHER_ENCODING: _encoding,
 }
 
 
@@ -271,7 +286,7 @@ def _of_standing(lines: Sequence[Line]) -> Iterator[Finding]:
         elif line.kind in RULES:
             agent = None
         else:
-            apart = apart or line.kind is not LineKind.JUNK
+            apart = apart or line.kind not in (LineKind.COMMENT, LineKind.JUNK)
             if line.key in _VALUES and not in_group:
                 effect = "ignored: it belongs to no group, as no user-agent line stands above it"
                 yield _finding(Code.DELAY_OUTSIDE_GROUP, line, effect, "a line `User-agent: *` above it")

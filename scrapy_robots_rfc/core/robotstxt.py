@@ -15,10 +15,20 @@ from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
 from scrapy_robots_rfc.core.lines import Line, as_text, records, source_of
 from scrapy_robots_rfc.core.percent import is_normal_url, octets, request_target
 from scrapy_robots_rfc.core.ruleset import Ruleset
-from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, matching_rules, sections, whole_groups
+from scrapy_robots_rfc.core.scan import (
+    AgentLine,
+    Section,
+    agent_lines,
+    matching_rules,
+    parsed_rules,
+    sections,
+    whole_groups,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
+
+    from scrapy_robots_rfc.core.scan import ParsedRule
 
 #: The parsing limit, in octets: the least that RFC 9309, 2.5 permits (500 KiB).
 MAX_SIZE = 512_000
@@ -51,6 +61,7 @@ class RobotsTxt:
         self._rulesets: dict[tuple[str, str], Ruleset] = {}
         self._agents: list[AgentLine] | None = None
         self._lines_read = 0
+        self._parsed: dict[str, list[ParsedRule]] = {}
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
@@ -138,26 +149,36 @@ class RobotsTxt:
     def matching(self, url: str | bytes, tokens: str | Sequence[str]) -> tuple[Rule, ...]:
         """All rules of the group that applies that match a URL, the most specific first: that one decides (2.2.2).
 
-        For explanations; arguments as in `decide`.
+        For explanations: once asked, it keeps all rules of the group, taken apart. Arguments as in `decide`.
         """
         agents = self._agent_lines()
         token = _choose(tokens, {name for _, _, name in agents})
         if token is None:
             return ()
-        found = matching_rules(sections(self._source.octets, agents, token[1]), request_target(url))
+        if token[1] not in self._parsed:
+            self._parsed[token[1]] = parsed_rules(sections(self._source.octets, agents, token[1]))
+        found = matching_rules(self._parsed[token[1]], request_target(url))
         return tuple(
             Rule(RuleKind.ALLOW if allow else RuleKind.DISALLOW, as_text(pattern), line)
             for allow, pattern, line in found
         )
 
-    def written(self) -> list[str]:
-        """The lines as they stand in the file, from line 1 on, as text."""
-        return [as_text(line) for line in self._source.octets.decode("latin-1").split("\n")]
+    @cached_property
+    def octets(self) -> list[str]:
+        """The lines as they stand in the file, from line 1 on, octets as one character each. For explanations."""
+        return self._source.octets.decode("latin-1").split("\n")
+
+    def written(self, line: int) -> str:
+        """A line as it stands in the file, as text.
+
+        :param line: its number, from 1.
+        """
+        return as_text(self.octets[line - 1])
 
     @property
     def size(self) -> int:
-        """Octets of the part of the file that counts, each line end as one."""
-        return len(self._source.octets)
+        """Octets of the file, up to the limit: as they were parsed, a byte order mark and every line end included."""
+        return self._source.size
 
     def mentions(self, *keys: str) -> bool:
         """Whether records of some keys, in lower case, may stand in the file: a look that costs next to nothing."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, LineKind, as_text, read_line, read_rule
-from scrapy_robots_rfc.core.pattern import parse_pattern, precedence
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
 from scrapy_robots_rfc.core.percent import BARE_RUN, UNRESERVED
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ _DEEP = 8
 
 # A rule: whether it allows, its pattern as octets, its line number in the file.
 RawRule = tuple[bool, str, int]
+# The same, and its pattern taken apart.
+ParsedRule = tuple[bool, str, int, Pattern]
 
 # What stands before the first `agent` of a user-agent line, in lower case.
 _BEFORE_AGENT = (b"user-", b"user", b"user ")
@@ -164,20 +166,28 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     return allow, pattern, section.agent_line + text.count("\n", 0, start) + 1
 
 
-def matching_rules(sections: Sequence[Section], target: str) -> list[RawRule]:
-    """All rules that match a target, the most specific first; of equals the one that stands first.
-
-    For explanations: it reads every line, and what `best_rule` finds stands in front.
+def parsed_rules(sections: Sequence[Section]) -> list[ParsedRule]:
+    """All rules that can match anything, in the order of the file, taken apart. It reads every line: for explanations.
 
     :param sections: the lines of the group.
-    :param target: a request target in normal form.
     """
-    found: list[RawRule] = []
+    found: list[ParsedRule] = []
     for section in sections:
         for number, line in enumerate(section.text().split("\n")[1:], section.agent_line + 1):
             rule = read_rule(line)
-            if rule is not None and rule[1] and parse_pattern(rule[1]).matches(target):
-                found.append((*rule, number))
+            if rule is not None and rule[1]:
+                found.append((*rule, number, parse_pattern(rule[1])))
+    return found
+
+
+def matching_rules(rules: Sequence[ParsedRule], target: str) -> list[RawRule]:
+    """The rules that match a target, the most specific first; of equals the one that stands first.
+
+    What `best_rule` finds stands in front.
+
+    :param target: a request target in normal form.
+    """
+    found = [(allow, text, number) for allow, text, number, pattern in rules if pattern.matches(target)]
     return sorted(found, key=lambda rule: (-precedence(rule[0], rule[1]), rule[2]))
 
 

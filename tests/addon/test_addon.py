@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from scrapy import Spider
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc import RfcEarlyMiddleware, RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.addon import Addon
+from scrapy_robots_rfc.early import KEY
 
 pytestmark = pytest.mark.reactor
 
@@ -22,11 +24,17 @@ OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 OURS_IN_FULL = "scrapy_robots_rfc.middleware.RfcRobotsTxtMiddleware"
 PARSER = "scrapy_robots_rfc.RfcRobotParser"
 OTHER = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
+EARLY = "scrapy_robots_rfc.RfcEarlyMiddleware"
+EARLY_IN_FULL = "scrapy_robots_rfc.early.RfcEarlyMiddleware"
 PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
 
 class Stricter(RfcRobotsTxtMiddleware):
     """A user's own subclass of ours."""
+
+
+class Earlier(RfcEarlyMiddleware):
+    """A user's own subclass of the spider middleware."""
 
 
 class OwnStock(RobotsTxtMiddleware):
@@ -40,6 +48,7 @@ class Row:
     says: str
     user: dict[str, Any]
     middlewares: dict[Any, Any] = field(default_factory=lambda: {STOCK: None, OURS: 100})
+    spider_middlewares: dict[Any, Any] = field(default_factory=lambda: {EARLY: 10})
     obey: Any = True
     parser: Any = PARSER
     priority: str = "project"
@@ -48,6 +57,16 @@ class Row:
 def mw(middlewares: Any) -> dict[str, Any]:
     """Name the setting."""
     return {"DOWNLOADER_MIDDLEWARES": middlewares}
+
+
+def spider_mw(middlewares: Any) -> dict[str, Any]:
+    """Name the other one."""
+    return {"SPIDER_MIDDLEWARES": middlewares}
+
+
+def early(middlewares: dict[Any, Any]) -> dict[str, Any]:
+    """Name the field that says what comes of it."""
+    return {"spider_middlewares": middlewares}
 
 
 TABLE = (
@@ -75,19 +94,35 @@ TABLE = (
     Row("ours by hand", mw({STOCK: None, OURS: 100})),
     Row("a subclass of ours", mw({Stricter: 50}), {STOCK: None, Stricter: 50}),
     Row("a subclass instead of ours", mw({Stricter: 50, OURS: None}), {STOCK: None, Stricter: 50, OURS: None}),
-    Row("ours switched off", mw({OURS: None, STOCK: 60}), {OURS: None, STOCK: 60}),
+    Row("ours switched off", mw({OURS: None, STOCK: 60}), {OURS: None, STOCK: 60}, **early({})),
     Row("a subclass of stock stays", mw({OwnStock: 50}), {OwnStock: 50, STOCK: None, OURS: 100}),
     Row("no middlewares at all", mw(None)),
     Row("no base", {"DOWNLOADER_MIDDLEWARES_BASE": {}}),
     Row("stock moved in the base", {"DOWNLOADER_MIDDLEWARES_BASE": {STOCK: 33}}, {STOCK: None, OURS: 33}),
     Row("stock off in the base", {"DOWNLOADER_MIDDLEWARES_BASE": {STOCK: None}}),
     Row("a key that is no class", mw({"my.nowhere.Class": 1}), {"my.nowhere.Class": 1, STOCK: None, OURS: 100}),
+    Row("other spider middlewares", spider_mw({"my.Other": 5}), **early({"my.Other": 5, EARLY: 10})),
+    Row("early placed, by path", spider_mw({EARLY: 7}), **early({EARLY: 7})),
+    Row("early placed, by full path", spider_mw({EARLY_IN_FULL: 7}), **early({EARLY_IN_FULL: 7})),
+    Row("early placed, by class", spider_mw({RfcEarlyMiddleware: 7}), **early({RfcEarlyMiddleware: 7})),
+    Row("a subclass of early", spider_mw({Earlier: 7}), **early({Earlier: 7})),
+    Row("early switched off", spider_mw({EARLY: None}), **early({EARLY: None})),
+    Row("early placed by a spider", spider_mw({EARLY: 7}), **early({EARLY: 7}), priority="spider"),
+    Row(
+        "others by a command line",
+        spider_mw('{"my.Other": 5}'),
+        **early({"my.Other": 5, EARLY: 10}),
+        priority="cmdline",
+    ),
+    Row("no spider middlewares at all", spider_mw(None)),
+    Row("early without ours", {**mw({OURS: None}), **spider_mw({EARLY: 7})}, {OURS: None}, {EARLY: 7}),
 )
 
 
-def seen(settings: Settings) -> tuple[dict[Any, Any], Any, Any]:
+def seen(settings: Settings) -> tuple[Any, ...]:
     """Return the settings that the add-on may change."""
-    return settings.getdict("DOWNLOADER_MIDDLEWARES"), settings["ROBOTSTXT_OBEY"], settings["ROBOTSTXT_PARSER"]
+    components = [settings.getdict(f"{name}_MIDDLEWARES") for name in ("DOWNLOADER", "SPIDER")]
+    return *components, settings["ROBOTSTXT_OBEY"], settings["ROBOTSTXT_PARSER"]
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.says)
@@ -95,7 +130,7 @@ def test_settings_in_settings_out(row: Row) -> None:
     """The add-on makes exactly these settings of the user's, and applied again it changes nothing."""
     settings = Settings()
     settings.setdict(row.user, row.priority)
-    wanted = (row.middlewares, row.obey, row.parser)
+    wanted = (row.middlewares, row.spider_middlewares, row.obey, row.parser)
     for _ in range(2):
         Addon().update_settings(settings)
         assert seen(settings) == wanted
@@ -103,8 +138,8 @@ def test_settings_in_settings_out(row: Row) -> None:
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.says)
 def test_everything_else_stays(row: Row) -> None:
-    """The add-on touches three settings and no other."""
-    ours = {"DOWNLOADER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER"}
+    """The add-on touches four settings and no other."""
+    ours = {"DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER"}
     settings = Settings()
     settings.setdict(row.user, row.priority)
     before = settings.copy_to_dict()
@@ -118,8 +153,8 @@ def test_the_priority_is_the_addons() -> None:
     """What the add-on sets has the priority of an add-on, so that whatever the user says later still wins."""
     settings = Settings()
     Addon().update_settings(settings)
-    names = ("DOWNLOADER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER")
-    assert [settings.getpriority(name) for name in names] == [15, 15, 15]
+    names = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER")
+    assert [settings.getpriority(name) for name in names] == [15, 15, 15, 15]
 
 
 def middlewares_of(settings: dict[str, Any], custom: dict[str, Any] | None = None) -> list[type]:
@@ -146,6 +181,17 @@ def test_the_place_is_that_of_scrapys_own() -> None:
     stock = middlewares_of({"ROBOTSTXT_OBEY": True})
     assert RobotsTxtMiddleware in stock
     assert middlewares_of(ADDON) == [RfcRobotsTxtMiddleware if made is RobotsTxtMiddleware else made for made in stock]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_the_place_of_early(early: bool) -> None:
+    """ROBOTSTXT_EARLY puts its middleware behind all of Scrapy's own; without it there is none."""
+    crawler = Crawler(Spider, {"TELNETCONSOLE_ENABLED": False, "TWISTED_REACTOR": None, **ADDON, KEY: early})
+    crawler._apply_settings()
+    crawler.spider = Spider(name="named")
+    made = [type(middleware) for middleware in SpiderMiddlewareManager.from_crawler(crawler).middlewares]
+    assert (made[0] is RfcEarlyMiddleware) is early
+    assert (RfcEarlyMiddleware in made) is early
 
 
 def test_a_spiders_own_settings_count() -> None:

@@ -1,20 +1,29 @@
-"""`scrapy robots` in a process of its own: with pipes, and on a terminal."""
+"""`scrapy robots` in a process of its own: with streams that are files, with pipes, and on a terminal.
+
+`run` and `on_terminal` have it forked from a process that has imported Scrapy (`forks.py`); `launch` and `start` have
+Python begin anew, as a user's shell does: every topic is begun so at least once.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
 import pty
 import subprocess
 import sys
+from functools import cache
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from tests.commands.copies import Done
+from tests.commands.forks import Forks
 from tests.example.running import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TIMEOUT = 90  # seconds until a command that hangs fails its test
+COMMAND = (sys.executable, "-m", "scrapy", "robots")
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -24,25 +33,52 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 
 
-def run(*arguments: str, folder: Path, stdin: str = "") -> Done:
-    """Run a command with pipes."""
+@cache
+def forks() -> Forks:
+    """The process that forks, for all tests."""
+    made = Forks()
+    atexit.register(made.close)
+    return made
+
+
+def run(*arguments: str, folder: Path, stdin: str = "", together: bool = False, stdout: int | None = None) -> Done:
+    """Run a command.
+
+    :param together: its errors go where its output goes.
+    :param stdout: where its output goes instead.
+    """
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        streams = (given.fileno(), stdout or out.fileno(), (out if together else err).fileno())
+        forks().begin(("robots", *arguments), folder=folder, environment=environment(), streams=streams)
+        code = forks().wait()
+        out.seek(0)
+        err.seek(0)
+        return Done(code, out.read().decode(), err.read().decode())
+
+
+def launch(*arguments: str, folder: Path, stdin: str | bytes = "", **more: str) -> Done:
+    """Run a command, begun by Python, with pipes.
+
+    :param more: what stands in its environment beside.
+    """
     done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "robots", *arguments],
+        [*COMMAND, *arguments],
         cwd=folder,
-        env=environment(),
-        input=stdin,
+        env=environment(**more),
+        input=stdin if isinstance(stdin, bytes) else stdin.encode(),
         capture_output=True,
-        text=True,
         timeout=TIMEOUT,
         check=False,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
     """Start a command with pipes, without waiting for its end."""
     return subprocess.Popen(
-        [sys.executable, "-m", "scrapy", "robots", *arguments],
+        [*COMMAND, *arguments],
         cwd=folder,
         env=environment(),
         stdin=stdin,
@@ -52,25 +88,30 @@ def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> sub
     )
 
 
-def on_terminal(*arguments: str, folder: Path, stdin: str = "", **more: str) -> Done:
-    """Run a command whose output and errors go to one terminal."""
+def on_terminal(*arguments: str, folder: Path, stdin: str = "", anew: bool = False, **more: str) -> Done:
+    """Run a command whose output and errors go to one terminal.
+
+    :param anew: begun by Python.
+    :param more: what stands in its environment beside.
+    """
     ours, its = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scrapy", "robots", *arguments],
-        cwd=folder,
-        env=environment(TERM="xterm", **more),
-        stdin=subprocess.PIPE,
-        stdout=its,
-        stderr=its,
-    )
+    there = environment(**{"TERM": "xterm", **more})
+    with TemporaryFile() as given:
+        given.write(stdin.encode())
+        given.seek(0)
+        if anew:
+            process = subprocess.Popen(
+                [*COMMAND, *arguments], cwd=folder, env=there, stdin=given, stdout=its, stderr=its
+            )
+        else:
+            streams = (given.fileno(), its, its)
+            forks().begin(("robots", *arguments), folder=folder, environment=there, streams=streams)
     os.close(its)
-    assert process.stdin is not None
-    process.stdin.write(stdin.encode())
-    process.stdin.close()
     read = b""
     try:
         while True:
             read += os.read(ours, 65_536)
     except OSError:  # the last one who had it open is gone
         os.close(ours)
-    return Done(process.wait(TIMEOUT), read.decode().replace("\r\n", "\n"), "")
+    code = process.wait(TIMEOUT) if anew else forks().wait()
+    return Done(code, read.decode().replace("\r\n", "\n"), "")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,10 +19,10 @@ from scrapy_robots_rfc.stores.dump import record_of
 from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
+from tests.commands.running import launch, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from scrapy_robots_rfc.stores.base import Store
     from tests.commands.copies import Done
@@ -276,12 +277,9 @@ def test_the_store_of_a_project(tmp_path: Path) -> None:
     fill(store[0], a=OPEN)
     store[0].close()
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "scrapy", "robots", "cache", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60).stdout
-
-    assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in run("ls")
-    assert run("export", "-s", "JOBDIR=", "-s", "ROBOTSTXT_CACHE=sqlite:///job/robots.sqlite").count("\n") == 1
+    named = "ROBOTSTXT_CACHE=sqlite:///job/robots.sqlite"
+    assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in launch("cache", "ls", folder=tmp_path).out
+    assert run("cache", "export", "-s", "JOBDIR=", "-s", named, folder=tmp_path).out.count("\n") == 1
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
@@ -308,7 +306,7 @@ def test_an_output_that_is_full(tmp_path: Path, action: str) -> None:
     for number in range(200):  # more than is written at once
         store.put(f"http://host-{number}.example", encode(OPEN), DAY)
     store.close()
-    command = f"'{sys.executable}' -m scrapy robots cache {action} --store '{address}' > /dev/full"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "scrapy robots cache: the output cannot be written: No space left on device\n"
+    with Path("/dev/full").open("wb") as full:
+        done = run("cache", *action.split(), "--store", address, folder=tmp_path, stdout=full.fileno())
+    assert done.code == 1
+    assert done.err == "scrapy robots cache: the output cannot be written: No space left on device\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import TIMEOUT, on_terminal, run, start
+from tests.commands.running import TIMEOUT, launch, on_terminal, run, start
 from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -45,7 +46,7 @@ def given(tmp_path: Path) -> str:
 
 def test_explained(robots: Callable[..., Done], given: str) -> None:
     """The verdict, the reason, the group with the line that decided, its pattern marked, and the rules that lost."""
-    done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo", "--agent", "FooBot", "--robots", given)
+    done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo,FooBot", "--robots", given)
     assert (done.code, done.err) == (0, "")
     assert done.lines == [
         "allowed      https://a.example/private/open/x.pdf",
@@ -87,11 +88,12 @@ def test_json(robots: Callable[..., Done], given: str) -> None:
     first, second = map(json.loads, done.lines)
     assert first == {
         "url": "https://a.example/x.pdf",
+        "agent": "foobot",
+        "tokens": ["foobot"],
         "verdict": "disallowed",
         "why": "robots.txt line 9: Disallow: /*.pdf$",
         "reason": "rule",
         "rule": {"line": 9, "kind": "Disallow", "pattern": "/*.pdf$"},
-        "tokens": ["foobot"],
         "group": "foobot",
         "group_lines": [[4, 10]],
         "lost": [],
@@ -101,9 +103,12 @@ def test_json(robots: Callable[..., Done], given: str) -> None:
             "status": None,
             "cause": "given",
             "stale": False,
+            "override": None,
+            "exempt": None,
             "redirects": [],
         },
     }
+    assert list(second) == list(first)
     assert (second["url"], second["verdict"], second["reason"]) == ("/x", "undecided", None)
     assert done.err == (
         "scrapy robots check: /x is not decided: it is no absolute http or https URL with a valid authority; "
@@ -111,10 +116,42 @@ def test_json(robots: Callable[..., Done], given: str) -> None:
     )
 
 
+def test_several_agents(robots: Callable[..., Done], given: str) -> None:
+    """Each has a verdict of its own, and is named; the exit code is that of all together."""
+    agents = ("--agent", "zoo,FooBot", "--agent", "zoo", "--agent", "foobot", "--agent", "zoo")
+    done = robots("check", f"{SITE}/a", *agents, "--robots", given)
+    assert (done.code, done.err) == (1, "")
+    assert [line for line in done.lines if line.startswith(("allowed", "disallowed", "  agent", "  group"))] == [
+        f"allowed      {SITE}/a",
+        "  agent      zoo,FooBot",
+        "  group      for FooBot: it is named there, and none names zoo (lines 4-10)",
+        f"disallowed   {SITE}/a",
+        "  agent      zoo",
+        "  group      for all crawlers (*): no group names zoo (lines 1-2)",
+        f"allowed      {SITE}/a",
+        "  agent      foobot",
+        "  group      for foobot: it is named there (lines 4-10)",
+    ]
+    assert done.lines.count("") == 2
+    done = robots("check", f"{SITE}/a", "/b", *agents, "--robots", given, "--json")
+    found = [json.loads(line) for line in done.lines]
+    assert [(entry["url"], entry["agent"], entry["tokens"], entry["verdict"]) for entry in found] == [
+        (f"{SITE}/a", "zoo,FooBot", ["zoo", "FooBot"], "allowed"),
+        (f"{SITE}/a", "zoo", ["zoo"], "disallowed"),
+        (f"{SITE}/a", "foobot", ["foobot"], "allowed"),
+        *(("/b", name, name.split(","), "undecided") for name in ("zoo,FooBot", "zoo", "foobot")),
+    ]
+    assert (done.code, done.err.count("\n")) == (2, 1)
+
+
 def test_standard_input(robots: Callable[..., Done], given: str) -> None:
     """URLs come from standard input where none is named; or the robots.txt does."""
-    done = robots("check", "--robots", given, stdin=f"{SITE}/a\n\n# no URL\n {SITE}/b \n")
-    assert [line.split()[1] for line in done.lines if line.startswith("disallowed")] == [f"{SITE}/a", f"{SITE}/b"]
+    done = robots("check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n")
+    found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
+    assert found == [f"{SITE}/a", f"{SITE}/b\\x0b/\\u2028c"]
+    done = robots("check", f"{SITE}/1", "-", f"{SITE}/3", "--robots", given, stdin=f"{SITE}/2\n")
+    found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
+    assert found == [f"{SITE}/{number}" for number in (1, 2, 3)]
     done = robots("check", f"{SITE}/x.pdf", "--agent", "barbot", "--robots", "-", stdin=FILE)
     assert "  robots.txt standard input (given)" in done.lines
 
@@ -122,9 +159,12 @@ def test_standard_input(robots: Callable[..., Done], given: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "error"),
     [
-        (("-",), "", "there is no URL on standard input"),
+        (("-",), "", "there is no URL on standard input; send some, one a line, or name them"),
+        ((SITE, "--frob"), "", "unrecognized arguments: --frob; see scrapy robots check --help"),
+        ((SITE, "--agent"), "", "argument --agent: expected one argument; see scrapy robots check --help"),
         (("--robots", "-"), FILE, "standard input is the robots.txt: name the URLs on the command line"),
         ((SITE, "--robots", "nowhere"), "", "nowhere cannot be read: No such file or directory; name a file, a URL"),
+        ((SITE, "--agent", " "), "", "--agent names nobody: give it a product token, or a User-Agent header"),
         ((SITE, "-s", "ROBOTSTXT_TIMEOUT=never"), "", "ROBOTSTXT_TIMEOUT = 'never' is not accepted"),
     ],
 )
@@ -134,6 +174,19 @@ def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...], stdin: s
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"scrapy robots check: {error}")
     assert done.err.count("\n") == 1
+
+
+def test_octets_that_are_no_text(tmp_path: Path) -> None:
+    """What is no UTF-8 in a list of URLs, or in an argument, is an octet of the URL, whatever the locale."""
+    (tmp_path / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /caf%E9\nDisallow: /na\xc3\xafve\n")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for arguments, listed in (((), b"%b/caf\xe9\n%b/na\xc3\xafve\n"), ((b"/caf\xe9", b"/na\xc3\xafve"), b"")):
+        urls = [os.fsdecode(SITE.encode() + path) for path in arguments]
+        stdin = listed.replace(b"%b", SITE.encode())
+        done = launch("check", *urls, "--robots", "robots.txt", folder=tmp_path, stdin=stdin, **ascii_only)
+        assert (done.code, done.err) == (1, "")
+        found = [line for line in done.lines if SITE in line]
+        assert found == [f"disallowed   {SITE}/caf%E9", f"disallowed   {SITE}/na\\xefve"]
 
 
 def test_dot_segments(robots: Callable[..., Done], given: str) -> None:
@@ -166,9 +219,8 @@ def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
 def test_as_a_crawl_would(tmp_path: Path) -> None:
     """The file is fetched with the project's settings, once for all URLs of its origin; redirects are shown."""
     with Site({"/robots.txt": redirect("/a", 301), "/a": redirect("/b"), "/b": file(FILE)}) as site:
-        done = run(
-            "check", site.url("/x"), site.url("/y"), "-s", "USER_AGENT=foobot/1 (+http://b.example)", folder=tmp_path
-        )
+        named = "USER_AGENT=foobot/1 (+http://b.example)"
+        done = launch("check", site.url("/x"), site.url("/y"), "-s", named, folder=tmp_path)
         assert (done.code, done.err) == (0, "")
         assert site.targets == ["/robots.txt", "/a", "/b"]
         assert {asked.headers["User-Agent"] for asked in site.asked} == {"foobot/1 (+http://b.example)"}
@@ -222,9 +274,11 @@ def test_project(tmp_path: Path) -> None:
 
 def test_a_file_from_a_url(tmp_path: Path) -> None:
     """A robots.txt that is not in its place yet decides about any site's pages; one that is not there is an error."""
-    with Site({"/new.txt": file(FILE), "/none": Reply(404)}) as site:
-        done = run("check", f"{SITE}/x", "--robots", site.url("/new.txt"), folder=tmp_path)
-        assert (done.code, site.targets) == (1, ["/new.txt"])
+    with Site({"/moved": redirect("/new.txt"), "/new.txt": file(FILE), "/none": Reply(404)}) as site:
+        done = run("check", f"{SITE}/x", "--robots", site.url("/moved"), "--json", folder=tmp_path)
+        assert (done.code, site.targets) == (1, ["/moved", "/new.txt"])
+        shown = json.loads(done.out)["robots_txt"]
+        assert (shown["url"], shown["redirects"]) == (site.url("/moved"), [{"url": site.url("/moved"), "status": 302}])
         done = run("check", f"{SITE}/x", "--robots", site.url("/none"), folder=tmp_path)
         assert (done.code, done.out) == (2, "")
         assert done.err == (
@@ -235,9 +289,12 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
 def test_stopped(tmp_path: Path) -> None:
     """Ctrl-C ends the command at once, and what is not decided is not said to be allowed."""
     with Site({"/robots.txt": HANG}) as site:
-        process = start("check", site.url("/x"), site.url("/y"), folder=tmp_path)
+        (tmp_path / "jobs").mkdir()
+        jobs = f"REMOTE_CONTROL_JOBS_DIR={tmp_path / 'jobs'}"
+        process = start("check", site.url("/x"), site.url("/y"), "-s", jobs, folder=tmp_path)
         while not site.asked and process.poll() is None:
             time.sleep(0.01)
+        assert [*(tmp_path / "jobs").iterdir()] == []  # it keeps no port that others may come in by
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out, err) == (2, "", "scrapy robots check: stopped after 0 of 2 URLs\n")
@@ -290,7 +347,7 @@ def test_terminal(given: str, tmp_path: Path) -> None:
     """There is colour, a bar while it goes on, and no line is longer than the terminal is wide."""
     urls = f"{SITE}/private/a\n{SITE}/private/b\n"
     arguments = ("check", "--agent", "foobot", "--robots", given)
-    done = on_terminal(*arguments, folder=tmp_path, stdin=urls, COLUMNS="50")
+    done = on_terminal(*arguments, folder=tmp_path, stdin=urls, anew=True, COLUMNS="50")
     assert done.code == 1
     assert "\x1b[1;31mdisallowed" in done.out
     assert "Disallow: \x1b[1;31m/private/\x1b[0m  # all of it" in done.out

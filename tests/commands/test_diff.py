@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import on_terminal, run
+from tests.commands.running import launch, on_terminal, run
 from tests.scrapy.site import Reply, Site
 from tests.scrapy.site import robots as file
 
@@ -50,7 +50,7 @@ def test_all_groups(diff: Callable[..., Done]) -> None:
         "group for gone: there is none any more",
         "  - line 6: Disallow: /a",
         "  - line 7: Disallow: /b",
-        "5 rules removed or added",
+        "4 rules removed or added",
     ]
 
 
@@ -92,8 +92,64 @@ def test_json(diff: Callable[..., Done]) -> None:
         "new": "come",
         "removed": [{"line": 2, "kind": "Disallow", "pattern": "/"}],
         "added": [{"line": 9, "kind": "Allow", "pattern": "/"}],
+        "rewritten": [],
     }
-    assert (url["url"], url["old"]["verdict"], url["new"]["verdict"]) == ("http://e.example/", "disallowed", "allowed")
+    verdicts = (url["old"]["verdict"], url["new"]["verdict"])
+    assert (url["url"], url["agent"], *verdicts) == ("http://e.example/", "come", "disallowed", "allowed")
+
+
+def test_several_agents(diff: Callable[..., Done]) -> None:
+    """What changed for each is told, once where it is the same, and whose verdict on a URL it is."""
+    agents = ("--agent", "come", "--agent", "zoo", "--agent", "new,come", "--agent", "gone")
+    done = diff("old.txt", "new.txt", *agents, "--urls", "urls")
+    assert done.code == 1
+    assert done.lines == [
+        "group for come, new,come: it was that of *, now that of come",
+        "  - line 2: Disallow: /",
+        "  + line 9: Allow: /",
+        "group for gone: it was that of gone, now that of *",
+        "  - line 6: Disallow: /a",
+        "  - line 7: Disallow: /b",
+        "  + line 2: Disallow: /",
+        *(
+            line
+            for path in ("a", "b", "b/c")
+            for agent in ("come", "new,come")
+            for line in (
+                f"disallowed -> allowed  https://e.example/{path}",
+                f"  agent {agent}",
+                "  - robots.txt line 2: Disallow: /",
+                "  + robots.txt line 9: Allow: /",
+            )
+        ),
+        "5 rules removed or added, 3 of 3 URLs change their verdict",
+    ]
+    found = [json.loads(line) for line in diff("old.txt", "new.txt", *agents, "--urls", "urls", "--json").lines]
+    assert [entry["group"] for entry in found if "group" in entry] == ["come", "new,come", "gone"]
+    assert [entry["agent"] for entry in found if "url" in entry] == ["come", "new,come"] * 3
+
+
+def test_written_differently(diff: Callable[..., Done], folder: Path) -> None:
+    """A rule in another spelling is told as that, and is no change: not to the exit code, either."""
+    (folder / "spelt.txt").write_text(NEW.replace("Disallow: /b", "Disallow: /b*"))
+    done = diff("new.txt", "spelt.txt", "--urls", "urls")
+    assert (done.code, done.err) == (0, "")
+    assert done.lines == [
+        "group for foobot",
+        "  = line 6: Disallow: /b",
+        "    line 6: Disallow: /b* (says the same)",
+        "0 rules removed or added, 1 written differently, 0 of 3 URLs change their verdict",
+    ]
+    done = diff("new.txt", "spelt.txt", "--json", "--agent", "foobot")
+    old, new = ({"line": 6, "kind": "Disallow", "pattern": pattern} for pattern in ("/b", "/b*"))
+    assert json.loads(done.out) == {
+        "group": "foobot",
+        "old": "foobot",
+        "new": "foobot",
+        "removed": [],
+        "added": [],
+        "rewritten": [{"old": old, "new": new}],
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,7 +170,7 @@ def test_usage(diff: Callable[..., Done], arguments: tuple[str, ...], stdin: str
 def test_a_site_against_a_file(folder: Path) -> None:
     """What a site has now may be either of the two; one that has nothing is an error."""
     with Site({"/robots.txt": file(OLD), "/gone": Reply(404)}) as site:
-        done = run("diff", site.url("/robots.txt"), "new.txt", "--agent", "foobot", folder=folder)
+        done = launch("diff", site.url("/robots.txt"), "new.txt", "--agent", "foobot", folder=folder)
         assert (done.code, done.err) == (1, "")
         assert done.lines[-1] == "2 rules removed or added"
         assert site.targets == ["/robots.txt"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ import pytest
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
-from tests.commands.running import environment
+from tests.commands.running import run
 from tests.example.running import ROOT
 from tests.scrapy.site import Site, redirect
 from tests.scrapy.site import robots as file
@@ -110,21 +109,13 @@ def linted() -> str:
 
 def test_output(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 15
+    assert len(sessions()) == 16
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
-            done = subprocess.run(
-                [sys.executable, "-m", "scrapy", *shlex.split(command.replace(SERVED, site.netloc))],
-                cwd=folder,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            assert same(done.stdout.replace(site.netloc, SERVED)) == same(expected), command
+            topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))
+            assert topic == "robots"
+            done = run(*arguments, folder=folder, together=True)
+            assert same(done.out.replace(site.netloc, SERVED)) == same(expected), command
 
 
 def test_readme() -> None:
@@ -132,3 +123,22 @@ def test_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (transcript,) = re.findall(r"^```console\n(\$ scrapy robots check .*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert transcript in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def keys(head: str) -> list[str]:
+    """The keys that a table of the document tells about, by its head."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    (table,) = re.findall(rf"^\| {re.escape(head)} \|.*\n((?:^\|.*\n)+)", text, re.MULTILINE)
+    return [key for row in table.splitlines()[1:] for key in re.findall("`(.*?)`", row.split(" | ")[0])]
+
+
+def test_keys(folder: Path) -> None:
+    """The document tells of every key of the objects that `check` and `show` print, in their order."""
+    with Site({"/robots.txt": file(NEWS)}) as site:
+        checked, shown = (json.loads(run(topic, site.url("/"), "--json", folder=folder).out) for topic in TOPICS)
+    assert keys("key of `check --json`") == list(checked)
+    assert ["url", *keys("key of `robots_txt`, and of `show --json`")] == list(checked["robots_txt"])
+    assert keys("key of `show --json`") == list(shown)
+
+
+TOPICS = ("check", "show")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import TIMEOUT, environment, on_terminal, run
+from tests.commands.running import TIMEOUT, environment, launch, on_terminal, run
 from tests.scrapy.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -83,19 +84,23 @@ def test_no_terminal_acts(tmp_path: Path) -> None:
 def test_url(tmp_path: Path) -> None:
     """A file is fetched as a crawl fetches, redirects followed; the URL of a site is that of its robots.txt."""
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
-        done = lint(site.url("/"), folder=tmp_path)
+        done = launch("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
         assert done.lines[-1] == f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice"
         assert (done.code, done.err) == (3, "")
 
 
 def test_url_with_credentials(tmp_path: Path) -> None:
-    """Credentials of a URL are not printed."""
-    with Site() as site:
-        url = site.url("/robots.txt")
-        done = lint(url.replace("://", "://me:secret@"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"scrapy robots lint: {url} cannot be fetched: ")
+    """Credentials of a URL are sent, and not printed: neither in the findings nor where something went wrong."""
+    with Site({"/robots.txt": robots(ERROR), "/other": Reply(404)}) as site:
+        url, other = site.url("/robots.txt"), site.url("/other")
+        done = lint(url.replace("://", "://me:sec%3Aret@"), folder=tmp_path)
+        failed = lint(other.replace("://", "://me@"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
+        sent = [asked.headers["Authorization"] for asked in site.asked]
+    assert (done.code, done.lines[-1]) == (3, f"{url}: 1 error, 1 warning, 1 notice")
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err.startswith(f"scrapy robots lint: {other} cannot be fetched: ")
+    assert [base64.b64decode(value.removeprefix("Basic ")) for value in sent] == [b"me:sec:ret", b"me:"]
 
 
 def test_project(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+import scrapy
 
-from tests.commands.running import on_terminal, run
+from tests.commands.running import launch, on_terminal, run
 from tests.scrapy.site import Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -37,7 +38,7 @@ Clean-param: id
 def test_text(tmp_path: Path) -> None:
     """How the file was come by, for how long it is used, its groups and the one that applies, and what else it says."""
     with Site({"/robots.txt": redirect("/b"), "/b": file(FILE)}) as site:
-        done = run("show", site.url("/page?x"), "--agent", "zoo", "--agent", "foobot", folder=tmp_path)
+        done = launch("show", site.url("/page?x"), "--agent", "zoo,foobot", folder=tmp_path)
         assert site.targets == ["/robots.txt", "/b"]
         assert (done.code, done.err) == (0, "")
         assert done.lines == [
@@ -75,10 +76,13 @@ def test_json(tmp_path: Path) -> None:
     assert shown == {
         "origin": site.url("").rstrip("/"),
         "robots_txt": site.url("/robots.txt"),
+        "agent": f"Scrapy/{scrapy.__version__} (+https://scrapy.org)",
         "result": "successful",
         "status": 200,
         "cause": "200",
         "stale": False,
+        "override": None,
+        "exempt": None,
         "redirects": [],
         "octets": len(FILE),
         "truncated": False,
@@ -92,6 +96,56 @@ def test_json(tmp_path: Path) -> None:
             {"line": 13, "key": "clean-param", "value": "id"},
         ],
     }
+
+
+def test_several_agents(tmp_path: Path) -> None:
+    """What applies to each is shown, and the groups once; as JSON, there is an object for each."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        agents = ("--agent", "foobot", "--agent", "zoo", "--agent", "baz,foobot")
+        text = run("show", site.url("/"), *agents, folder=tmp_path)
+        objects = run("show", site.url("/"), *agents, "--json", folder=tmp_path)
+    assert text.lines[3:12] == [
+        "  agent      foobot",
+        "  group      for foobot: it is named there (lines 4-8, 10-13, together)",
+        "  delay      Crawl-delay 1.5 s",
+        "  agent      zoo",
+        "  group      for all crawlers (*): no group names zoo (lines 1-2)",
+        "  delay      none is asked for",
+        "  agent      baz,foobot",
+        "  group      for foobot: it is named there, and none names baz (lines 4-8, 10-13, together)",
+        "  delay      Crawl-delay 1.5 s",
+    ]
+    assert [line for line in text.lines if "applies" in line] == [
+        ">     1  * (applies to zoo)",
+        ">     4  foobot, \\x1b[31mbarbot (applies to foobot, baz,foobot)",
+        ">    10  foobot (applies to foobot, baz,foobot)",
+    ]
+    found = [json.loads(line) for line in objects.lines]
+    assert [(entry["agent"], entry["group"], entry["crawl_delay"]) for entry in found] == [
+        ("foobot", "foobot", 1.5),
+        ("zoo", "*", None),
+        ("baz,foobot", "foobot", 1.5),
+    ]
+
+
+def test_size(tmp_path: Path) -> None:
+    """The size is that of what was downloaded, to the octet: a byte order mark and line ends of two octets count."""
+    body = b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /x\r\n"
+    with Site({"/robots.txt": Reply(200, body)}) as site:
+        text = run("show", site.url("/"), folder=tmp_path)
+        made = run("show", site.url("/"), "--json", folder=tmp_path)
+    assert f"  octets     {len(body)}" in text.lines
+    assert json.loads(made.out)["octets"] == len(body)
+
+
+def test_size_of_what_is_cut(tmp_path: Path) -> None:
+    """Of a file beyond the size limit, the octets that count are counted."""
+    with Site({"/robots.txt": Reply(200, b"# 3456789\r\n" * 60_000)}) as site:
+        text = run("show", site.url("/"), folder=tmp_path)
+        made = run("show", site.url("/"), "--json", folder=tmp_path)
+    assert "  octets     512,000, the rest is too much and does not count" in text.lines
+    found = json.loads(made.out)
+    assert (found["octets"], found["truncated"]) == (512_000, True)
 
 
 @pytest.mark.parametrize(("status", "code", "result"), [(404, 0, "unavailable"), (503, 2, "unreachable")])

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from scrapy_robots_rfc.stores.codec import encode
+from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from tests.commands.copies import DAY, OPEN
 from tests.commands.running import run
-from tests.scrapy.site import Site, robots
+from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +65,39 @@ def test_local_file(own: Path) -> None:
     ]
     assert (shown.code, shown.lines[0]) == (0, place)
     assert not [line for line in shown.lines if "fresh for" in line]
+
+
+def test_json(own: Path) -> None:
+    """As JSON, both say by which exception it was: in the same keys, that are null without one."""
+    with Site({"/robots.txt": CLOSED}) as site:
+        for exception in (overriding(site), ("-s", "ROBOTSTXT_EXEMPT=127.0.0.1"), ()):
+            checked = json.loads(run("check", site.url("/x"), *exception, "--json", folder=own).out)["robots_txt"]
+            shown = json.loads(run("show", site.url("/x"), *exception, "--json", folder=own).out)
+            expected = {
+                "override": "own.txt" if exception == overriding(site) else None,
+                "exempt": "127.0.0.1" if exception and exception != overriding(site) else None,
+            }
+            assert {key: checked[key] for key in expected} == {key: shown[key] for key in expected} == expected
+            assert (checked["url"], shown["robots_txt"]) == (site.url("/robots.txt"), site.url("/robots.txt"))
+
+
+def test_stale(tmp_path: Path) -> None:
+    """A file from before that decides while its site fails is told as such, in words and as JSON."""
+    with Site({"/robots.txt": Reply(503)}) as site:
+        store = SqliteStore(tmp_path / "robots.sqlite")
+        store.open()
+        then = time.time() - 2 * DAY
+        copy = replace(OPEN, fetched=then, fresh_until=then + DAY, confirmed=then, validators=None)
+        store.put(site.url("").rstrip("/"), encode(copy), 30 * DAY)
+        store.close()
+        options = ("-s", "ROBOTSTXT_CACHE=sqlite:///robots.sqlite", "-s", "RETRY_ENABLED=False")
+        told = run("check", site.url("/x"), *options, folder=tmp_path)
+        checked = json.loads(run("check", site.url("/x"), *options, "--json", folder=tmp_path).out)
+        shown = json.loads(run("show", site.url("/x"), *options, "--json", folder=tmp_path).out)
+    assert told.code == 1
+    assert told.lines[1] == "  why        robots.txt line 2: Disallow: /x; stale copy, its refresh failed: 503"
+    assert (checked["verdict"], checked["reason"]) == ("disallowed", "rule")
+    assert checked["robots_txt"]["stale"] is shown["stale"] is True
 
 
 def test_delay_of_a_local_file(own: Path) -> None:

@@ -54,4 +54,4 @@ def test_octets_that_are_no_utf8() -> None:
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /\xe9\n")
     (rule,) = robots.matching("/%E9", [])
     assert rule.pattern == "/\\xe9"
-    assert robots.written()[1] == "Disallow: /\\xe9"
+    assert robots.written(2) == "Disallow: /\\xe9"

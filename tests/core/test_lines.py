@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core.lines import MAX_LINE, Flag, Line, LineKind
+from scrapy_robots_rfc.core.lines import MAX_LINE, Flag, Line, LineKind, whole_lines
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 
@@ -17,7 +17,7 @@ def test_each_line_is_a_record() -> None:
     """Every line of a file is one record with its number, kind, key and value, whatever its line end."""
     read = lines(b"# hello\nUser-agent: Foo # me\rDisallow : /x\r\n\nSitemap: https://e.example/s.xml\nnonsense")
     assert [(line.number, line.kind, line.key, line.value) for line in read] == [
-        (1, LineKind.BLANK, "", ""),
+        (1, LineKind.COMMENT, "", ""),
         (2, LineKind.USER_AGENT, "user-agent", "Foo"),
         (3, LineKind.DISALLOW, "disallow", "/x"),
         (4, LineKind.BLANK, "", ""),
@@ -67,3 +67,12 @@ def test_limit_at_a_line_end() -> None:
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /xyz\nAllow: /\n", max_size=28)
     assert robots.truncated
     assert not robots.decide("/xyz", "Foo").allowed
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_whole_lines(end: bytes) -> None:
+    """Wherever the limit falls, the lines that count say by themselves what the file says with the limit."""
+    body = end.join([b"User-agent: *", b"Disallow: /x", b"Sitemap: http://e.example/s.xml", b"Disallow: /", b""])
+    for limit in range(len(body) + 2):
+        cut, limited = RobotsTxt.parse(whole_lines(body, limit)), RobotsTxt.parse(body, max_size=limit)
+        assert (cut.groups, cut.sitemaps) == (limited.groups, limited.sitemaps)

@@ -50,6 +50,15 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
     (Code.NOT_UTF8, b"User-agent: *\nDisallow: /caf\xe9", 2, "one by one", "the file saved as UTF-8"),
     (Code.TOO_LONG, b"User-agent: *\nDisallow: /" + b"x" * MAX_LINE, 2, "octet 16,664", "several shorter lines"),
     (Code.CUT_OFF, b"User-agent: *\nDisallow: /x\nDisallow: /xyzabc", 3, "cuts it short", "a shorter file"),
+    (
+        Code.BYTE_ORDER_MARK,
+        b"\xef\xbb\xbfUser-agent: *\nDisallow: /x",
+        1,
+        "passed over",
+        "the file saved as UTF-8 without a byte order mark",
+    ),
+    (Code.BYTE_ORDER_MARK, b"\xef\xbb\xbf# x\n", 1, "passed over", "the file saved as UTF-8 without a byte order mark"),
+    (Code.OTHER_ENCODING, "Host: e.example\n".encode("utf-16"), 1, "converted", "the file saved as UTF-8"),
     (Code.ALMOST_A_KEY, b"User-agent: *\nDisallowed: /x\nAllow: /y", 2, "not read as `Disallow`", "Disallow: /x"),
     (Code.ALMOST_A_KEY, b"Crawl_delay: 3", 1, "not read as `Crawl-delay`", "Crawl-delay: 3"),
     (Code.NO_RECORD, b"be nice to us", 1, "it is no record", "a comment: # be nice to us"),
@@ -172,6 +181,13 @@ Host: e.example
 """
     assert findings(body) == []
     assert findings(b"") == []
+
+
+def test_comments_among_user_agent_lines() -> None:
+    """A comment sets no user-agent line apart from the one above it; a blank line does, also beside a comment."""
+    assert findings(b"User-agent: a\n# and\n  # its sister\nUser-agent: b # b\nDisallow: /") == []
+    [finding] = findings(b"User-agent: a\n# and\n\nUser-agent: b\nDisallow: /")
+    assert (finding.code, finding.line) == (Code.AGENTS_JOINED, 4)
 
 
 def test_a_web_page_with_groups() -> None:

@@ -44,12 +44,14 @@ async def run_all(mode: str) -> dict[str, Any]:
     from tests.scrapy.scenarios_failing import FAILING  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_report import REPORTED  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_sharing import SHARING  # noqa: PLC0415 - as above
+    from tests.scrapy.scenarios_spiders import SPIDERS  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_steering import STEERING  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_stores import STORES  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_waiting import WAITING  # noqa: PLC0415 - as above
 
     results: dict[str, Any] = {}
-    for name, scenario in {**ALL, **WAITING, **FAILING, **SHARING, **STORES, **STEERING, **REPORTED}.items():
+    scenarios = {**ALL, **WAITING, **FAILING, **SHARING, **STORES, **STEERING, **SPIDERS, **REPORTED}
+    for name, scenario in scenarios.items():
         try:
             results[name] = await scenario(partial(one_crawl, mode))
         except Exception:  # noqa: BLE001 - goes into the report

@@ -108,6 +108,27 @@ def test_exceptions(results: dict[str, Any]) -> None:
     }
 
 
+def test_sitemaps(results: dict[str, Any]) -> None:
+    """Sitemaps are taken from the one fetch of robots.txt, and none is asked for that it forbids."""
+    assert results["sitemaps"] == {
+        "targets": ["/a.xml", "/beside", "/page", "/robots.txt"],
+        "came": 2,
+        "counted": [1, 2, 2],
+    }
+
+
+def test_early(results: dict[str, Any]) -> None:
+    """What is known to be forbidden is not queued, whatever kind of callback yields it, and counts as ever."""
+    plain, ahead = [2, 0, 5, 1, 2], [2, 2, 3, 1, 2]  # the first page is queued twice: it was set aside
+    assert results["early"] == {
+        "linked False": plain,
+        "linked True": ahead,
+        "async False": plain,
+        "async True": ahead,
+        "pages": sorted(["/", "/a"] * 4),
+    }
+
+
 def test_report(results: dict[str, Any]) -> None:
     """Feeds are written as the crawl goes and stored at its end, in batches too; one that fails costs no verdict."""
     found = dict(results["reported"])

@@ -47,6 +47,7 @@ def test_defaults() -> None:
         concurrent_fetches=500,
         unreachable_backoff=(5, 15, 45),
         retry_after_max=300,
+        early=False,
         dry_run=False,
         exempt=(),
         overrides={},

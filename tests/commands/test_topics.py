@@ -1,0 +1,176 @@
+"""What all topics of `scrapy robots` have in common: how they refuse what makes no sense, and how they look."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from tests.commands.copies import CLOSED, MISSING, OPEN, Done, fill
+from tests.commands.running import COMMAND, TIMEOUT, environment, on_terminal, run
+from tests.scrapy.site import Reply, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FILE = f"User-agent: *\nDisallow: /x\nDisallow: /{'long' * 30}\nDisallow: /caf\xe9\nDisallow: z\n"
+STORE = "sqlite:///robots.sqlite"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with files, and a store."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "robots.txt").write_text(FILE, encoding="utf-8")
+    (tmp_path / "old.txt").write_text("User-agent: *\nDisallow: /y\n", encoding="utf-8")
+    store = SqliteStore(tmp_path / "robots.sqlite")
+    store.open()
+    fill(store, a=replace(OPEN, body=FILE.encode()), b=MISSING, c=CLOSED)
+    store.close()
+    return tmp_path
+
+
+#: Command lines that take a URL, with its place.
+TAKE_A_URL = (
+    ("check", "{}", "--robots", "robots.txt"),
+    ("check", "{}"),
+    ("show", "{}"),
+    ("diff", "robots.txt", "robots.txt", "--urls", "-"),
+    ("cache", "show", "{}", "--store", STORE),
+    ("cache", "purge", "{}", "--store", STORE),
+)
+#: Those that take a file, or a URL.
+TAKE_A_FILE = (
+    ("check", "http://a.example/", "--robots", "{}"),
+    ("diff", "robots.txt", "{}"),
+    ("diff", "{}", "robots.txt"),
+    ("lint", "{}"),
+)
+#: What is no URL, and how it is shown.
+NO_URLS = {
+    "ftp://me:secret@a.example/": "ftp://a.example/",
+    "me:secret@a.example/x": "a.example/x",
+    "/page": "/page",
+    "http://": "http://",
+    "https://me:secret@[::1/": "https://[::1/",
+    "http://me:sec/ret@a.example:x/": "http://a.example:x/",
+    "http://me:secret@a.example:99999/\x1b[2J": "http://a.example:99999/\\x1b[2J",
+}
+
+
+@pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
+def test_no_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]) -> None:
+    """What is no URL is refused in the same words by all, without what may be a password; the exit code is 2."""
+    for url, shown in NO_URLS.items():
+        if arguments in TAKE_A_FILE and not url.startswith("http"):
+            continue  # it names a file
+        filled = [argument.format(url) for argument in arguments]
+        crawls = arguments == ("check", "{}")  # which is what a process can do once
+        done = run(*filled, folder=folder, stdin=url) if crawls else robots(*filled, stdin=url)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        error = (
+            f"scrapy robots {arguments[0]}: {shown} is no absolute http or https URL with a valid authority; "
+            "write it as http://HOST/PATH or https://HOST/PATH\n"
+        )
+        assert done.err.replace(" is not decided: it is no ", " is no ") == error
+        assert "secret" not in done.out
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
+def test_wrong_setting(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
+    """A setting that is not accepted is refused by all before anything is done, in the same words."""
+    filled = (argument.format("http://a.example/") for argument in arguments)
+    done = robots(*filled, "-s", "ROBOTSTXT_MAX_SIZE=5", stdin="http://a.example/")
+    assert (done.code, done.out) == (2, "")
+    assert re.fullmatch(
+        f"scrapy robots {arguments[0]}: ROBOTSTXT_MAX_SIZE = '5' is not accepted; it must be .*\n", done.err
+    )
+
+
+#: What is shown on a terminal, and what is red there.
+ON_A_TERMINAL = (
+    (("check", "http://a.example/x", "--robots", "robots.txt"), "disallowed"),
+    (("lint", "robots.txt"), "error"),
+    (("diff", "old.txt", "robots.txt"), "  - line 2: Disallow: /y"),
+    (("cache", "ls", "--store", STORE), "unreachable"),
+)
+
+
+def seen(text: str) -> str:
+    """What a terminal shows of a text."""
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+@pytest.mark.parametrize(("arguments", "red"), ON_A_TERMINAL, ids=lambda value: value[0])
+def test_colour(folder: Path, arguments: tuple[str, ...], red: str) -> None:
+    """There is colour on a terminal, unless NO_COLOR or TERM says otherwise, and nowhere else; all say the same."""
+    wide = on_terminal(*arguments, folder=folder, COLUMNS="300")
+    assert re.search(rf"\x1b\[(1;)?31m{re.escape(red)} *\x1b\[0m", wide.out)
+    no_colour = on_terminal(*arguments, folder=folder, COLUMNS="300", NO_COLOR="1")
+    dumb = on_terminal(*arguments, folder=folder, COLUMNS="300", TERM="dumb")
+    assert no_colour == dumb == replace(wide, out=seen(wide.out))
+    piped = run(*arguments, folder=folder)
+    assert (piped.code, piped.out, piped.err) == (wide.code, seen(wide.out), "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [*(arguments for arguments, _ in ON_A_TERMINAL), ("cache", "show", "http://a.example/", "--store", STORE)],
+    ids=" ".join,
+)
+def test_width(folder: Path, arguments: tuple[str, ...]) -> None:
+    """Lines are no wider than the terminal, but those with a URL."""
+    lines = seen(on_terminal(*arguments, folder=folder, COLUMNS="64").out).splitlines()
+    assert lines
+    assert [line for line in lines if len(line) > 64 and "://" not in line] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "http://a.example/café", "--robots", "robots.txt", "--json"),
+        ("lint", "robots.txt", "--json"),
+        ("diff", "old.txt", "robots.txt", "--json"),
+        ("cache", "ls", "--json", "--store", STORE),
+        ("cache", "show", "http://a.example/", "--json", "--store", STORE),
+        ("cache", "export", "--store", STORE),
+    ],
+    ids=" ".join,
+)
+def test_json(folder: Path, arguments: tuple[str, ...]) -> None:
+    """For programs there is an object a line, in ASCII, and the same on a terminal."""
+    piped = run(*arguments, folder=folder)
+    assert [type(json.loads(line)) for line in piped.lines] == [dict] * len(piped.lines)
+    assert piped.out.isascii()
+    assert on_terminal(*arguments, folder=folder, COLUMNS="64").out == piped.out
+
+
+def test_json_of_a_site(folder: Path) -> None:
+    """The same of a file that is fetched, and of one that is not there: with the same keys."""
+    keys = []
+    for reply in (Reply(200, FILE.encode()), Reply(404)):
+        with Site({"/robots.txt": reply}) as site:
+            keys += [list(json.loads(run(topic, site.url("/"), "--json", folder=folder).out)) for topic in _FETCH]
+    assert keys[:2] == keys[2:]
+
+
+_FETCH = ("check", "show")
+
+
+@pytest.mark.parametrize(
+    ("streams", "url", "code"),
+    [("<&- >&- 2>&-", "http://a.example/", 0), ("2>/dev/full", "/x", 2), (">/dev/full 2>&1", "http://a.example/", 2)],
+)
+def test_streams_that_are_closed_or_full(folder: Path, streams: str, url: str, code: int) -> None:
+    """Where nothing can be said, the exit code still says it: no trouble with a stream is taken for a verdict."""
+    command = f"{shlex.join(COMMAND)} check {url} --robots robots.txt {streams}"
+    done = subprocess.run(command, shell=True, cwd=folder, env=environment(), timeout=TIMEOUT, check=False)
+    assert done.returncode == code
