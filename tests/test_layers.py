@@ -41,6 +41,7 @@ ORDER = (
     "verdicts",
     "feeds",
     "records",
+    "places",
     "naming",
     "pacing",
     "turns",
