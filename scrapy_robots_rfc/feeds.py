@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import errno
 import logging
 import math
-import os
+import operator
 import re
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy.extensions import feedexport
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage, StdoutFeedStorage
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.settings import SettingsAttribute
 from scrapy.utils.defer import ensure_awaitable
-from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.outages import said
+from scrapy_robots_rfc.places import check_places, check_writable
 from scrapy_robots_rfc.records import Records
 from scrapy_robots_rfc.stores.address import without_credentials
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
-    from scrapy.settings import BaseSettings
 
     from scrapy_robots_rfc._compat import Cancellable, Runtime
     from scrapy_robots_rfc.core.decision import Decision
     from scrapy_robots_rfc.records import Record
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -64,24 +64,26 @@ _ITEMS = {
     "FEED_EXPORT_INDENT": 0,
 }
 
+# How older versions of Scrapy fill in the placeholders of a URI.
+_filled_in = getattr(feedexport, "apply_uri_params", operator.mod)
+
 _BATCH = re.compile(r"%\(batch_time\)s|%\(batch_id\)")
 
 
 class Feeds:
     """The report of a crawl.
 
-    :param feeds: URIs -> options, as in FEEDS.
+    :param settings: its feeds are URIs -> options, as in FEEDS.
     :raises SettingError: a feed cannot work.
     """
 
-    def __init__(
-        self, crawler: Crawler, feeds: Mapping[str, Mapping[str, Any]], runtime: Runtime, *, dry_run: bool
-    ) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, runtime: Runtime) -> None:
         assert crawler.spider is not None
-        _check_places(feeds, crawler.settings)
+        check_places(KEY, settings.report, (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]))
         self._runtime = runtime
-        self._records = Records(crawler.spider.name, dry_run)
-        self._feeds = [Feed(crawler, uri, options, runtime) for uri, options in feeds.items()]
+        local = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
+        self._records = Records(crawler.spider.name, settings.dry_run, local)
+        self._feeds = [Feed(crawler, uri, options, runtime) for uri, options in settings.report.items()]
 
     def refused(self, request: Request, decision: Decision, why: str, robots: Robots | None) -> None:
         """Write the record of a request that may not be fetched; never raises.
@@ -121,6 +123,7 @@ class Feed(FeedExporter):
         self._shown, self._given = without_credentials(uri), dict(options)
         self._storing: dict[FeedSlot, Cancellable | None] = {}
         self._all_stored: Waiter[None] | None = None
+        self._full: FeedSlot | None = None
         self._failing: set[str] = set()
         self._quiet_until = -math.inf
         self._written = self._lost = 0
@@ -133,12 +136,13 @@ class Feed(FeedExporter):
 
     def write(self, record: Record) -> None:
         """Write a record, so that it is in the file when this returns; never raises."""
-        [slot] = self.slots
-        before = slot.itemcount
-        self.feeds[slot.uri_template]["batch_item_count"] = self._batch if len(self._storing) < STORED_AT_ONCE else 0
         if self._omit_null:
             record = {key: value for key, value in record.items() if value is not None}
         try:
+            [slot] = self.slots = [self._going_on(slot) for slot in self.slots]
+            before = slot.itemcount
+            full = self._batch if len(self._storing) < STORED_AT_ONCE else 0
+            self.feeds[slot.uri_template]["batch_item_count"] = full
             self.item_scraped(record, self._spider)
             if self.slots[0] is slot and slot.file is not None:
                 slot.file.flush()
@@ -155,7 +159,8 @@ class Feed(FeedExporter):
     def finish(self) -> None:
         """Begin to store what is not stored yet."""
         for slot in self.slots:
-            self._begin(slot)
+            if slot is not self._full:
+                self._begin(slot)
         self.slots = []
 
     async def finished(self) -> None:
@@ -184,7 +189,7 @@ class Feed(FeedExporter):
             raise self._refused(f"options that work: {said(error)}") from None
         if isinstance(slot.storage, FileFeedStorage):
             try:
-                _check_writable(Path(slot.storage.path))
+                check_writable(Path(slot.storage.path))
             except OSError as error:
                 problem = error.strerror or type(error).__name__
                 raise self._refused(f"of a file that can be written ({problem})") from None
@@ -230,8 +235,17 @@ class Feed(FeedExporter):
 
     # Storing.
 
+    def _going_on(self, slot: FeedSlot) -> FeedSlot:
+        """Return the slot itself, or, where it is full and the next one could not be made, that one: another try."""
+        if slot is not self._full:
+            return slot
+        options, template = self.feeds[slot.uri_template], slot.uri_template
+        uri = _filled_in(template, self._get_uri_params(self._spider, options["uri_params"], slot))
+        return self._start_new_batch(slot.batch_id + 1, uri, options, self._spider, template)
+
     def _close_slot(self, slot: FeedSlot, _spider: Spider) -> Coroutine[Any, Any, None]:
         """Store a batch that is full. Scrapy waits for what this returns, at once or at the end of the crawl."""
+        self._full = slot
         self._begin(slot)
         return _nothing()
 
@@ -341,45 +355,3 @@ def _close(slot: FeedSlot) -> None:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in sorted(names) if name)
-
-
-def _check_places(feeds: Mapping[str, object], settings: BaseSettings) -> None:
-    """Refuse two feeds, of items or of a report, at one place.
-
-    :raises SettingError: there are two.
-    """
-    taken = {_place(uri): "FEEDS" for uri in (*settings.getdict("FEEDS"), settings["FEED_URI"]) if uri}
-    for uri in feeds:
-        owner = taken.setdefault(_place(uri), KEY)
-        if owner != KEY or sum(_place(other) == _place(uri) for other in feeds) > 1:
-            shown = without_credentials(uri)
-            raise SettingError(f"{KEY}[{shown!r}]", feeds[uri], f"at a place of its own; {owner} has another one there")
-
-
-def _place(uri: object) -> str:
-    """Return a URI so that two ways of writing a local file are one."""
-    text = os.fspath(uri) if isinstance(uri, Path) else str(uri)
-    if text.startswith("file:"):
-        text = file_uri_to_path(text)
-    return text if "://" in text or text.startswith("stdout:") else str(Path(text).absolute())
-
-
-def _check_writable(path: Path) -> None:
-    """See that a file can be written, and leave nothing behind: neither a file nor one cut short.
-
-    :raises OSError: it cannot.
-    """
-    there = os.path.lexists(path)
-    folder = path.parent
-    while not folder.exists() and folder != folder.parent:  # Scrapy makes those that are missing
-        folder = folder.parent
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    if not os.access(folder, os.W_OK | os.X_OK) and not there:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    if there or folder == path.parent:
-        # Without waiting: nobody may read the other end of a pipe.
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-        os.close(os.open(path, flags, 0o666))
-        if not there:
-            path.unlink()

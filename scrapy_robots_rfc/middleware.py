@@ -79,9 +79,7 @@ class RfcRobotsTxtMiddleware:
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._naming = Naming(crawler, settings.user_agent)
         self._parser_class = _load_parser(settings, crawler)
-        self._feeds = (
-            Feeds(crawler, settings.report, _compat.Runtime(), dry_run=settings.dry_run) if settings.report else None
-        )
+        self._feeds = Feeds(crawler, settings, _compat.Runtime()) if settings.report else None
         self._settings = settings
         ports = self._ports(settings)
         steering = steering_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened

@@ -5,15 +5,16 @@ In here: the fields, in their order, and what goes into them. Where records are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.policy.origin import without_userinfo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy import Request
 
     from scrapy_robots_rfc.core.decision import Decision
@@ -51,10 +52,12 @@ class Records:
 
     :param spider: its name.
     :param dry_run: whether what is refused goes on all the same.
+    :param local: paths of ROBOTSTXT_OVERRIDES -> their URIs, from the start of the crawl: its folder may go away.
     """
 
     spider: str
     dry_run: bool = False
+    local: Mapping[str, str] = field(default_factory=dict)
 
     def refused(self, now: float, request: Request, decision: Decision, why: str, robots: Robots | None) -> Record:
         """Return the record of a request that may not be fetched.
@@ -74,7 +77,7 @@ class Records:
             "line": None if rule is None else rule.line,
             "rule": None if rule is None else str(rule),
             "why": printable(why),
-            "robots_url": None if robots is None else _robots_url(robots),
+            "robots_url": None if robots is None else self._robots_url(robots),
             "digest": None if robots is None or robots.file is None else robots.file.digest,
             "stale": decision.stale,
             "dry_run": self.dry_run,
@@ -97,6 +100,9 @@ class Records:
             "count": count,
         }
 
+    def _robots_url(self, robots: Robots) -> str | None:
+        return robots.origin.robots_url if robots.override is None else self.local.get(robots.override)
+
 
 def _time(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -105,7 +111,3 @@ def _time(now: float) -> str:
 def _referrer(request: Request) -> str | None:
     header: bytes | None = request.headers.get("Referer")
     return None if header is None else printable(without_userinfo(header.decode("utf-8", "backslashreplace")))
-
-
-def _robots_url(robots: Robots) -> str:
-    return robots.origin.robots_url if robots.override is None else Path(robots.override).absolute().as_uri()

@@ -296,7 +296,7 @@ TABLE = (
     Setting(
         "ROBOTSTXT_REPORT", "report", "dict", {},
         "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS",
-        _feeds, "Where a record of every request that is forbidden is written: see [report.md](report.md).",
+        _feeds, "Where a record of every request that is forbidden is written, as the crawl goes.",
     ),
 )  # fmt: skip
 

@@ -50,6 +50,7 @@ ORDER = (
     "verdicts",
     "feeds",
     "records",
+    "places",
     "naming",
     "pacing",
     "turns",

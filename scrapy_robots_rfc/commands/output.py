@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import datetime
 import json
-from contextlib import suppress
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
+
+from scrapy_robots_rfc.core.decision import printable as printable  # noqa: PLC0414 - whoever prints finds it here
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,19 +54,16 @@ class Console:
 
     def complain(self, text: str) -> None:
         """Print a line on stderr; where there is no room for it, the exit code has to do."""
-        with suppress(OSError):
+        try:
             self.stderr.write(f"{self.prefix}: {printable(text)}\n")
             self.stderr.flush()
+        except OSError:
+            abandon(self.stderr)
 
 
-def printable(text: str) -> str:
-    """Return a text such that no terminal acts on it: control characters and those that nobody sees are escaped."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
+def abandon(stream: TextIO) -> None:
+    """Have what is left of an output go nowhere: Python would try it again at its end, and change the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def span(seconds: float) -> str:

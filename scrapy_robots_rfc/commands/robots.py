@@ -18,7 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
 from scrapy_robots_rfc.commands import cache, check, diff, lint, report, show, transfer
-from scrapy_robots_rfc.commands.output import Console, Failed, printable
+from scrapy_robots_rfc.commands.output import Console, Failed, abandon, printable
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
 from scrapy_robots_rfc.errors import RobotsError, SettingError
@@ -94,8 +94,7 @@ class Command(ScrapyCommand):
             else:
                 console.complain(f"the output cannot be written: {error.strerror or error}")
                 self.exitcode = getattr(opts, "failed", 1)
-            # What is left of the output goes nowhere: at its end, Python would complain once more.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            abandon(sys.stdout)
 
     def _act(self, opts: argparse.Namespace, console: Console) -> int:
         assert self.settings is not None

@@ -7,6 +7,7 @@ process that forks, and how it is asked. That it makes no difference is `test_fo
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -14,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -118,8 +120,23 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as above
     sys.stderr = open(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115 - as above
     sys.argv = ["scrapy", *request["arguments"]]
-    import_module("scrapy.cmdline").execute()
+    try:
+        import_module("scrapy.cmdline").execute()
+    except SystemExit as error:
+        _end(error.code)
+        raise
     raise SystemExit
+
+
+def _end(code: object) -> None:
+    """End the process where all is said and done: taking its modules down, unseen, costs more than most commands."""
+    if not (code is None or isinstance(code, int)) or threading.active_count() > 1:
+        return
+    with suppress(OSError):  # what could not be written, Python says in its own way
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ COMMAND = (sys.executable, "-m", "scrapy", "robots")
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What the command finds in its environment: no proxy, since the sites are on this machine, nor a look of ours."""
-    own = ("NO_COLOR", "COLUMNS", "TERM")
+    """What the command finds in its environment: no proxy, since the sites are on this machine, nor our own looks."""
+    own = ("NO_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED")
     kept = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy") and key not in own}
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 
@@ -41,16 +41,24 @@ def forks() -> Forks:
     return made
 
 
-def run(*arguments: str, folder: Path, stdin: str = "", together: bool = False, stdout: int | None = None) -> Done:
+def run(
+    *arguments: str,
+    folder: Path,
+    stdin: str = "",
+    together: bool = False,
+    stdout: int | None = None,
+    stderr: int | None = None,
+) -> Done:
     """Run a command.
 
     :param together: its errors go where its output goes.
     :param stdout: where its output goes instead.
+    :param stderr: the same for its errors.
     """
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         given.write(stdin.encode())
         given.seek(0)
-        streams = (given.fileno(), stdout or out.fileno(), (out if together else err).fileno())
+        streams = (given.fileno(), stdout or out.fileno(), stderr or (out if together else err).fileno())
         forks().begin(("robots", *arguments), folder=folder, environment=environment(), streams=streams)
         code = forks().wait()
         out.seek(0)

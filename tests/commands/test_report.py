@@ -296,15 +296,6 @@ def test_output_is_closed_or_full(tmp_path: Path) -> None:
     assert "the output cannot be written: No space left on device" in done.err
 
 
-def test_json_on_terminal(tmp_path: Path) -> None:
-    """For programs there is one line in ASCII, the same on a terminal."""
-    (tmp_path / "r").write_bytes(exported([record(spider="caf\xe9")]))
-    piped = run("report", "r", "--json", folder=tmp_path)
-    assert on_terminal("report", "r", "--json", folder=tmp_path, COLUMNS="60").out == piped.out
-    assert piped.out.isascii()
-    assert piped.out.count("\n") == 1
-
-
 def test_page_is_written(tmp_path: Path) -> None:
     """The page appears beside the text, with the permissions of a new file, and takes the place of an earlier one."""
     (tmp_path / "r").write_bytes(exported(FEW))

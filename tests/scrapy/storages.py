@@ -43,6 +43,13 @@ class Broken(FileFeedStorage):
     """Fails where it is told to."""
 
     where: ClassVar[str]
+    made: ClassVar[int] = 0
+
+    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
+        super().__init__(uri, feed_options=feed_options)
+        type(self).made += 1
+        if self.where == "third" and self.made == 4:  # the first is only a try
+            raise OSError("no such server")
 
     def open(self, spider: Any) -> Any:
         """Perhaps fail."""

@@ -10,6 +10,7 @@ import io
 import json
 import lzma
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -18,14 +19,17 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.extensions.feedexport import ItemFilter
-from scrapy.signals import feed_exporter_closed, feed_slot_closed
+from scrapy.signals import feed_exporter_closed, feed_slot_closed, spider_opened
 
+from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.records import FIELDS
 from tests.scrapy.crawling import crawl
 from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from tests.scrapy.scripted import Clock
 
 pytestmark = pytest.mark.reactor
 
@@ -127,6 +131,37 @@ async def test_record_of_a_local_file(site: Site, tmp_path: Path) -> None:
         local.as_uri(),
         f"sha256:{hashlib.sha256(CLOSED.encode()).hexdigest()}",
     )
+
+
+@ensureDeferred
+async def test_record_of_a_stale_copy(site: Site, clock: Clock, tmp_path: Path) -> None:
+    """An earlier copy that decides is named with its digest, and the record says that it is stale, and why."""
+    site.replies["/robots.txt"] = robots(RULES)
+    job = {"JOBDIR": str(tmp_path / "job")}
+    await crawl(private(site, 1), job)
+    clock.now += 90_000
+    site.replies["/robots.txt"] = Reply(503)
+    record = (await reported(private(site, 1), tmp_path / "r.jsonl", job))["/private/0"]
+    assert (record["stale"], record["reason"], record["line"]) == (True, "rule", 2)
+    assert record["digest"] == f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
+    assert record["why"] == "robots.txt line 2: Disallow: /private; stale copy, its refresh failed: 503"
+
+
+@ensureDeferred
+async def test_folder_of_the_crawl_goes_away(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a local file is called is known from the start; a verdict does not depend on where the crawl runs."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    Path("own.txt").write_text(CLOSED, encoding="utf-8")  # noqa: ASYNC240 - short
+    settings = {"ROBOTSTXT_OVERRIDES": {site.url(""): "own.txt"}, "ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(lambda: shutil.rmtree(folder), spider_opened, weak=False)
+
+    result = await crawl([site.url("/x")], settings, prepare=prepare)
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert read(tmp_path / "r.jsonl")[0]["robots_url"] == (folder / "own.txt").as_uri()
 
 
 @ensureDeferred

@@ -159,6 +159,19 @@ async def test_failing_storage(
     assert "secret" not in caplog.text
 
 
+@ensureDeferred
+async def test_batch_that_cannot_be_begun(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch whose storage cannot be made just then is made with the next record; none is lost."""
+    monkeypatch.chdir(tmp_path)
+    Broken.where, Broken.made = "third", 0
+    site.replies["/robots.txt"] = robots(RULES)
+    report = {"broken:%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}}
+    result = await crawl(private(site, 8), {**BROKEN, "ROBOTSTXT_REPORT": report})
+    files = {path.name: len(read(path)) for path in sorted(tmp_path.iterdir())}  # noqa: ASYNC240 - short
+    assert files == {f"broken:{number}": 2 for number in (1, 2, 3, 4)}
+    assert (result.stat("report/records"), result.stat("report/errors")) == (7, 1)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110 - a device
 @pytest.mark.parametrize("format_", ["jsonlines", "csv", "json", "xml"])
 @ensureDeferred

@@ -1,0 +1,64 @@
+"""Places where feeds are written: no two at one, and a local file that can be.
+
+In here: what is looked at before a crawl starts. What is written there is `feeds.py`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from w3lib.url import file_uri_to_path
+
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.stores.address import without_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def check_places(key: str, feeds: Mapping[str, object], items: Iterable[object]) -> None:
+    """Refuse two feeds, of items or of a report, at one place.
+
+    :param key: the setting of the report.
+    :param feeds: its URIs -> options.
+    :param items: URIs and paths of the feeds of items.
+    :raises SettingError: there are two.
+    """
+    taken = {_place(uri): "FEEDS" for uri in items if uri}
+    for uri in feeds:
+        owner = taken.setdefault(_place(uri), key)
+        if owner != key or sum(_place(other) == _place(uri) for other in feeds) > 1:
+            shown = without_credentials(uri)
+            raise SettingError(f"{key}[{shown!r}]", feeds[uri], f"at a place of its own; {owner} has another one there")
+
+
+def _place(uri: object) -> str:
+    """Return a URI so that two ways of writing a local file are one."""
+    text = os.fspath(uri) if isinstance(uri, Path) else str(uri)
+    if text.startswith("file:"):
+        text = file_uri_to_path(text)
+    return text if "://" in text or text.startswith("stdout:") else str(Path(text).absolute())
+
+
+def check_writable(path: Path) -> None:
+    """See that a file can be written, and leave nothing behind: neither a file nor one cut short.
+
+    :raises OSError: it cannot.
+    """
+    there = os.path.lexists(path)
+    folder = path.parent
+    while not folder.exists() and folder != folder.parent:  # Scrapy makes those that are missing
+        folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(folder, os.W_OK | os.X_OK) and not there:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if there or folder == path.parent:
+        # Without waiting: nobody may read the other end of a pipe.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        os.close(os.open(path, flags, 0o666))
+        if not there:
+            path.unlink()
