@@ -75,11 +75,11 @@ class Report:
         """
         yield f"What may be fetched as {self.agent!r}, and why"
         yield ""
-        rows = [row for _, row in sorted(self._rows.items())]
+        rows = list(_merged(row for _, row in sorted(self._rows.items())))
         cells = [self._cells(row) for row in rows] + [self._heading()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for origin in dict.fromkeys([*self.titles, *(row.origin for row in rows)]):
-            found = list(_merged(row for row in rows if row.origin == origin))
+            found = [row for row in rows if row.origin == origin]
             if found:
                 yield from self._origin(origin, found, widths)
         yield "Stats"

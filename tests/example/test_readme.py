@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 from ast import literal_eval
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.example.running import ROOT, Output, start, wait
+from tests.example.running import PROJECT, ROOT, Output, start, wait
 from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -67,6 +69,18 @@ def test_excerpt_of_the_demo() -> None:
         return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
 
     assert set(plain(excerpt)) <= set(plain(output.stdout))
+
+
+def test_report_of_the_demo(tmp_path: Path) -> None:
+    """The commands that the README names report what the demo did, and write the page."""
+    [crawl, report] = re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", README, re.MULTILINE)
+    project = tmp_path / "project"
+    shutil.copytree(PROJECT, project)  # what they leave behind is nothing for the folder of the project
+    demo = wait(start("-m", "scrapy", *shlex.split(crawl), folder=project))
+    told = wait(start("-m", "scrapy", *shlex.split(report), folder=project))
+    [dropped] = re.findall(r"robotstxt/forbidden +(\d+)", demo.stdout)
+    assert told.stdout.startswith(f"{dropped} requests disallowed, from ")
+    assert f"{dropped} requests disallowed" in (project / "report.html").read_text(encoding="utf-8")
 
 
 REASON = " (robots.txt line 2: Disallow: /private/)"
