@@ -214,9 +214,13 @@ class SqliteStore(Store):
 
     def _may_be_opened(self) -> None:
         """See whether the rights of this process suffice: SQLite's own error would not say what is missing."""
-        place, right = (self._path, os.R_OK) if self._path.exists() else (self._path.parent, os.W_OK | os.X_OK)
-        if not os.access(place, right, effective_ids=os.access in os.supports_effective_ids):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        while True:
+            found = _identity(self._path)
+            place, right = (self._path.parent, os.W_OK | os.X_OK) if found is None else (self._path, os.R_OK)
+            if os.access(place, right, effective_ids=os.access in os.supports_effective_ids):
+                return
+            if _identity(self._path) == found:  # else another process has set it aside meanwhile
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None

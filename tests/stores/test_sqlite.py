@@ -58,6 +58,24 @@ def test_eight_processes_find_a_damaged_file(path: Path) -> None:
     assert path.with_name("robots.sqlite.damaged").read_bytes() == b"no database" * 1000
 
 
+def test_file_that_is_set_aside_while_it_is_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that another process sets aside between two looks at it is not taken for one that may not be read."""
+    path.write_bytes(b"no database" * 1000)
+    real = os.access
+
+    def access(place: Path, right: int, **options: Any) -> bool:
+        path.unlink(missing_ok=True)  # this is what another process does just then
+        return real(place, right, **options)
+
+    monkeypatch.setattr("os.access", access)
+    monkeypatch.setattr("os.supports_effective_ids", {access})
+    store = SqliteStore(path)
+    store.open()
+    store.put(KEY, b"value", LONG)
+    assert store.get(KEY) == b"value"
+    store.close()
+
+
 def test_a_hundred_kills(path: Path) -> None:
     """A writer is killed a hundred times, at any moment: each value that was put is there and whole afterwards."""
     found = run("kill", path, 100)
