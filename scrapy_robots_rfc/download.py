@@ -88,11 +88,17 @@ class Downloader:
         asker: Request | None,
         mark: object,
         known: Validators | None = None,
+        authorization: bytes | None = None,
     ) -> Answer:
-        """Ask for one URL; see `fetching.Download`."""
+        """Ask for one URL; see `fetching.Download`.
+
+        :param authorization: the value of that header.
+        """
         transfer = _Transfer(mark)
         meta = {**self._meta, "download_timeout": timeout, MARK: transfer}
         request = _robots_request(url, asker, meta, known)
+        if authorization is not None:
+            request.headers[b"Authorization"] = authorization
         engine = self._crawler.engine
         assert engine is not None
         self._prepare(urlparse_cached(request).scheme)

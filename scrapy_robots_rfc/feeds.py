@@ -26,6 +26,7 @@ from scrapy.utils.defer import ensure_awaitable
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.feed_options import load_client, unknown, wrong
 from scrapy_robots_rfc.outages import said
 from scrapy_robots_rfc.places import check_places, check_writable
 from scrapy_robots_rfc.records import Records
@@ -127,6 +128,9 @@ class Feed(FeedExporter):
         self._failing: set[str] = set()
         self._quiet_until = -math.inf
         self._written = self._lost = 0
+        problem = wrong(self._given)
+        if problem is not None:
+            raise self._refused(problem)
         completed = {"format": Path(uri).suffix.removeprefix("."), **options}
         super().__init__(_View(crawler, uri, completed))  # type: ignore[arg-type]  # a crawler but for its settings
         self._batch: int = self.feeds[uri]["batch_item_count"]
@@ -190,8 +194,8 @@ class Feed(FeedExporter):
         if isinstance(slot.storage, FileFeedStorage):
             try:
                 check_writable(Path(slot.storage.path))
-            except OSError as error:
-                problem = error.strerror or type(error).__name__
+            except (OSError, ValueError) as error:  # a ValueError: there is a NUL in the name
+                problem = getattr(error, "strerror", None) or str(error)
                 raise self._refused(f"of a file that can be written ({problem})") from None
 
     def _refused(self, accepted: str) -> SettingError:
@@ -214,7 +218,8 @@ class Feed(FeedExporter):
         if len(scheme) != 1 and scheme not in self.storages:  # one letter: a drive
             raise self._refused(f"a path, or a URI that begins with {_listed(self.storages)}")
         try:
-            self._get_storage(uri, feed_options)
+            storage = self._get_storage(uri, feed_options)
+            load_client(storage)
         except Exception as error:  # noqa: BLE001 - it is not installed, or cannot read its URI
             raise self._refused(f"of a storage that works: {said(error)}") from None
         return True
@@ -231,6 +236,11 @@ class Feed(FeedExporter):
     def _exporter_supported(self, format_: str) -> bool:
         if format_ not in self.exporters:
             raise self._refused(f"with a format: {_listed(self.exporters)}")
+        [storage] = (type(self._get_storage(uri, options)) for uri, options in self.feeds.items())
+        plugins = self._given.get("postprocessing") or ()
+        problem = unknown(self._given, storage, self.exporters[format_], *plugins)
+        if problem is not None:
+            raise self._refused(problem)
         return True
 
     # Storing.

@@ -47,7 +47,10 @@ def check_writable(path: Path) -> None:
     """See that a file can be written, and leave nothing behind: neither a file nor one cut short.
 
     :raises OSError: it cannot.
+    :raises ValueError: there is a NUL in its name.
     """
+    if "\0" in str(path):
+        raise ValueError("embedded null byte")
     there = os.path.lexists(path)
     folder = path.parent
     while not folder.exists() and folder != folder.parent:  # Scrapy makes those that are missing

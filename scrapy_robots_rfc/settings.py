@@ -172,9 +172,9 @@ def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
 
 
 def _hidden(value: Value) -> Value:
-    """Return a value for an error, without the credentials that URIs in it may hold."""
+    """Return a value for an error, without the credentials that URIs in it may hold, but so that they are missed."""
     if isinstance(value, str):
-        return without_credentials(value)
+        return without_credentials(value, "***@")
     if isinstance(value, Mapping):
         return {_hidden(key): _hidden(item) for key, item in value.items()}
     return [_hidden(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urldefrag
 
-from scrapy import Request, Spider, signals
+from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
-from scrapy.http.request import NO_CALLBACK
 
-from scrapy_robots_rfc._compat import Waiter
+from scrapy_robots_rfc._compat import Runtime, Waiter
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.commands.addresses import authorization_of, origin_of, shown, stripped
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.download import MARK
+from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.middleware import robots_service
+from scrapy_robots_rfc.policy.access import Asking, Successful
+from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
 
@@ -28,11 +30,12 @@ if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.policy.origin import Origin
+    from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.robots import Robots
     from scrapy_robots_rfc.settings import Settings as Ours
 
@@ -103,6 +106,8 @@ class Inquirer:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._service = robots_service(crawler)
+        self._settings = read_settings(crawler.settings)
+        self._download = Downloader(crawler, self._settings.max_size, retry=False, abandoned=lambda _: None)
         self._under_way: dict[object, list[Hop]] = {}
         self._hops: dict[str, tuple[Hop, ...]] = {}
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
@@ -123,27 +128,30 @@ class Inquirer:
         return self._hops.get(origin.robots_url, ())
 
     async def download(self, url: str) -> Download:
-        """Return what a URL has, redirects followed; userinfo is sent as a browser sends it (RFC 7617).
+        """Return what a URL has, fetched as a robots.txt is: redirects followed, cut off, in ROBOTSTXT_TIMEOUT.
+
+        Userinfo is sent as a browser sends it (RFC 7617), to its own origin.
 
         :raises Failed: it has nothing.
         """
-        origin_of(url)
-        headers = {"Authorization": found} if (found := authorization_of(url)) else {}
-        meta = {"dont_obey_robotstxt": True, "allow_offsite": True, "dont_cache": True}
-        engine = self._crawler.engine
-        assert engine is not None
-        try:
-            request = Request(stripped(url), headers=headers, meta=meta, callback=NO_CALLBACK, dont_filter=True)
-            response = await engine.download_async(request)
-        except Exception as error:
-            raise Failed(f"{shown(url)} cannot be fetched: {type(error).__name__}; check the address", 2) from error
-        if response.status // 100 != 2:
-            raise Failed(f"{shown(url)} cannot be fetched: its server answers {response.status}; check the address", 2)
-        assert response.request is not None
-        asked: list[str] = response.request.meta.get("redirect_urls", [])
-        reasons: list[object] = response.request.meta.get("redirect_reasons", [])
-        hops = (Hop(stripped(url), why) for url, why in zip(asked, reasons, strict=False) if isinstance(why, int))
-        return Download(response.body, tuple(hops))
+        first, mark = origin_of(url), object()
+        runtime, authorization = Runtime(), authorization_of(url)
+        end = runtime.clock() + self._settings.timeout
+        state: Asking | Access = Asking(urldefrag(stripped(url)).url)
+        while isinstance(state, Asking):
+            known = authorization if Origin.of(state.url) == first else None
+            left = max(end - runtime.clock(), 0.1)
+            try:
+                answer = await self._download(state.url, timeout=left, asker=None, mark=mark, authorization=known)
+            except Exception as error:
+                raise Failed(f"{shown(url)} cannot be fetched: {type(error).__name__}; check the address", 2) from error
+            statuses = self._settings.unreachable_statuses
+            state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)
+        hops = self._under_way.pop(mark, [])
+        if not isinstance(state, Successful):
+            because = state.cause if state.status is None else f"its server answers {state.cause}"
+            raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address", 2)
+        return Download(state.body, tuple(hop for hop in hops if hop.status // 100 == 3))
 
     def _downloaded(self, request: Request, response: Response) -> None:
         transfer = request.meta.get(MARK)

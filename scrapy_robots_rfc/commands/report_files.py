@@ -85,6 +85,8 @@ class ReportFile:
     def _pieces(self, file: IO[bytes]) -> Iterator[bytes]:
         raw = iter(lambda: file.read(_PIECE), b"")
         first = next(raw, b"")
+        if not first and self.name.endswith(_PACKED_NAMES):  # an empty report has a header when it is whole
+            self.reading.breaks_off = True
         for magic, make in _PACKED:
             if first.startswith(magic):
                 yield from _expanded(first, raw, make, self.reading)
@@ -148,6 +150,10 @@ _PACKED: tuple[tuple[bytes, Callable[[], _Expander]], ...] = (
     (b"\xfd7zXZ\x00", _xz),
     (b"\x5d\x00\x00", _xz),
 )
+
+
+#: What such files are called, where they are called by what they are.
+_PACKED_NAMES = (".gz", ".bz2", ".xz", ".lzma")
 
 
 def _expanded(data: bytes, raw: Iterator[bytes], make: Callable[[], _Expander], reading: Reading) -> Iterator[bytes]:

@@ -33,7 +33,7 @@ NO_REASON = "not given"
 
 _DELIMITERS = ",;\t|"
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_LATEST = 253_402_300_800  # seconds: no calendar here has the year 10000
+_LATEST = 32_503_680_000  # the year 3000: a plot needs room behind the last request, and no calendar here has 10000
 _DECODER = json.JSONDecoder()
 #: How many beginnings of a record are tried behind a broken one, before what is there is passed over.
 _TRIES = 64

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc.commands.output import Failed
 
@@ -19,6 +22,8 @@ _LINE_END = re.compile("\r\n?|\n")
 #: An octet that is no text, as Python keeps it: a half of a surrogate pair that has no other half (PEP 383).
 _STRAY = re.compile("[\udc80-\udcff]")
 _FIRST_STRAY = 0xDC00
+#: What a request takes out of its URL, or takes for something else (WHATWG URL, 4.4).
+_ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
 
 def is_url(source: str) -> bool:
@@ -52,11 +57,17 @@ def lines(source: str, console: Console) -> list[str]:
 
 
 def as_url(text: str) -> str:
-    """Return a URL as it was typed; octets that are no UTF-8 stand as escapes (RFC 3986, 2.5).
+    """Return a URL as it was typed, as far as a crawl would ask for it like that.
+
+    What a request changes of its URL is changed here, too: blanks around it go, and so on. Octets that are no UTF-8
+    stand as escapes (RFC 3986, 2.5).
 
     :param text: in which such octets are surrogates, as in arguments of a command.
     """
-    if not _STRAY.search(text):
-        return text
-    octets = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")  # the locale may be ASCII
-    return _STRAY.sub(lambda match: f"%{ord(match[0]) - _FIRST_STRAY:02X}", octets)
+    if _STRAY.search(text):
+        octets = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")  # the locale may be ASCII
+        text = _STRAY.sub(lambda match: f"%{ord(match[0]) - _FIRST_STRAY:02X}", octets)
+    if _ODD.search(text):
+        with contextlib.suppress(ValueError):  # it is none, and nobody takes it for one
+            return safe_url_string(text)
+    return text

@@ -11,12 +11,14 @@ import re
 SQLITE = "sqlite:///"
 
 
-def without_credentials(text: str) -> str:
+def without_credentials(text: str, instead: str = "") -> str:
     """Return a text that may hold an address, without the user and the password of that.
 
     Too much is rather taken than too little: a password may hold slashes and more than one ``@``.
+
+    :param instead: what stands where they were.
     """
-    text = re.sub(r"(:/{0,2})\S*@", r"\1", text)
+    text = re.sub(r"(:/{0,2})\S*@", rf"\1{instead}", text)
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
 
 

@@ -148,7 +148,7 @@ def test_standard_input(robots: Callable[..., Done], given: str) -> None:
     """URLs come from standard input where none is named; or the robots.txt does."""
     done = robots("check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n")
     found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
-    assert found == [f"{SITE}/a", f"{SITE}/b\\x0b/\\u2028c"]
+    assert found == [f"{SITE}/a", f"{SITE}/b%0B/%E2%80%A8c"]
     done = robots("check", f"{SITE}/1", "-", f"{SITE}/3", "--robots", given, stdin=f"{SITE}/2\n")
     found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
     assert found == [f"{SITE}/{number}" for number in (1, 2, 3)]
@@ -186,6 +186,15 @@ def test_octets_that_are_no_text(tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, "")
     found = [line for line in done.lines if SITE in line]
     assert found == [f"disallowed   {SITE}/caf%E9", f"disallowed   {SITE}/na\\xefve"] * 2
+
+
+@pytest.mark.parametrize("typed", [" {}", "{}\t", "\x01{}", "{}\n"])
+def test_what_a_request_takes_out(typed: str, robots: Callable[..., Done], given: str) -> None:
+    """A URL with blanks or control characters is judged as a crawl's request of it would be."""
+    plain = robots("check", "--robots", given, "--json", f"{SITE}/x.pdf", "--agent", "foobot")
+    done = robots("check", "--robots", given, "--json", typed.format(f"{SITE}/x.pdf"), "--agent", "foobot")
+    assert (done.code, done.out) == (plain.code, plain.out)
+    assert done.code == 1
 
 
 def test_dot_segments(robots: Callable[..., Done], given: str) -> None:

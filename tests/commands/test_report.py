@@ -256,6 +256,25 @@ def test_packed_in_pieces(packing: str, damaged: bool, robots: Robots, tmp_path:
     assert "breaks off" in done.err
 
 
+@pytest.mark.parametrize("name", ["r.jsonl.gz", "r.csv.bz2", "r.jsonl.xz"])
+def test_packed_and_empty(name: str, robots: Robots, tmp_path: Path) -> None:
+    """A file of no octets that is called a packed one was never whole, and one line says so."""
+    (tmp_path / name).touch()
+    done = robots("report", str(tmp_path / name))
+    assert (done.code, done.err.count("\n")) == (0, 1)
+    assert f"{name}: it breaks off before its end" in done.err
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "2999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+def test_times_that_no_crawl_has(time: str, robots: Robots, tmp_path: Path) -> None:
+    """Times of any age are summed up, also beside usual ones, and a page is made of them."""
+    sums, _ = told(robots, tmp_path, exported([record(), record(time=time)]))
+    assert sums["requests"] == 2
+    done = robots("report", str(tmp_path / "report"), "--html", str(tmp_path / "r.html"))
+    assert (done.code, done.err) == (0, "")
+    assert "2 requests disallowed" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
 def test_other_records(robots: Robots, tmp_path: Path) -> None:
     """Objects of another kind among the records are counted apart."""
     sums, done = told(robots, tmp_path, exported([record()]) + b'{"title": "x"}\n')

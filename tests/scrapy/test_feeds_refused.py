@@ -54,6 +54,13 @@ class Picky:
         ({"r.jsonl": {"postprocessing": ["no.such.Plugin"]}}, "options that work: ModuleNotFoundError: "),
         ({"r.jsonl": {"uri_params": "no.such.function"}}, "options that work: ModuleNotFoundError: "),
         ({"%(nobody)s.jsonl": {}}, "options that work: KeyError: 'nobody'"),
+        ({"gs://bucket/r.jsonl": {}}, "of a storage that works: ModuleNotFoundError: "),
+        ({"nul\0/r.jsonl": {}}, "of a file that can be written (embedded null byte)"),
+        ({"r.jsonl": {"overwrite": "maybe"}}, "overwrite that is True or False"),
+        ({"r.jsonl": {"store_empty": 0}}, "store_empty that is True or False"),
+        ({"r.json": {"indent": "x"}}, "a whole number as indent, at least 0"),
+        ({"r.csv": {"fields": ["url", "nosuch"]}}, "fields of a record: time, spider, url, "),
+        ({"r.jsonl": {"overwirte": True}}, "options among batch_item_count, "),
     ],
 )
 @ensureDeferred

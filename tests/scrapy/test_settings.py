@@ -175,6 +175,20 @@ def test_refused(key: str, value: Any) -> None:
     assert str(caught.value) == f"{key} = {value!r} is not accepted; it must be {row.accepted}"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("ROBOTSTXT_EXEMPT", ["https://me:secret@a.example"], "['https://***@a.example']"),
+        ("ROBOTSTXT_OVERRIDES", {"https://me:secret@a.example": "r.txt"}, "{'https://***@a.example': 'r.txt'}"),
+    ],
+)
+def test_userinfo_that_is_refused(key: str, value: Any, shown: str) -> None:
+    """An error shows that there was userinfo, and nothing of it."""
+    with pytest.raises(SettingError) as caught:
+        read_settings(ScrapySettings({key: value}))
+    assert str(caught.value).startswith(f"{key} = {shown} is not accepted")
+
+
 def test_ages_that_cross() -> None:
     """A smallest age of the user's above the largest one is an error; the default one gives way."""
     with pytest.raises(SettingError, match=r"^ROBOTSTXT_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"):
