@@ -7,6 +7,7 @@ of it, is the topics' business.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
 
@@ -24,6 +25,7 @@ from scrapy_robots_rfc.policy.access import Asking, Successful
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
+from scrapy_robots_rfc.stores.address import sqlite_path
 
 if TYPE_CHECKING:
     import argparse
@@ -84,11 +86,18 @@ def prepare(settings: Settings, opts: argparse.Namespace) -> None:
     for name, value in DEFAULTS.items():
         settings.set(name, value, "command")
     Addon().update_settings(settings)
-    settings.set("ROBOTSTXT_CACHE", read_settings(settings).cache, "cmdline")  # that of JOBDIR among them
+    settings.set("ROBOTSTXT_CACHE", _store(settings), "cmdline")
     for name, value in _WITHOUT.items():
         settings.set(name, value, "cmdline")
     if not (opts.logfile or opts.loglevel):
         settings.set("LOG_ENABLED", False, "cmdline")
+
+
+def _store(settings: Settings) -> object:
+    """Return the store of the crawl; that of a job only where there is one, since nothing is made in its folder."""
+    cache = read_settings(settings).cache
+    path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
+    return cache if path is None or Path(path).exists() else None
 
 
 def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
@@ -149,7 +158,7 @@ class Inquirer:
             state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)
         hops = self._under_way.pop(mark, [])
         if not isinstance(state, Successful):
-            because = state.cause if state.status is None else f"its server answers {state.cause}"
+            because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
             raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address", 2)
         return Download(state.body, tuple(hop for hop in hops if hop.status // 100 == 3))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.report_records import Reading, records
+from scrapy_robots_rfc.commands.report_records import MARKS, Reading, records
 from scrapy_robots_rfc.commands.sources import STANDARD
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class ReportFile:
         with self._opened(console) as file:
             yield from records(_text(self._unpacked(file)), self.reading)
         if self.reading.records == 0 and (self.reading.broken or self.reading.others):
-            raise Failed(f"{self.name} holds no records of ROBOTSTXT_REPORT; name a file that this setting wrote", 2)
+            what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
+            raise Failed(f"{self.name} holds no records of ROBOTSTXT_REPORT; {what}", 2)
 
     @contextmanager
     def _opened(self, console: Console) -> Iterator[IO[bytes]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
 import sqlite3
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scrapy_robots_rfc.stores.sqlite import SqliteStore
 from tests.commands.running import TIMEOUT, launch, on_terminal, run, start
 from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
 from tests.scrapy.site import robots as file
@@ -262,6 +264,8 @@ def test_project(tmp_path: Path) -> None:
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
     feed = tmp_path / "items.json"
     feed.write_text("mine")
+    with contextlib.closing(SqliteStore(tmp_path / "job" / "robots.sqlite")) as made:
+        made.open()
     with Site({"/robots.txt": file(FILE), "/other": PAGE}) as site:
         (tmp_path / "mine.py").write_text(
             f"ROBOTSTXT_USER_AGENT = 'barbot'\nJOBDIR = {str(tmp_path / 'job')!r}\n"
@@ -292,6 +296,38 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
         assert done.err == (
             f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address\n"
         )
+
+
+@pytest.mark.parametrize(
+    ("replies", "because"),
+    [
+        ({"/r.txt": HANG}, "TimeoutError"),
+        ({"/r.txt": redirect("/r.txt")}, "redirect loop"),
+        ({"/r.txt": redirect("file:///etc/passwd")}, "302 without a usable Location"),
+        ({"/r.txt": Reply(429)}, "its server answers 429"),
+    ],
+)
+def test_a_url_that_has_no_file(replies: dict[str, Any], because: str, tmp_path: Path) -> None:
+    """A file by URL is fetched as those of sites are, in the same time; where there is none, one line says why."""
+    with Site(replies) as site:
+        done = run("lint", site.url("/r.txt"), "-s", "ROBOTSTXT_TIMEOUT=0.5", folder=tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert f"/r.txt cannot be fetched: {because}; check the address" in done.err.replace("Download", "")
+
+
+def test_a_url_without_an_end(tmp_path: Path) -> None:
+    """A file that never ends counts as far as any file does."""
+    with Site({"/r.txt": Reply(body=FILE.encode(), endless=True)}) as site:
+        done = run("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots", site.url("/r.txt"), folder=tmp_path)
+    assert (done.code, done.err) == (1, "")
+
+
+def test_a_job_directory(tmp_path: Path) -> None:
+    """The store of a job is asked if it is there, and not made if it is not."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        asked = ("check", site.url("/x.pdf"), "--agent", "foobot", "-s", "JOBDIR=job")
+        assert run(*asked, folder=tmp_path).code == 1
+    assert not (tmp_path / "job").exists()
 
 
 def test_stopped(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_other_files(octets: bytes, robots: Robots, tmp_path: Path) -> None:
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         f"scrapy robots report: {tmp_path / 'r'} holds no records of ROBOTSTXT_REPORT; "
-        "name a file that this setting wrote\n"
+        "name a file that this setting wrote, with one of the fields dry_run, reason, robots_url, rule, token, why\n"
     )
 
 
