@@ -9,7 +9,7 @@ import re
 import signal
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -282,52 +282,6 @@ def test_project(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "job" / "robots.sqlite") as store:
         assert store.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     store.close()
-
-
-def test_a_file_from_a_url(tmp_path: Path) -> None:
-    """A robots.txt that is not in its place yet decides about any site's pages; one that is not there is an error."""
-    with Site({"/moved": redirect("/new.txt"), "/new.txt": file(FILE), "/none": Reply(404)}) as site:
-        done = run("check", f"{SITE}/x", "--robots", site.url("/moved"), "--json", folder=tmp_path)
-        assert (done.code, site.targets) == (1, ["/moved", "/new.txt"])
-        shown = json.loads(done.out)["robots_txt"]
-        assert (shown["url"], shown["redirects"]) == (site.url("/moved"), [{"url": site.url("/moved"), "status": 302}])
-        done = run("check", f"{SITE}/x", "--robots", site.url("/none"), folder=tmp_path)
-        assert (done.code, done.out) == (2, "")
-        assert done.err == (
-            f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address\n"
-        )
-
-
-@pytest.mark.parametrize(
-    ("replies", "because"),
-    [
-        ({"/r.txt": HANG}, "TimeoutError"),
-        ({"/r.txt": redirect("/r.txt")}, "redirect loop"),
-        ({"/r.txt": redirect("file:///etc/passwd")}, "302 without a usable Location"),
-        ({"/r.txt": Reply(429)}, "its server answers 429"),
-    ],
-)
-def test_a_url_that_has_no_file(replies: dict[str, Any], because: str, tmp_path: Path) -> None:
-    """A file by URL is fetched as those of sites are, in the same time; where there is none, one line says why."""
-    with Site(replies) as site:
-        done = run("lint", site.url("/r.txt"), "-s", "ROBOTSTXT_TIMEOUT=0.5", folder=tmp_path)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert f"/r.txt cannot be fetched: {because}; check the address" in done.err.replace("Download", "")
-
-
-def test_a_url_without_an_end(tmp_path: Path) -> None:
-    """A file that never ends counts as far as any file does."""
-    with Site({"/r.txt": Reply(body=FILE.encode(), endless=True)}) as site:
-        done = run("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots", site.url("/r.txt"), folder=tmp_path)
-    assert (done.code, done.err) == (1, "")
-
-
-def test_a_job_directory(tmp_path: Path) -> None:
-    """The store of a job is asked if it is there, and not made if it is not."""
-    with Site({"/robots.txt": file(FILE)}) as site:
-        asked = ("check", site.url("/x.pdf"), "--agent", "foobot", "-s", "JOBDIR=job")
-        assert run(*asked, folder=tmp_path).code == 1
-    assert not (tmp_path / "job").exists()
 
 
 def test_stopped(tmp_path: Path) -> None:
