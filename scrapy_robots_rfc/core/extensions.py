@@ -34,7 +34,7 @@ class RequestRate:
     """At most so many requests in so many seconds.
 
     :param requests: a positive number.
-    :param seconds: the period.
+    :param seconds: the period, above 0.
     :param window: when it holds; ``None`` for always.
     """
 
@@ -74,6 +74,7 @@ def parse_window(value: str) -> VisitTime | None:
 def parse_rate(value: str) -> RequestRate | None:
     """A Request-rate, ``1/5``, ``30/1m``, ``1/5 0600-0845``; ``None`` for what is no rate."""
     match = _RATE.match(value)
-    if match is None or not int(match[1]):
+    if match is None:
         return None
-    return RequestRate(int(match[1]), _seconds(match[2], match[3]), parse_window(match[4] or ""))
+    requests, seconds = int(match[1]), _seconds(match[2], match[3])
+    return RequestRate(requests, seconds, parse_window(match[4] or "")) if requests and seconds else None

@@ -51,6 +51,7 @@ def test_delay(value: str, seconds: float | None) -> None:
         ("5", None),
         ("-1/5", None),
         ("1/x", None),
+        ("1/0", None),
     ],
 )
 def test_rate(value: str, rate: RequestRate | None) -> None:
