@@ -35,7 +35,7 @@ class Cost:
     def __init__(self) -> None:
         #: Origins.
         self.origins: Tally[str] = Tally()
-        #: Origin, number of the line, rule.
+        #: Origin, with the local file that decides there in its place; number of the line; rule.
         self.rules: Tally[tuple[str, int, str]] = Tally()
 
     def refused(self, decision: Decision) -> None:
@@ -44,7 +44,8 @@ class Cost:
             return
         self.origins.add(decision.origin)
         if decision.rule is not None:
-            self.rules.add((decision.origin, decision.rule.line, _short(str(decision.rule))))
+            source = "" if decision.override is None else f" local file {decision.override}"
+            self.rules.add((f"{decision.origin}{source}", decision.rule.line, _short(str(decision.rule))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class Closing:
             *_titled("origins", self._origins()),
             *_titled("requests", self._requests()),
             *_titled("dry run", self._dry_run()),
+            *_titled("local files", self._overridden()),
             *_ranked("origins that cost most requests", self.cost.origins, str),
             *_ranked("rules that cost most requests", self.cost.rules, _cited),
             *_titled("delays", self._delays()),
@@ -115,6 +117,10 @@ class Closing:
     def _dry_run(self) -> str:
         count = self._count(stats.DRY_RUN)
         return f"{count} of the forbidden were let through" if count else ""
+
+    def _overridden(self) -> str:
+        count = self._count(stats.OVERRIDDEN)
+        return f"{count} requests were decided by ROBOTSTXT_OVERRIDES" if count else ""
 
     def _delays(self) -> str:
         sites, capped = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_CAPPED)

@@ -122,6 +122,7 @@ class Feed(FeedExporter):
         assert crawler.stats is not None
         self._spider, self._count, self._runtime = crawler.spider, crawler.stats.inc_value, runtime
         self._shown, self._given = without_credentials(uri), dict(options)
+        self._place = self._shown
         self._storing: dict[FeedSlot, Cancellable | None] = {}
         self._all_stored: Waiter[None] | None = None
         self._full: FeedSlot | None = None
@@ -163,6 +164,8 @@ class Feed(FeedExporter):
     def finish(self) -> None:
         """Begin to store what is not stored yet."""
         for slot in self.slots:
+            if slot.batch_id == 1:  # else there is more than one place
+                self._place = without_credentials(slot.uri)
             if slot is not self._full:
                 self._begin(slot)
         self.slots = []
@@ -172,8 +175,10 @@ class Feed(FeedExporter):
         if self._storing:
             self._all_stored = Waiter()
             await self._all_stored
-        lost = f"; {self._lost} writes failed" if self._lost else ""
-        logger.info("%s: %d records in %s%s", KEY, self._written, self._shown, lost, extra={"spider": self._spider})
+        lost = f"; writes that failed: {self._lost}" if self._lost else ""
+        text = "%s: %d %s in %s%s"
+        records = "record" if self._written == 1 else "records"
+        logger.info(text, KEY, self._written, records, self._place, lost, extra={"spider": self._spider})
 
     # At start.
 

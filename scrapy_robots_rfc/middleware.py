@@ -68,6 +68,8 @@ class RfcRobotsTxtMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         settings = read_settings(crawler.settings)
         if not settings.obey:
+            if settings.unheeded:
+                logger.warning("%s: nothing comes of it, because ROBOTSTXT_OBEY is not True", settings.unheeded)
             raise NotConfigured
         if settings.early and not early.is_enabled(crawler.settings):
             accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"

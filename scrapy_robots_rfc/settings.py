@@ -68,6 +68,12 @@ class Settings:
     overrides: Mapping[Origin, str]
     report: Mapping[str, Mapping[str, Any]] = field(repr=False)  # may hold credentials
 
+    @property
+    def unheeded(self) -> str:
+        """Settings that ask for something of which nothing comes where robots.txt is not obeyed; empty: none."""
+        asked = {"ROBOTSTXT_DRY_RUN": self.dry_run, "ROBOTSTXT_EARLY": self.early, "ROBOTSTXT_REPORT": self.report}
+        return ", ".join(key for key, value in asked.items() if value and not self.obey)
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from scrapy_robots_rfc.closing import Closing, Cost
@@ -44,6 +45,15 @@ def test_quiet_crawl() -> None:
     """Where nothing was forbidden, slow or failing, two lines say so."""
     counted = {"robotstxt/origins/successful": 1, "robotstxt/origins/unavailable": 2, "robotstxt/allowed": 9}
     assert text(counted) == ["  origins: 1 successful, 2 unavailable", "  requests: 9 allowed"]
+
+
+def test_local_files() -> None:
+    """How many requests local files decided; a rule of one is not told as if it stood in the site's own."""
+    cost = Cost()
+    cost.refused(replace(refusal("https://a.example", 2), override="mine.txt"))
+    lines = text({"robotstxt/overridden": 3}, cost=cost)
+    assert lines[0] == "  local files: 3 requests were decided by ROBOTSTXT_OVERRIDES"
+    assert lines[-1] == "    1  https://a.example local file mine.txt line 2: Disallow: /x"
 
 
 def test_ten_are_listed() -> None:

@@ -69,6 +69,7 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
         origin_of(opts.robots)
     ours = asking.prepared(settings, opts)
     judge = _Judge(console, opts.json, ours, judging.askers_for(opts.agent, ours, settings), len(urls))
+    judge.progress.show(0)  # the first site may be slow
     try:
         if opts.robots is None:
             asking.crawl(settings, partial(judge.ask, urls))

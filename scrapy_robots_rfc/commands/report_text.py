@@ -88,6 +88,10 @@ def _in(sums: Sums, cause: str) -> str:
     return f", of {many(len(sums.unreachable[cause]), 'origin')}"
 
 
+def _percent(share: float) -> str:
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+
+
 class _Tables:
     """Tables with the same columns: how many, their share of all, what."""
 
@@ -106,7 +110,7 @@ class _Tables:
         yield ""
         yield self._style.paint(f"{title}{f' ({self._top:,} of {len(counts):,})' if left > 0 else ''}", Colour.STRONG)
         for key, count in most(counts, self._top):
-            share = f"{self._sums.share(count):>7.1%}" if shares else ""
+            share = f"{_percent(self._sums.share(count)):>7}" if shares else ""
             before = f"  {count:>{self._digits},}{self._style.paint(share, Colour.FAINT)}  "
             used = 4 + self._digits + len(share)
             yield before + self._style.cut(printable(name(key)), used)

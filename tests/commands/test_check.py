@@ -349,6 +349,7 @@ def test_terminal(given: str, tmp_path: Path) -> None:
     assert done.code == 1
     assert "\x1b[1;31mdisallowed" in done.out
     assert "Disallow: \x1b[1;31m/private/\x1b[0m  # all of it" in done.out
+    assert f"[{'.' * 30}] 0 of 2\r\x1b[K" in done.out  # at once: the first site may be slow
     assert f"[{'#' * 15}{'.' * 15}] 1 of 2\r\x1b[K" in done.out
     plain = re.sub(r"\x1b\[[\d;]*[mK]", "", done.out).replace("\r", "\n")
     assert [line for line in plain.splitlines() if len(line) > 50 and given not in line] == []

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import json
+import logging
 import lzma
 import re
 import shutil
@@ -23,7 +24,7 @@ from scrapy.signals import feed_exporter_closed, feed_slot_closed, spider_opened
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.records import FIELDS
-from tests.scrapy.crawling import crawl
+from tests.scrapy.crawling import crawl, records
 from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -281,9 +282,14 @@ async def test_compressed(site: Site, tmp_path: Path, plugin: str, opened: Any) 
 
 @ensureDeferred
 async def test_places(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A path, a `file:` URI, standard output; folders that are missing are made, placeholders filled in."""
+    caplog.set_level(logging.INFO)
     monkeypatch.chdir(tmp_path)
     site.replies["/robots.txt"] = robots(RULES)
     uris = ["plain.jsonl", (tmp_path / "new" / "a.jsonl").as_uri(), "of/%(name)s.jsonl", "stdout:"]
@@ -291,6 +297,7 @@ async def test_places(
     texts = {Path(name).read_bytes() for name in ("plain.jsonl", "new/a.jsonl", "of/pages.jsonl")}  # noqa: ASYNC240 - short
     assert len(texts) == 1
     assert capfdbinary.readouterr().out in texts
+    assert "ROBOTSTXT_REPORT: 1 record in of/pages.jsonl" in records(caplog, logging.INFO)
 
 
 @ensureDeferred

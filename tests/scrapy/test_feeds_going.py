@@ -183,6 +183,6 @@ async def test_full_disk(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFi
     assert result.outcomes[pages[3]] == 200
     assert result.stat("forbidden") == 3
     assert (result.stat("report/errors"), result.stat("report/records")) == (4, 0)
-    assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 records in /dev/full; 4 writes failed"
+    assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 records in /dev/full; writes that failed: 4"
     [error] = records(caplog, logging.ERROR)
     assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error

@@ -15,7 +15,7 @@ from scrapy_robots_rfc.policy import sites
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
-from tests.scrapy.crawling import crawl
+from tests.scrapy.crawling import crawl, records
 
 if TYPE_CHECKING:
     from tests.scrapy.site import Site
@@ -218,3 +218,12 @@ async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
     with pytest.raises(SettingError, match=key):
         await crawl([site.url("/x")], {key: value})
     assert site.targets == []
+
+
+@ensureDeferred
+async def test_unheeded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Where robots.txt is not obeyed, one warning says of which settings nothing comes."""
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_DRY_RUN": True})
+    assert records(caplog) == ["ROBOTSTXT_DRY_RUN: nothing comes of it, because ROBOTSTXT_OBEY is not True"]
+    assert site.targets == ["/x"]
+    assert result.outcomes[site.url("/x")] == 200
