@@ -22,6 +22,7 @@ from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage, StdoutFe
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.settings import SettingsAttribute
 from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
@@ -241,8 +242,13 @@ class Feed(FeedExporter):
     def _exporter_supported(self, format_: str) -> bool:
         if format_ not in self.exporters:
             raise self._refused(f"with a format: {_listed(self.exporters)}")
-        [storage] = (type(self._get_storage(uri, options)) for uri, options in self.feeds.items())
         plugins = self._given.get("postprocessing") or ()
+        try:
+            for plugin in plugins:  # Scrapy's manager of them, half made, would complain once more when it is let go
+                load_object(plugin)
+        except Exception as error:  # noqa: BLE001 - as in write()
+            raise self._refused(f"postprocessing that can be loaded: {said(error)}") from None
+        [storage] = (type(self._get_storage(uri, options)) for uri, options in self.feeds.items())
         problem = unknown(self._given, storage, self.exporters[format_], *plugins)
         if problem is not None:
             raise self._refused(problem)

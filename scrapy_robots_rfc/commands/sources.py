@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.output import Console
@@ -68,6 +69,8 @@ def as_url(text: str) -> str:
         octets = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")  # the locale may be ASCII
         text = _STRAY.sub(lambda match: f"%{ord(match[0]) - _FIRST_STRAY:02X}", octets)
     if _ODD.search(text):
-        with contextlib.suppress(ValueError):  # it is none, and nobody takes it for one
-            return safe_url_string(text)
+        with contextlib.suppress(ValueError):
+            asked = safe_url_string(text)
+            if Origin.of(asked) is not None:  # else it is shown as it was typed: nobody can ask for it
+                return asked
     return text

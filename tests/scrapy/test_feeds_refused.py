@@ -51,7 +51,10 @@ class Picky:
         ({"r.jsonl": {"item_classes": ["no.such.Item"]}}, "item_filter and item_classes that can be loaded: "),
         ({"r.jsonl": {"item_export_kwargs": {"nonsense": 1}}}, "options that work: TypeError: "),
         ({"r.csv": {"encoding": "klingon"}}, "options that work: LookupError: unknown encoding: klingon"),
-        ({"r.jsonl": {"postprocessing": ["no.such.Plugin"]}}, "options that work: ModuleNotFoundError: "),
+        (
+            {"r.jsonl": {"postprocessing": ["no.such.Plugin"]}},
+            "postprocessing that can be loaded: ModuleNotFoundError: ",
+        ),
         ({"r.jsonl": {"uri_params": "no.such.function"}}, "options that work: ModuleNotFoundError: "),
         ({"%(nobody)s.jsonl": {}}, "options that work: KeyError: 'nobody'"),
         ({"gs://bucket/r.jsonl": {}}, "of a storage that works: ModuleNotFoundError: "),
