@@ -7,6 +7,8 @@ import pytest
 from bench.crawl import OFF, OURS, STOCK
 from bench.hosts import kib, measure
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("mode", [OFF, STOCK, OURS])
 def test_crawls_are_alike(mode: str) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from bench.restart import Run, Seen, measure, wrong
+
+pytestmark = pytest.mark.once
 
 ORIGINS = 120
 

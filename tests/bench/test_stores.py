@@ -7,6 +7,8 @@ import pytest
 from bench.generate import files
 from bench.stores import in_redis, in_sqlite, values
 
+pytestmark = pytest.mark.once
+
 
 def test_sqlite() -> None:
     """An SQLite file takes more octets than the values in it, and both calls are measured."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.waiting import measure
+
+pytestmark = pytest.mark.once
 
 
 def test_what_is_set_aside_is_bounded() -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Robots = Callable[..., Done]
 
+pytestmark = pytest.mark.once
+
 CRAWL = crawl()
 FORMATS = tuple(EXPORTERS)
 

@@ -29,6 +29,8 @@ from tests.commands.reports import EXPORTERS, PLUGINS, exempt, exported, record,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.once
+
 MEBIBYTE = 2**20
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Robots = Callable[..., Done]
 
+pytestmark = pytest.mark.once
+
 
 class Acting:
     """Acts when it is unpickled."""

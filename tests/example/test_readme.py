@@ -18,6 +18,8 @@ from tests.scrapy.site import Reply, Site, robots
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.once
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS: list[str] = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
