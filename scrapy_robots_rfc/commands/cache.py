@@ -6,14 +6,15 @@ In here: the command line, and what looks and drops: ls, show, purge. Export and
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import transfer
 from scrapy_robots_rfc.commands.addresses import origin_of, shown
-from scrapy_robots_rfc.commands.output import Failed, moment, printable, span
+from scrapy_robots_rfc.commands.output import Failed, moment, span
 from scrapy_robots_rfc.commands.shelf import Shelf, readable
 from scrapy_robots_rfc.commands.sources import as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.dump import record_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.output import Console
 
 _COLUMNS = "{:<11}  {:<10}  {:>7}  {:>9}  {:>9}  {}"
@@ -31,10 +33,8 @@ _WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under 
 #: RFC 9309, 2.2: nothing else ends a line of a robots.txt.
 _LINE_END = re.compile(r"\r\n?")
 
-_Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-
-def add_to(topics: _Actions) -> Iterator[argparse.ArgumentParser]:
+def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield the parser of each of its actions; `act` is what it does."""
     text = "Look into the store of robots.txt files, drop what stands there, take it from one store to another."
     topic = topics.add_parser("cache", help=text, description=text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands import asking, judging, sources
 from scrapy_robots_rfc.commands.addresses import ADVICE, origin_of, stripped
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc._compat import Waiter
+    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.judging import Asker, Finding
     from scrapy_robots_rfc.commands.output import Console
@@ -37,10 +38,8 @@ ALLOWED, DISALLOWED, UNDECIDED = 0, 1, 2
 # URLs whose robots.txt is asked for ahead of the one that is printed next.
 _AHEAD = 64
 
-_Topics: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-
-def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
+def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser."""
     text = (
         "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, judging, sources
 from scrapy_robots_rfc.commands.addresses import origin_of, stripped
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
-from scrapy_robots_rfc.commands.output import Failed, printable
+from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
@@ -23,18 +24,17 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Inquirer
     from scrapy_robots_rfc.commands.judging import Asker, Finding
     from scrapy_robots_rfc.commands.output import Console
     from scrapy_robots_rfc.settings import Settings
 
-_Topics: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
 #: Exit codes, as those of diff(1).
 SAME, DIFFERENT = 0, 1
 
 
-def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
+def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser."""
     text = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
     topic = topics.add_parser("diff", help=text, description=text)

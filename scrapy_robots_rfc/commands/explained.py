@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.judging import lost
-from scrapy_robots_rfc.commands.output import printable
 from scrapy_robots_rfc.commands.terminal import Colour, columns
-from scrapy_robots_rfc.core.decision import RuleKind
+from scrapy_robots_rfc.core.decision import RuleKind, printable
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import octets
 

@@ -5,13 +5,14 @@ In here: the command line, the three formats, the exit code. What is found is `c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands.addresses import origin_of, shown, stripped
 from scrapy_robots_rfc.commands.asking import crawl, prepare
-from scrapy_robots_rfc.commands.output import Failed, printable
+from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.sources import is_url, read
 from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.core.findings import Severity
 from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Inquirer
     from scrapy_robots_rfc.commands.output import Console
     from scrapy_robots_rfc.core.findings import Finding
-
-_Topics: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 #: The exit code of the worst finding; 2 is left for what could not be read.
 EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}
@@ -37,7 +37,7 @@ _INDENT = 4
 _COLOURS = {Severity.ERROR: Colour.BAD, Severity.WARNING: Colour.DOUBT, Severity.NOTICE: Colour.STRONG}
 
 
-def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
+def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser; `work` is what it does."""
     text = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
     topic = topics.add_parser("lint", help=text, description=text)

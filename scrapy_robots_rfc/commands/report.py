@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.report_files import ReportFile
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.output import Console
-
-_Topics: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 #: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
 TOP, TOP_OF_PAGE = 10, 1000
 
 
-def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
+def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser; `work` is what it does."""
     text = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: by reason, origin and rule."
     topic = topics.add_parser("report", help=text, description=text)

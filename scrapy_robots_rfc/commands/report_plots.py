@@ -10,9 +10,9 @@ import datetime
 import html
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands.output import printable
+from scrapy_robots_rfc.commands.report_sums import percent
 from scrapy_robots_rfc.commands.report_times import said, width
-from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.decision import Reason, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,11 +40,6 @@ def colour_of(reason: str) -> str:
     return f"c-{reason.replace('_', '-')}" if reason in COLOURED else "c-other"
 
 
-def share(part: float) -> str:
-    """Return a share of all requests for people: a part that is not nothing is not said to be."""
-    return "< 0.1 %" if 0 < part < 0.0005 else f"{part * 100:.1f} %"
-
-
 def bars(rows: Sequence[tuple[str, Mapping[str, int]]], requests: int) -> str:
     """Return a list of bars, the first of which is the longest.
 
@@ -55,7 +50,7 @@ def bars(rows: Sequence[tuple[str, Mapping[str, int]]], requests: int) -> str:
     for name, reasons in rows:
         count = sum(reasons.values())
         most = most or count
-        says = f"{count:,} of {requests:,} requests, {escaped(share(count / requests))}"
+        says = f"{count:,} of {requests:,} requests, {escaped(percent(count / requests, ' '))}"
         items.append(
             f'<li><span class="name">{name}</span><span class="n">{count:,}</span>'
             f'<svg viewBox="0 0 100 1" preserveAspectRatio="none" role="img" aria-label="{says}"><title>{says}</title>'

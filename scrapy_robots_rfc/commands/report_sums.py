@@ -107,6 +107,15 @@ class Sums:
         return count / self.requests if self.requests else 0.0
 
 
+def percent(part: float, gap: str = "") -> str:
+    """Return a share of all requests for people: a part that is not nothing is not said to be.
+
+    :param part: from 0 to 1.
+    :param gap: what stands before the sign.
+    """
+    return f"<{gap}0.1{gap}%" if 0 < part < 0.0005 else f"{part * 100:.1f}{gap}%"
+
+
 def most(counts: Counter[K], top: int | None = None) -> list[tuple[K, int]]:
     """Return those that count most, the largest first, then by name."""
     return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))[:top]

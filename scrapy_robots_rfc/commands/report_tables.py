@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from scrapy_robots_rfc.commands.report_plots import escaped, share
-from scrapy_robots_rfc.commands.report_sums import most
+from scrapy_robots_rfc.commands.report_plots import escaped
+from scrapy_robots_rfc.commands.report_sums import most, percent
 from scrapy_robots_rfc.commands.report_text import NO_ORIGIN, NO_SPIDER
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.policy.origin import Origin
@@ -88,7 +88,7 @@ class _Cells:
     def of(self, count: int) -> tuple[_Cell, _Cell]:
         """Return the cells of a number and of its share."""
         part = self._sums.share(count)
-        return _number(count), (part, escaped(share(part)))
+        return _number(count), (part, escaped(percent(part, " ")))
 
     def by_reason(self, origin: str | None) -> Iterator[_Cell]:
         """Yield the cells of an origin's reasons."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands.output import printable
-from scrapy_robots_rfc.commands.report_sums import most
+from scrapy_robots_rfc.commands.report_sums import most, percent
 from scrapy_robots_rfc.commands.report_times import between
 from scrapy_robots_rfc.commands.terminal import Colour
+from scrapy_robots_rfc.core.decision import printable
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -88,10 +88,6 @@ def _in(sums: Sums, cause: str) -> str:
     return f", of {many(len(sums.unreachable[cause]), 'origin')}"
 
 
-def _percent(share: float) -> str:
-    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
-
-
 class _Tables:
     """Tables with the same columns: how many, their share of all, what."""
 
@@ -110,7 +106,7 @@ class _Tables:
         yield ""
         yield self._style.paint(f"{title}{f' ({self._top:,} of {len(counts):,})' if left > 0 else ''}", Colour.STRONG)
         for key, count in most(counts, self._top):
-            share = f"{_percent(self._sums.share(count)):>7}" if shares else ""
+            share = f"{percent(self._sums.share(count)):>7}" if shares else ""
             before = f"  {count:>{self._digits},}{self._style.paint(share, Colour.FAINT)}  "
             used = 4 + self._digits + len(share)
             yield before + self._style.cut(printable(name(key)), used)

@@ -18,9 +18,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
 from scrapy_robots_rfc.commands import cache, check, diff, lint, report, show, transfer
-from scrapy_robots_rfc.commands.output import Console, Failed, abandon, printable
+from scrapy_robots_rfc.commands.output import Console, Failed, abandon
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
+from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.outages import said
 from scrapy_robots_rfc.settings import read_settings

@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._compat import Runtime
 from scrapy_robots_rfc.commands import asking, judging
 from scrapy_robots_rfc.commands.addresses import origin_of
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
 from scrapy_robots_rfc.commands.explained import access, fact, places, redirects
-from scrapy_robots_rfc.commands.output import Failed, printable, span
+from scrapy_robots_rfc.commands.output import Failed, span
 from scrapy_robots_rfc.commands.sources import as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style, columns
+from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.core.explain import explain
 from scrapy_robots_rfc.policy.access import Outcome
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.judging import Asker
     from scrapy_robots_rfc.commands.output import Console
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.groups import Group, Record
     from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.robots import Robots
-
-_Topics: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _SITEMAPS = frozenset({"sitemap", "site-map"})
 
@@ -60,7 +60,7 @@ class _Shown:
         return None if self.robots.file is None else self.robots.file.crawl_delay(asker.agent)
 
 
-def add_to(topics: _Topics) -> Iterator[argparse.ArgumentParser]:
+def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser."""
     text = "Show the robots.txt that a URL falls under: how it was come by, its groups, and what else it says."
     topic = topics.add_parser("show", help=text, description=text)
