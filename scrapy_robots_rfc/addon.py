@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES
-from scrapy.utils.misc import load_object
 
+from scrapy_robots_rfc.components import loaded, stands_for
 from scrapy_robots_rfc.early import PATH as EARLY
 from scrapy_robots_rfc.early import POSITION as EARLY_POSITION
-from scrapy_robots_rfc.early import is_early
+from scrapy_robots_rfc.early import RfcEarlyMiddleware
 from scrapy_robots_rfc.middleware import RfcRobotsTxtMiddleware
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ class Addon:
     def _put_middleware(self, settings: BaseSettings) -> bool:
         """Return whether ours is at work."""
         middlewares = _components(settings, _MIDDLEWARES)
-        ours = [value for key, value in middlewares.items() if _is_ours(key)]
+        ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
         if ours and all(value is None for value in ours):
             return False
-        changed = {key: value for key, value in middlewares.items() if _loaded(key) is not RobotsTxtMiddleware}
+        changed = {key: value for key, value in middlewares.items() if loaded(key) is not RobotsTxtMiddleware}
         changed[STOCK] = None
         if not ours:
             changed[OURS] = _position_of_stock(middlewares, settings)
@@ -71,7 +71,7 @@ class Addon:
 
     def _put_early(self, settings: BaseSettings) -> None:
         middlewares = _components(settings, _SPIDER_MIDDLEWARES)
-        if not any(is_early(key) for key in middlewares):
+        if not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
             _put(settings, _SPIDER_MIDDLEWARES, {**middlewares, EARLY: EARLY_POSITION})
 
 
@@ -88,20 +88,7 @@ def _position_of_stock(middlewares: dict[Any, Any], settings: BaseSettings) -> f
     """Where Scrapy's own middleware stands: by the user's settings, else by Scrapy's defaults, else `POSITION`."""
     for components in (middlewares, settings[f"{_MIDDLEWARES}_BASE"] or {}):
         for key, value in components.items():
-            if value is not None and _loaded(key) is RobotsTxtMiddleware:
+            if value is not None and loaded(key) is RobotsTxtMiddleware:
                 position: float = value
                 return position
     return POSITION
-
-
-def _is_ours(key: str | type) -> bool:
-    loaded = _loaded(key)
-    return isinstance(loaded, type) and issubclass(loaded, RfcRobotsTxtMiddleware)
-
-
-def _loaded(key: str | type) -> object:
-    """Return the class that a key of a component dictionary stands for, or the key: Scrapy reports what is no class."""
-    try:
-        return load_object(key)
-    except (AttributeError, ImportError, NameError, TypeError, ValueError):
-        return key

@@ -13,9 +13,9 @@ from scrapy import Request
 from scrapy import signals as scrapy_signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
-from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import _scheduling, stats
+from scrapy_robots_rfc.components import stands_for
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.reuse import is_robots_txt
 from scrapy_robots_rfc.settings import read_settings
@@ -161,13 +161,4 @@ class Foresight:
 
 def is_enabled(settings: BaseSettings) -> bool:
     """Whether a crawl has the middleware, or a subclass of it, among its spider middlewares."""
-    return any(is_early(key) for key in _scheduling.spider_middlewares(settings))
-
-
-def is_early(key: object) -> bool:
-    """Whether a key of SPIDER_MIDDLEWARES stands for the middleware, or a subclass of it."""
-    try:
-        loaded = load_object(key) if isinstance(key, str) else key
-    except (AttributeError, ImportError, NameError, TypeError, ValueError):
-        return False  # Scrapy reports what is no class
-    return isinstance(loaded, type) and issubclass(loaded, RfcEarlyMiddleware)
+    return any(stands_for(key, RfcEarlyMiddleware) for key in _scheduling.spider_middlewares(settings))
