@@ -225,6 +225,7 @@ class Feed(FeedExporter):
             raise self._refused(f"a path, or a URI that begins with {_listed(self.storages)}")
         try:
             storage = self._get_storage(uri, feed_options)
+            self._storage = type(storage)
             load_client(storage)
         except Exception as error:  # noqa: BLE001 - it is not installed, or cannot read its URI
             raise self._refused(f"of a storage that works: {said(error)}") from None
@@ -248,8 +249,7 @@ class Feed(FeedExporter):
                 load_object(plugin)
         except Exception as error:  # noqa: BLE001 - as in write()
             raise self._refused(f"postprocessing that can be loaded: {said(error)}") from None
-        [storage] = (type(self._get_storage(uri, options)) for uri, options in self.feeds.items())
-        problem = unknown(self._given, storage, self.exporters[format_], *plugins)
+        problem = unknown(self._given, self._storage, self.exporters[format_], *plugins)
         if problem is not None:
             raise self._refused(problem)
         return True
