@@ -5,6 +5,7 @@ In here: words and keys for what was counted, and which origins and rules cost m
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +31,15 @@ _LONGEST = 100
 
 
 class Cost:
-    """Which origins, and which of their rules, cost a crawl most requests."""
+    """Which origins, and which of their rules, cost a crawl most requests; and which exceptions spared it how many."""
 
     def __init__(self) -> None:
         #: Origins.
         self.origins: Tally[str] = Tally()
         #: Origin, with the local file that decides there in its place; number of the line; rule.
         self.rules: Tally[tuple[str, int, str]] = Tally()
+        #: Entries of ROBOTSTXT_EXEMPT that were used -> by how many requests.
+        self.exempt: Counter[str] = Counter()
 
     def refused(self, decision: Decision) -> None:
         """Count a request that may not be fetched."""
@@ -104,13 +107,12 @@ class Closing:
 
     def _requests(self) -> str:
         forbidden = {item.value: self._count(stats.FORBIDDEN_BY.format(reason=item.value)) for item in Reason}
-        before = stats.EXEMPTED_BY.format(site="")
-        exempt = {key.removeprefix(before): count for key, count in self.counted.items() if key.startswith(before)}
+        exempt = self.cost.exempt
         requests = {
             "allowed": self._count(stats.ALLOWED),
             "forbidden": self._count(stats.FORBIDDEN),
             "undecided": self._count(stats.UNDECIDED),
-            "exempt": sum(exempt.values()),
+            "exempt": exempt.total(),
         }
         return _listed(requests, {"forbidden": _listed(forbidden), "exempt": _most(exempt, "of other sites", LISTED)})
 

@@ -217,7 +217,7 @@ class RfcRobotsTxtMiddleware:
             self._pacing.close()
         await self.service.close()
         if self._feeds is not None:
-            await self._feeds.close(self._verdicts.exempt)
+            await self._feeds.close(self._verdicts.cost.exempt)
 
     @property
     def _extra(self) -> dict[str, Any]:

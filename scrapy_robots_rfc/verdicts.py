@@ -7,7 +7,6 @@ by, and who waits for it, is the service's and the waiting room's business; what
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,10 +43,8 @@ class Verdicts:
         self._pacing = pacing
         self._feeds = feeds
         self._dry_run = dry_run
-        #: What was refused, by origin and rule.
+        #: What was refused, by origin and rule, and what was exempt.
         self.cost = Cost()
-        #: Entries of ROBOTSTXT_EXEMPT that were used -> by how many requests.
-        self.exempt: Counter[str] = Counter()
 
     def judge(self, request: Request, robots: Robots, agent: Agent) -> None:
         """Let a request go, or refuse it.
@@ -57,7 +54,7 @@ class Verdicts:
         if robots.exempt is not None:
             self._count(stats.EXEMPTED)
             self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
-            self.exempt[robots.exempt] += 1
+            self.cost.exempt[robots.exempt] += 1
             return
         decision = robots.judge(request.url, agent)
         why = None if decision.allowed else robots.why(decision)
