@@ -29,7 +29,6 @@ from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
-from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
@@ -201,8 +200,9 @@ class RfcRobotsTxtMiddleware:
             kept = "they are in JOBDIR, and decided when the crawl is resumed"
             lost = "they are dropped, as all that is queued"
             logger.info(
-                "%d requests waited for a robots.txt when the spider closed: %s",
+                "%d %s waited for a robots.txt when the spider closed: %s",
                 count,
+                "request" if count == 1 else "requests",
                 kept if self._crawler.settings["JOBDIR"] else lost,
                 extra=self._extra,
             )
@@ -224,9 +224,9 @@ class RfcRobotsTxtMiddleware:
         return {"spider": self._crawler.spider}
 
     def _make_pacing(self, settings: Settings) -> Pacing | None:
-        if not settings.crawl_delay:
+        limit = settings.limit
+        if limit is None:
             return None
-        limit = Limit(settings.crawl_delay_max, settings.crawl_delay_over)
         keeper = self._keeper
         store = keeper if keeper is not None and keeper.shared and settings.crawl_delay_shared else None
         return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
-from scrapy_robots_rfc.policy.pacing import Over
+from scrapy_robots_rfc.policy.pacing import Limit, Over
 from scrapy_robots_rfc.policy.sites import Site, origin_of
 from scrapy_robots_rfc.stores import opening
 from scrapy_robots_rfc.stores.address import without_credentials
@@ -67,6 +67,11 @@ class Settings:
     exempt: tuple[Site, ...]
     overrides: Mapping[Origin, str]
     report: Mapping[str, Mapping[str, Any]] = field(repr=False)  # may hold credentials
+
+    @property
+    def limit(self) -> Limit | None:
+        """The longest interval between requests that is kept; ``None``: none is."""
+        return Limit(self.crawl_delay_max, self.crawl_delay_over) if self.crawl_delay else None
 
     @property
     def unheeded(self) -> str:

@@ -19,7 +19,6 @@ from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of, user_agent_among
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.freshness import Term
 from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
-from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.robots import Robots
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.commands.asking import Hop
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+    from scrapy_robots_rfc.policy.pacing import Bound
     from scrapy_robots_rfc.settings import Settings
 
 
@@ -145,12 +145,14 @@ def _deciding(url: str, robots: Robots, agent: Agent) -> str:
 
 
 def _refusal(url: str, robots: Robots, agent: Agent, settings: Settings) -> str | None:
-    if not settings.crawl_delay or robots.file is None:
-        return None
-    pace = robots.file.pace(agent)
-    bound = None if pace is None else pace.bound(Runtime().utc())
-    limit = Limit(settings.crawl_delay_max, settings.crawl_delay_over)
-    return None if bound is None else robots.refused(url, bound, limit)
+    bound = bound_now(robots, agent)
+    return None if bound is None or settings.limit is None else robots.refused(url, bound, settings.limit)
+
+
+def bound_now(robots: Robots, agent: Agent) -> Bound | None:
+    """Return the interval that a file asks for at this time of day; ``None`` where it asks for none."""
+    pace = None if robots.file is None else robots.file.pace(agent)
+    return None if pace is None else pace.bound(Runtime().utc())
 
 
 def record(finding: Finding) -> dict[str, Any]:

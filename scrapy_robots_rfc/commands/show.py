@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.explain import Explanation, Part
     from scrapy_robots_rfc.core.groups import Group, Record
     from scrapy_robots_rfc.policy.origin import Origin
+    from scrapy_robots_rfc.policy.pacing import Bound, Limit
     from scrapy_robots_rfc.robots import Robots
 
 _SITEMAPS = frozenset({"sitemap", "site-map"})
@@ -45,11 +46,13 @@ class _Shown:
     """What is known of an origin's file.
 
     :param fresh_for: seconds for which it is used before it is asked for again.
+    :param limit: the longest interval between requests that a crawl keeps; ``None``: it keeps none.
     """
 
     robots: Robots
     hops: tuple[Hop, ...]
     fresh_for: float
+    limit: Limit | None
 
     def explain(self, asker: Asker) -> Explanation | None:
         """Return which group applies; ``None`` without a file."""
@@ -58,6 +61,29 @@ class _Shown:
     def delay(self, asker: Asker) -> float | None:
         """Return the Crawl-delay of that group."""
         return None if self.robots.file is None else self.robots.file.crawl_delay(asker.agent)
+
+    def interval(self, asker: Asker) -> float | None:
+        """Return the seconds that a crawl keeps between two requests now; ``None``: it keeps no interval."""
+        bound = judging.bound_now(self.robots, asker.agent)
+        if bound is None or self.limit is None or self._forbidden(bound, self.limit):
+            return None
+        return min(bound.seconds, self.limit.longest)
+
+    def pace(self, asker: Asker) -> str:
+        """Return which interval the file asks for now, and what a crawl makes of it, for people."""
+        bound = judging.bound_now(self.robots, asker.agent)
+        if bound is None:
+            return "none is asked for"
+        text = self.robots.cited(bound.text)
+        if self.limit is None:
+            return f"{text}: not kept (ROBOTSTXT_CRAWL_DELAY)"
+        if (refused := self._forbidden(bound, self.limit)) is not None:
+            return f"{refused}: no page may be fetched"
+        over = bound.seconds > self.limit.longest
+        return f"{text}: kept at {self.limit.longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)" if over else text
+
+    def _forbidden(self, bound: Bound, limit: Limit) -> str | None:
+        return self.robots.refused(f"{self.robots.origin}/", bound, limit)
 
 
 def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
@@ -74,9 +100,10 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
 def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what is known; the exit code is 0 unless the file cannot be reached."""
     origin = origin_of(as_url(opts.url))
-    askers = judging.askers_for(opts.agent, asking.prepared(settings, opts), settings)
+    ours = asking.prepared(settings, opts)
+    askers = judging.askers_for(opts.agent, ours, settings)
     found: list[_Shown] = []
-    asking.crawl(settings, partial(_ask, origin, found))
+    asking.crawl(settings, partial(_ask, origin, ours.limit, found))
     if not found:
         raise Failed(f"stopped before {origin.robots_url} was there", UNDECIDED)
     if opts.json:
@@ -92,10 +119,11 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     return 0
 
 
-async def _ask(origin: Origin, found: list[_Shown], inquirer: Inquirer) -> None:
+async def _ask(origin: Origin, limit: Limit | None, found: list[_Shown], inquirer: Inquirer) -> None:
     robots = await inquirer.ask(origin)
     if robots is not None:
-        found.append(_Shown(robots, inquirer.redirects(origin), robots.term.fresh_until - Runtime().clock()))
+        fresh_for = robots.term.fresh_until - Runtime().clock()
+        found.append(_Shown(robots, inquirer.redirects(origin), fresh_for, limit))
 
 
 def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
@@ -126,13 +154,13 @@ def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
 
 def _of_asker(shown: _Shown, asker: Asker, style: Style, *, named: bool) -> Generator[str, None, Sequence[Part]]:
     """Yield what applies to one who asks; return where it stands."""
-    explanation, delay = shown.explain(asker), shown.delay(asker)
+    explanation = shown.explain(asker)
     if explanation is None:
         return ()
     if named:
         yield from fact("agent", asker.name, style)
     yield from fact("group", f"{explanation.choice}{places(explanation.parts)}", style)
-    yield from fact("delay", "none is asked for" if delay is None else f"Crawl-delay {delay:g} s", style)
+    yield from fact("delay", shown.pace(asker), style)
     return explanation.parts
 
 
@@ -165,6 +193,7 @@ def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
         "truncated": file is not None and file.truncated,
         "group": None if explanation is None else explanation.token,
         "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
+        "interval": shown.interval(asker),
         "sitemaps": list(robots.sitemaps),
         "records": [] if file is None else [_of_record(record) for record in file.records],
         "groups": [] if file is None else [_of_group(group, group.line in applying) for group in file.groups],

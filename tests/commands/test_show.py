@@ -47,7 +47,7 @@ def test_text(tmp_path: Path) -> None:
             "  fresh for  24 h",
             f"  octets     {len(FILE)}",
             "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13, together)",
-            "  delay      Crawl-delay 1.5 s",
+            "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
             "  sitemap    https://a.example/sitemap.xml",
             "  record     line 8: crawl-delay: 1.5",
             "  record     line 13: clean-param: id",
@@ -89,6 +89,7 @@ def test_json(tmp_path: Path) -> None:
         "tokens": ["Scrapy"],
         "group": "*",
         "crawl_delay": None,
+        "interval": None,
         "sitemaps": ["https://a.example/sitemap.xml"],
         "records": [
             {"line": 8, "key": "crawl-delay", "value": "1.5"},
@@ -107,13 +108,13 @@ def test_several_agents(tmp_path: Path) -> None:
     assert text.lines[3:12] == [
         "  agent      foobot",
         "  group      for foobot: it is named there (lines 4-8, 10-13, together)",
-        "  delay      Crawl-delay 1.5 s",
+        "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
         "  agent      zoo",
         "  group      for all crawlers (*): no group names zoo (lines 1-2)",
         "  delay      none is asked for",
         "  agent      baz,foobot",
         "  group      for foobot: it is named there, and none names baz (lines 4-8, 10-13, together)",
-        "  delay      Crawl-delay 1.5 s",
+        "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
     ]
     assert [line for line in text.lines if "applies" in line] == [
         ">     1  * (applies to zoo)",
@@ -126,6 +127,30 @@ def test_several_agents(tmp_path: Path) -> None:
         ("zoo", "*", None),
         ("baz,foobot", "foobot", 1.5),
     ]
+
+
+MAX = "ROBOTSTXT_CRAWL_DELAY_MAX"
+PACED = {
+    "": ("Crawl-delay 100 s (robots.txt line 2): kept at 60 s (ROBOTSTXT_CRAWL_DELAY_MAX)", 60),
+    f"{MAX}=200": ("Crawl-delay 100 s (robots.txt line 2)", 100),
+    "ROBOTSTXT_CRAWL_DELAY=False": ("Crawl-delay 100 s (robots.txt line 2): not kept (ROBOTSTXT_CRAWL_DELAY)", None),
+    "ROBOTSTXT_CRAWL_DELAY_OVER=forbid": (
+        f"Crawl-delay 100 s (robots.txt line 2) is more than {MAX}, 60 s: no page may be fetched",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("setting", PACED)
+def test_what_a_crawl_makes_of_a_delay(tmp_path: Path, setting: str) -> None:
+    """Of the intervals that a file asks for, the longest is shown, and what the crawl's settings make of it."""
+    asked = "User-agent: *\nCrawl-delay: 100\nRequest-rate: 1/5\nDisallow: /x\n"
+    text, interval = PACED[setting]
+    set_to = ("-s", setting) if setting else ()
+    with Site({"/robots.txt": file(asked)}) as site:
+        assert f"  delay      {text}" in launch("show", site.url("/"), *set_to, folder=tmp_path).lines
+        found = json.loads(run("show", site.url("/"), "--json", *set_to, folder=tmp_path).out)
+    assert (found["crawl_delay"], found["interval"]) == (100, interval)
 
 
 def test_size(tmp_path: Path) -> None:
