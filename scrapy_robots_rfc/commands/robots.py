@@ -55,6 +55,8 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the topics, each with actions of its own."""
         super().add_options(parser)
+        # Scrapy makes this parser, and its own way is to print the usage first.
+        parser.error = _Parser(prog="scrapy robots").error  # type: ignore[method-assign]  # there is no other way in
         one_line: type[ArgumentParser] = _Parser
         topics = parser.add_subparsers(
             title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots", parser_class=one_line
@@ -69,10 +71,11 @@ class Command(ScrapyCommand):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Take over the settings of the command line."""
+        if args:
+            prog = "scrapy robots" if opts.topic is None else f"scrapy robots {opts.topic}"
+            _Parser(prog=prog).error(f"unrecognized arguments: {' '.join(args)}")
         if opts.topic is None:
             raise UsageError
-        if args:
-            _Parser(prog=f"scrapy robots {opts.topic}").error(f"unrecognized arguments: {' '.join(args)}")
         opts.set = [*opts.set, *opts.also_set]
         super().process_options(args, opts)
 

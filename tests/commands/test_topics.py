@@ -85,6 +85,17 @@ def test_no_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str,
         assert "secret" not in done.out
 
 
+NO_COMMAND_LINES = ("nonsense", "--nonsense", "nonsense http://a.example/", "-s", "cache nonsense", "check --nonsense")
+
+
+@pytest.mark.parametrize("line", NO_COMMAND_LINES)
+def test_usage(robots: Callable[..., Done], line: str) -> None:
+    """A command line that makes no sense is refused in one line, which says where to look; the exit code is 2."""
+    done = robots(*line.split())
+    assert (done.code, done.out) == (2, "")
+    assert re.fullmatch(r"scrapy robots[a-z ]*: .+; see scrapy robots[a-z ]* --help\n", done.err)
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
 def test_wrong_setting(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
