@@ -122,7 +122,8 @@ class Closing:
 
     def _overridden(self) -> str:
         count = self._count(stats.OVERRIDDEN)
-        return f"{count} requests were decided by ROBOTSTXT_OVERRIDES" if count else ""
+        requests = "request was" if count == 1 else "requests were"
+        return f"{count} {requests} decided by ROBOTSTXT_OVERRIDES" if count else ""
 
     def _delays(self) -> str:
         sites, capped = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_CAPPED)

@@ -54,6 +54,7 @@ def test_local_files() -> None:
     lines = text({"robotstxt/overridden": 3}, cost=cost)
     assert lines[0] == "  local files: 3 requests were decided by ROBOTSTXT_OVERRIDES"
     assert lines[-1] == "    1  https://a.example local file mine.txt line 2: Disallow: /x"
+    assert text({"robotstxt/overridden": 1})[0] == "  local files: 1 request was decided by ROBOTSTXT_OVERRIDES"
 
 
 def test_ten_are_listed() -> None:
