@@ -21,7 +21,7 @@ from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.middleware import robots_service
-from scrapy_robots_rfc.policy.access import Asking, Successful
+from scrapy_robots_rfc.policy.access import Asking, Successful, target_of
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
@@ -60,10 +60,16 @@ _ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A redirect on the way to a robots.txt: the URL that was asked for, and the status of its answer."""
+    """A redirect on the way to a robots.txt.
+
+    :param url: the URL that was asked for.
+    :param status: of its answer.
+    :param target: where that leads; ``None`` where it may not be followed.
+    """
 
     url: str
     status: int
+    target: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +173,8 @@ class Inquirer:
         if transfer is not None:
             hops = self._under_way.setdefault(transfer.mark, [])
             if not hops or hops[-1].url != stripped(request.url):  # a retry asks the same again
-                hops.append(Hop(stripped(request.url), response.status))
+                target = target_of(request.url, response.headers.get("Location"))
+                hops.append(Hop(stripped(request.url), response.status, target))
 
     def _fetched(self, origin: Origin) -> None:
         for mark, hops in list(self._under_way.items()):

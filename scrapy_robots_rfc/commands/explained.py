@@ -79,7 +79,8 @@ def access(robots: Robots, source: str) -> str:
 def redirects(hops: Sequence[Hop], style: Style) -> Iterator[str]:
     """Yield the redirects that the fetch followed."""
     for hop in hops:
-        yield from fact("redirected", f"{hop.status} from {hop.url}", style)
+        where = "without a usable Location" if hop.target is None else f"to {hop.target}"
+        yield from fact("redirected", f"{hop.status} {where}", style)
 
 
 def places(parts: Sequence[Part]) -> str:

@@ -184,7 +184,7 @@ def access_record(robots: Robots, hops: Sequence[Hop]) -> dict[str, Any]:
         "stale": robots.stale,
         "override": robots.override,
         "exempt": robots.exempt,
-        "redirects": [{"url": hop.url, "status": hop.status} for hop in hops],
+        "redirects": [{"url": hop.url, "status": hop.status, "target": hop.target} for hop in hops],
     }
 
 

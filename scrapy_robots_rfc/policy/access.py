@@ -147,7 +147,7 @@ class Asking:
                 return Unreachable(status, str(status))
 
     def _redirected(self, status: int, location: bytes | None) -> Asking | Unavailable:
-        target = _target(self.url, location)
+        target = target_of(self.url, location)
         seen = (*self.seen, self.url)
         if target is None:
             return Unavailable(status, f"{status} without a usable Location")
@@ -158,8 +158,12 @@ class Asking:
         return Asking(target, seen)
 
 
-def _target(url: str, location: bytes | None) -> str | None:
-    """Return where a Location leads, without userinfo and fragment; ``None`` where it may not be followed."""
+def target_of(url: str, location: bytes | None) -> str | None:
+    """Return where a Location leads, without userinfo and fragment; ``None`` where it may not be followed.
+
+    :param url: the URL whose answer it stood in.
+    :param location: the header as it came, if one did.
+    """
     if not location:
         return None
     try:

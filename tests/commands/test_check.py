@@ -236,8 +236,8 @@ def test_as_a_crawl_would(tmp_path: Path) -> None:
         assert {asked.headers["User-Agent"] for asked in site.asked} == {"foobot/1 (+http://b.example)"}
         assert done.lines[2:6] == [
             f"  robots.txt {site.url('/robots.txt')} (successful: 200)",
-            f"  redirected 301 from {site.url('/robots.txt')}",
-            f"  redirected 302 from {site.url('/a')}",
+            f"  redirected 301 to {site.url('/a')}",
+            f"  redirected 302 to {site.url('/b')}",
             "  group      for foobot: it is named there (lines 4-10)",
         ]
 

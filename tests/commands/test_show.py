@@ -43,7 +43,7 @@ def test_text(tmp_path: Path) -> None:
         assert (done.code, done.err) == (0, "")
         assert done.lines == [
             f"  robots.txt {site.url('/robots.txt')} (successful: 200)",
-            f"  redirected 302 from {site.url('/robots.txt')}",
+            f"  redirected 302 to {site.url('/b')}",
             "  fresh for  24 h",
             f"  octets     {len(FILE)}",
             "  group      for foobot: it is named there, and none names zoo (lines 4-8, 10-13, together)",
@@ -182,6 +182,18 @@ def test_no_file(tmp_path: Path, status: int, code: int, result: str) -> None:
         assert done.lines[0] == f"  robots.txt {site.url('/robots.txt')} ({result}: {status})"
         error = f"scrapy robots show: {site.url('/robots.txt')} is unreachable: 503; see whether the site is up\n"
         assert done.err == (error if code else "")
+
+
+def test_redirect_that_leads_nowhere(tmp_path: Path) -> None:
+    """A redirect that may not be followed is shown as one; there is no file then."""
+    with Site({"/robots.txt": redirect("file:///etc/passwd")}) as site:
+        text = launch("show", site.url("/"), folder=tmp_path)
+        found = json.loads(run("show", site.url("/"), "--json", folder=tmp_path).out)
+    assert text.lines[:2] == [
+        f"  robots.txt {site.url('/robots.txt')} (unavailable: 302 without a usable Location)",
+        "  redirected 302 without a usable Location",
+    ]
+    assert found["redirects"] == [{"url": site.url("/robots.txt"), "status": 302, "target": None}]
 
 
 def test_usage(robots: Callable[..., Done]) -> None:

@@ -24,7 +24,8 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
         done = run("check", f"{SITE}/x", "--robots", site.url("/moved"), "--json", folder=tmp_path)
         assert (done.code, site.targets) == (1, ["/moved", "/new.txt"])
         shown = json.loads(done.out)["robots_txt"]
-        assert (shown["url"], shown["redirects"]) == (site.url("/moved"), [{"url": site.url("/moved"), "status": 302}])
+        hop = {"url": site.url("/moved"), "status": 302, "target": site.url("/new.txt")}
+        assert (shown["url"], shown["redirects"]) == (site.url("/moved"), [hop])
         done = run("check", f"{SITE}/x", "--robots", site.url("/none"), folder=tmp_path)
         assert (done.code, done.out) == (2, "")
         assert done.err == (
