@@ -25,6 +25,8 @@ from tests.hostile_files import LINES, hostile
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.once  # its crawls are `tests/scrapy/test_bounded.py`
+
 AGENT = Agent(("examplebot",), "examplebot")
 RULES = b"User-agent: *\nDisallow: /closed\n"
 

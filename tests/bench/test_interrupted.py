@@ -10,6 +10,8 @@ import pytest
 
 from bench.interrupted import Crawled, crawl, moments, wrong
 
+pytestmark = pytest.mark.once
+
 RUNS = [
     (after, sign, runtime)
     for sign, runtime, runs in (

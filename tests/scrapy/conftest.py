@@ -47,6 +47,8 @@ def all_results() -> dict[str, dict[str, Any]]:
 @pytest.fixture(params=MODES)
 def results(request: pytest.FixtureRequest, all_results: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What came of every scenario under one runtime."""
+    # They crawl in processes of their own: another reactor in this one changes nothing, and they take their time.
+    assert request.node.get_closest_marker("reactor") is None
     return all_results[request.param]
 
 

@@ -108,6 +108,19 @@ def test_exceptions(results: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("resumed", {"outcomes": [["rule", 200]] * 3, "fetches": 1, "hits": [0, 1, 1]}),
+        ("confirmed", {"outcomes": ["rule", "rule"], "statuses": [1, 1]}),
+        ("side_by_side", {"outcomes": [["rule", 200]] * 3, "fetches": 1, "waits": 2}),
+    ],
+)
+def test_stores(results: dict[str, Any], name: str, expected: dict[str, Any]) -> None:
+    """A job that is resumed fetches nothing that is fresh; a 304 confirms a copy; of several crawls one fetches."""
+    assert results[name] == expected
+
+
 def test_sitemaps(results: dict[str, Any]) -> None:
     """Sitemaps are taken from the one fetch of robots.txt, and none is asked for that it forbids."""
     assert results["sitemaps"] == {

@@ -39,19 +39,6 @@ def store() -> Kept:
     return Kept.store
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("resumed", {"outcomes": [["rule", 200]] * 3, "fetches": 1, "hits": [0, 1, 1]}),
-        ("confirmed", {"outcomes": ["rule", "rule"], "statuses": [1, 1]}),
-        ("side_by_side", {"outcomes": [["rule", 200]] * 3, "fetches": 1, "waits": 2}),
-    ],
-)
-def test_under_every_runtime(results: dict[str, Any], name: str, expected: dict[str, Any]) -> None:
-    """A job that is resumed fetches nothing that is fresh; a 304 confirms a copy; of several crawls one fetches."""
-    assert results[name] == expected
-
-
 async def crawls(*requests: list[str], settings: dict[str, Any]) -> list[Crawl]:
     """Crawl side by side."""
     together = [Deferred.fromCoroutine(crawl(urls, settings)) for urls in requests]
