@@ -113,6 +113,7 @@ class Closing:
             "forbidden": self._count(stats.FORBIDDEN),
             "undecided": self._count(stats.UNDECIDED),
             "exempt": exempt.total(),
+            "reused": self._count(stats.REUSED),
         }
         return _listed(requests, {"forbidden": _listed(forbidden), "exempt": _most(exempt, "of other sites", LISTED)})
 

@@ -128,7 +128,8 @@ class RfcRobotsTxtMiddleware:
         origin = self._origin(parts.scheme, parts.netloc)
         own = is_robots_txt(parts)
         if own and (origin is None or not is_wanted(request)):
-            self._count(stats.ALLOWED)  # always (RFC 9309, 2.2.2): nothing to fetch, nothing to wait for
+            # Nothing to fetch, nothing to wait for.
+            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
             return None
         if origin is None:
             self._verdicts.refuse(
@@ -151,10 +152,15 @@ class RfcRobotsTxtMiddleware:
             return None
         body = None if robots.file is None else self.service.octets(robots.origin)
         if body is None:  # the site may say more about it
-            self._count(stats.ALLOWED)
+            self._let_through(robots)
             return None
         self._count(stats.REUSED)
         return answer(request, body)
+
+    def _let_through(self, robots: Robots | None) -> None:
+        """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
+        if robots is None or not self._verdicts.exempts(robots):
+            self._count(stats.ALLOWED)
 
     def _wait(
         self, request: Request, origin: Origin, agent: Agent | None

@@ -51,10 +51,7 @@ class Verdicts:
 
         :raises RobotsDisallowed: it may not be fetched.
         """
-        if robots.exempt is not None:
-            self._count(stats.EXEMPTED)
-            self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
-            self.cost.exempt[robots.exempt] += 1
+        if self.exempts(robots):
             return
         decision = robots.judge(request.url, agent)
         why = None if decision.allowed else robots.why(decision)
@@ -64,6 +61,15 @@ class Verdicts:
             if why is None and refusal is not None:
                 decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
         self.conclude(request, robots, decision, why)
+
+    def exempts(self, robots: Robots) -> bool:
+        """Count a request to a site that is not asked, and say whether it is one."""
+        if robots.exempt is None:
+            return False
+        self._count(stats.EXEMPTED)
+        self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
+        self.cost.exempt[robots.exempt] += 1
+        return True
 
     def conclude(self, request: Request, robots: Robots, decision: Decision, why: str | None) -> None:
         """Count a decision; refuse the request if there is a reason why.

@@ -55,7 +55,7 @@ class Site:
             raise ValueError(text)
         scheme = None if match["scheme"] is None else match["scheme"].lower()
         origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/")
-        if origin is None:
+        if origin is None or not _may_be(origin.host, below=match["below"] is not None):
             raise ValueError(text)
         port = origin.port if scheme or match["port"] else None
         return cls(text, origin.host, match["below"] is not None, scheme, port)
@@ -65,6 +65,12 @@ class Site:
         if self.scheme not in (None, origin.scheme) or self.port not in (None, origin.port):
             return False
         return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
+
+
+def _may_be(host: str, *, below: bool) -> bool:
+    """Whether there can be such hosts: labels are not empty (``.host`` is how others write ``*.host``), no IP has some."""
+    labels = host.split(".")
+    return "" not in labels and not (below and labels[-1].isdigit())
 
 
 def origin_of(text: str) -> Origin:

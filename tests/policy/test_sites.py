@@ -80,6 +80,10 @@ def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) ->
         "*.[::1]",
         "[::1",
         "::1",
+        ".a.example",
+        "https://.a.example",
+        "a..example",
+        "*.127.0.0.1",
     ],
 )
 def test_what_is_no_name(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +14,7 @@ from scrapy.spiders import SitemapSpider
 
 from scrapy_robots_rfc import RobotsSitemaps
 from tests.scrapy.clocked import DELAY, Clocked, gaps
-from tests.scrapy.crawling import Pages, crawl
+from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.linked import EARLY
 from tests.scrapy.scenarios import OURS, Gate
@@ -73,10 +74,11 @@ async def run(site: Site | list[str], settings: dict[str, Any] | None = None, sp
 
 
 @ensureDeferred
-async def test_one_fetch(site: Site) -> None:
+async def test_one_fetch(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The file is fetched once; its sitemaps are asked for once each, but for those that it forbids."""
     fill(site)
     result = await run(site)
+    assert "\n  requests: 2 allowed, 2 forbidden (2 rule), 1 reused\n" in records(caplog, logging.INFO)[-1]
     assert site.targets == ["/robots.txt", "/a.xml", "/page"]
     assert [response.url for response in result.spider.came] == [site.url("/page")]
     assert "dupefilter/filtered" not in result.stats

@@ -160,6 +160,17 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
     assert end in said[-1]
 
 
+@pytest.mark.parametrize("meta", [{}, {"robotstxt_reuse": True}], ids=["fetched", "reused"])
+@ensureDeferred
+async def test_robots_txt_of_an_exempt_site(site: Site, meta: dict[str, Any]) -> None:
+    """A spider's own request for the robots.txt of such a site is exempt as its pages are, and counts as one."""
+    site.replies["/robots.txt"] = robots(CLOSED)
+    own = Request(site.url("/robots.txt"), meta=meta)
+    result = await crawl([own, site.url("/x")], {"ROBOTSTXT_EXEMPT": [site.url("")]})
+    assert result.outcomes == {own.url: 200, site.url("/x"): 200}
+    assert (result.stat("exempted"), result.stat("allowed"), site.fetches) == (2, 0, 1)
+
+
 @ensureDeferred
 async def test_what_entries_mean() -> None:
     """A host is exempt on every port, `*.` exempts what is below it, an origin one scheme and port; others not."""
