@@ -68,7 +68,7 @@ class Site:
 
 
 def _may_be(host: str, *, below: bool) -> bool:
-    """Whether there can be such hosts: labels are not empty (``.host`` is how others write ``*.host``), no IP has some."""
+    """Whether there can be such hosts: no label is empty (``.host`` is no ``*.host``), and none is below an IPv4."""
     labels = host.split(".")
     return "" not in labels and not (below and labels[-1].isdigit())
 
