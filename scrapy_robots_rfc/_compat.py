@@ -11,7 +11,7 @@ import datetime
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from scrapy import Request, signals
 from scrapy.exceptions import CannotResolveHostError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator
 
     from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
 
 logger = logging.getLogger(__name__)
 
@@ -78,13 +79,24 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and the clock, whichever runtime Scrapy runs in."""
 
+    # Nobody else need hold them, an event loop neither: what is not held may end in the middle.
+    _tasks: ClassVar[set[Cancellable]] = set()
+
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
         """Run a coroutine that handles its own errors as a task of its own. Without asyncio it starts at once."""
         if is_asyncio_available():
-            return asyncio.get_event_loop().create_task(coroutine)
+            task = asyncio.get_event_loop().create_task(coroutine)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return task
         deferred = Deferred.fromCoroutine(coroutine)
-        deferred.addErrback(lambda _: None)  # cancelled: what it was to do is done elsewhere
+        self._tasks.add(deferred)
+        deferred.addBoth(self._ended, deferred).addErrback(_unless_cancelled)
         return deferred
+
+    def _ended(self, result: _T, task: Cancellable) -> _T:
+        self._tasks.discard(task)
+        return result
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Call a function after so many seconds."""
@@ -118,6 +130,11 @@ class Runtime:
     def date(self) -> float:
         """Seconds since 1970, on the clock that dates are made with."""
         return time.time()
+
+
+def _unless_cancelled(failure: Failure) -> None:
+    """Pass over the end of a task whose work is done elsewhere; Twisted logs any other error, as asyncio does."""
+    failure.trap(*CANCELLED)  # type: ignore[no-untyped-call]  # Twisted's
 
 
 class GatedSlots:

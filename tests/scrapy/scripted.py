@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import DeferredList
+from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import RobotsService, robots_service
+from scrapy_robots_rfc._compat import Runtime
 from tests.scrapy.crawling import Crawl, Pages, crawl
 
 if TYPE_CHECKING:
@@ -69,3 +70,10 @@ async def gather(*coroutines: Any) -> list[Any]:
     """Run coroutines side by side under any reactor."""
     together = DeferredList([deferred_from_coro(c) for c in coroutines], consumeErrors=True)
     return [result for _, result in await maybe_deferred_to_future(together)]
+
+
+async def next_turn() -> None:
+    """Let everything else run once."""
+    turn: Deferred[None] = Deferred()
+    Runtime().call_later(0, lambda: turn.callback(None))
+    await maybe_deferred_to_future(turn)

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc._compat import Runtime, Waiter
 from scrapy_robots_rfc.flights import Flight, Flights
+from tests.scrapy.scripted import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -64,13 +65,6 @@ async def test_one_piece_of_work() -> None:
 
     assert await three(work, limit=5) == ["value"] * 3
     assert done == [1]
-
-
-async def next_turn() -> None:
-    """Let everything else run once."""
-    turn: Deferred[None] = Deferred()
-    Runtime().call_later(0, lambda: turn.callback(None))
-    await maybe_deferred_to_future(turn)
 
 
 class Counting(Runtime):
