@@ -178,9 +178,9 @@ def _number(value: float) -> str:
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
     """List those that count most, and all others in one."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    named = {_short(name): count for name, count in ordered[:number]}
+    named = [f"{count} {_short(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
-    return _listed({**named, rest: others} if others else named)
+    return ", ".join([*named, f"{others} {rest}"] if others else named)
 
 
 def _listed(counts: Mapping[str, int], details: Mapping[str, str] | None = None) -> str:

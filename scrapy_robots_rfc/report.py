@@ -65,7 +65,7 @@ class Report:
         logger.warning(message, origin.robots_url, cause, follows, round(again, 2))
 
     def again(self, origin: Origin, cause: str) -> None:
-        """An attempt has failed, and another one is to come."""
+        """An attempt has failed, and another one is to come; before, the origin did not count as unreachable."""
         self._waiting[origin] = cause
 
     def closed(self) -> None:
@@ -74,10 +74,13 @@ class Report:
             self._unreachable(origin, cause)
         self._waiting.clear()
 
-    def concluded(self, origin: Origin, cause: str, outcome: Outcome, *, changed: bool, attempts: int) -> None:
+    def concluded(
+        self, origin: Origin, cause: str, outcome: Outcome, *, changed: bool, reached: bool, attempts: int
+    ) -> None:
         """Count what governs an origin, and say how several attempts ended.
 
         :param changed: whether something else governed before, or nothing.
+        :param reached: whether the last attempt had an answer; what is old enough governs without one, too.
         :param attempts: how many there were.
         """
         self._waiting.pop(origin, None)
@@ -87,17 +90,12 @@ class Report:
             self._count(stats.ORIGINS.format(outcome=outcome.value))
         if attempts < 2:
             return
-        if outcome is Outcome.UNREACHABLE:
-            logger.info(
-                "%s stays unreachable (%s) after %d attempts: %s",
-                origin.robots_url,
-                cause,
-                attempts,
-                self._follows[outcome],
-            )
-        else:
+        if reached:
             self._count(stats.RECOVERED)
             logger.info("%s can be reached again (%s)", origin.robots_url, cause)
+            return
+        message = "%s stays unreachable (%s) after %d attempts: %s"
+        logger.info(message, origin.robots_url, cause, attempts, self._follows[outcome])
 
     def began_stale(self, origin: Origin, cause: str) -> None:
         """Count an origin that begins to obey an earlier copy.

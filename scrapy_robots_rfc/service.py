@@ -291,7 +291,7 @@ class RobotsService:
             self._remember(attempt, robots, copy)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
-        else:
+        elif attempt.before is None or attempt.before.outcome is not Outcome.UNREACHABLE:
             self._report.again(attempt.origin, robots.cause)
         return Attempted(robots, again)
 
@@ -340,7 +340,10 @@ class RobotsService:
         before = attempt.before
         changed = before is None or before.outcome is not robots.outcome
         made = attempt.inquiry.attempts + 1
-        self._report.concluded(attempt.origin, robots.cause, robots.outcome, changed=changed, attempts=made)
+        reached = robots.term.unreachable_since is None
+        self._report.concluded(
+            attempt.origin, robots.cause, robots.outcome, changed=changed, reached=reached, attempts=made
+        )
         if robots.stale and not (before is not None and before.stale):
             self._report.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)

@@ -36,6 +36,11 @@ def text(
     return [] if found is None else found.splitlines()[1:]
 
 
+def failed(told: Report, origin: Origin, cause: str) -> None:
+    """An origin becomes unreachable."""
+    told.concluded(origin, cause, Outcome.UNREACHABLE, changed=True, reached=False, attempts=1)
+
+
 def test_nothing_to_say() -> None:
     """A crawl without requests says nothing."""
     assert Closing({"robotstxt/exempted": 3}, report(), Cost(), Tally()).text() is None
@@ -55,6 +60,14 @@ def test_local_files() -> None:
     assert lines[0] == "  local files: 3 requests were decided by ROBOTSTXT_OVERRIDES"
     assert lines[-1] == "    1  https://a.example local file mine.txt line 2: Disallow: /x"
     assert text({"robotstxt/overridden": 1})[0] == "  local files: 1 request was decided by ROBOTSTXT_OVERRIDES"
+
+
+def test_names_that_begin_alike() -> None:
+    """Names are shortened where they are shown, and counted as they are."""
+    cost = Cost()
+    cost.exempt.update({f"{'x' * 100}.a.example": 5, f"{'x' * 100}.b.example": 3})
+    shown = f"{'x' * 97}..."
+    assert text(cost=cost) == [f"  requests: 8 exempt (5 {shown}, 3 {shown})"]
 
 
 def test_ten_are_listed() -> None:
@@ -111,7 +124,7 @@ def test_failing_and_stale() -> None:
     told = report()
     for number in range(12):
         origin = Origin("https", f"{number:02}.example", 443)
-        told.concluded(origin, "503", Outcome.UNREACHABLE, changed=True, attempts=1)
+        failed(told, origin, "503")
     told.began_stale(Origin("https", "s.example", 443), "DownloadTimeoutError")
     unreachable, stale = text(told=told)
     assert unreachable.startswith("  unreachable: https://00.example (503), ")
@@ -132,7 +145,7 @@ def test_hostile_text() -> None:
     cost, told = Cost(), report()
     cost.refused(refusal("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
     origin = Origin("https", "b.example", 443)
-    told.concluded(origin, "bad\n\x1b]0;owned\x07" + "z" * 10_000, Outcome.UNREACHABLE, changed=True, attempts=1)
+    failed(told, origin, "bad\n\x1b]0;owned\x07" + "z" * 10_000)
     counted = {"robotstxt/origins/unreachable": 1}
     lines = text(counted, told=told, cost=cost)
     assert len(lines) == 6
@@ -151,7 +164,7 @@ def test_stats() -> None:
     cost.refused(refusal("https://b.example"))
     slowed.add("https://a.example", 1.23456)
     told.began_stale(Origin("https", "s.example", 443), "503")
-    told.concluded(Origin("https", "b.example", 443), "503", Outcome.UNREACHABLE, changed=True, attempts=1)
+    failed(told, Origin("https", "b.example", 443), "503")
     assert dict(Closing({}, told, cost, slowed).stats()) == {
         "robotstxt/costliest_origins/https://a.example": 4,
         "robotstxt/costliest_origins/https://b.example": 1,

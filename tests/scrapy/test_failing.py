@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.signals import response_downloaded
+from scrapy.utils.defer import deferred_from_coro
 
 from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.scenarios_failing import Failing, short
 from tests.scrapy.site import Reply
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.scrapy.site import Site
 
 
@@ -117,3 +121,47 @@ async def test_next_request_asks_again(site: Site) -> None:
         site.url("/b"): 200,
     }
     assert len(failing.arrived) == 4
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that is unreachable for so long that it counts as unavailable has not recovered: no line says so."""
+    site.replies["/robots.txt"] = Reply(503)
+    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.05], "ROBOTSTXT_UNREACHABLE_MAX_AGE": 0.01}
+    result = await crawl([site.url("/a")], settings)
+    assert result.outcomes == {site.url("/a"): 200}
+    counted = [result.stat(key) for key in ("recovered", "origins/unavailable", "origins/unreachable")]
+    assert counted == [0, 1, 0]
+    follows = "it has been for so long that it counts as unavailable, and all of its pages may be fetched"
+    said = f"{site.url('/robots.txt')} stays unreachable (503) after 2 attempts: {follows}"
+    assert said in records(caplog, logging.INFO)
+
+
+class CloseWhileItFails(Again):
+    """Closes when the file of the site has failed so many times."""
+
+    failing: Failing
+    times = 3
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for the first page, and look at the failures."""
+        self.crawler.signals.connect(self.looked, response_downloaded)
+        async for request in super().start():
+            yield request
+
+    def looked(self) -> None:
+        """Close, without waiting for the next attempt."""
+        if len(self.failing.arrived) == self.times:
+            deferred_from_coro(self.crawler.engine.close_spider_async(reason="enough"))
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_counted_once(site: Site) -> None:
+    """An origin that goes on being unreachable counts once, also when the crawl ends between two attempts."""
+    CloseWhileItFails.failing = site.replies["/robots.txt"] = Failing(float("inf"), Reply(503))
+    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}
+    result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails)
+    assert result.stats["finish_reason"] == "enough"
+    assert (result.stat("set_aside"), result.stat("undecided"), result.stat("origins/unreachable")) == (2, 1, 1)
