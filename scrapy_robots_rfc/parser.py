@@ -8,6 +8,7 @@ from scrapy.robotstxt import RobotParser
 
 from scrapy_robots_rfc.core.agents import product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.settings import read_max_size
 
 if TYPE_CHECKING:
     from typing import Self
@@ -28,9 +29,12 @@ class RfcRobotParser(RobotParser):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler | None, robotstxt_body: bytes) -> Self:
-        """Parse a file for a crawler, whose ``ROBOTSTXT_MAX_SIZE`` says how much of it counts; ``None`` works too."""
-        max_size = crawler.settings.getint("ROBOTSTXT_MAX_SIZE") if crawler is not None else 0
-        return cls(robotstxt_body, max_size=max(max_size, RobotsTxt.MAX_SIZE))
+        """Parse a file for a crawler, whose ``ROBOTSTXT_MAX_SIZE`` says how much of it counts; ``None`` works too.
+
+        :raises SettingError: that is not accepted. Scrapy's own middleware makes a parser when a crawl starts.
+        """
+        max_size = RobotsTxt.MAX_SIZE if crawler is None else read_max_size(crawler.settings)
+        return cls(robotstxt_body, max_size=max_size)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Whether a URL may be fetched (RFC 9309, 2.2).

@@ -28,11 +28,12 @@ def check_places(key: str, feeds: Mapping[str, object], items: Iterable[object])
     :raises SettingError: there are two.
     """
     taken = {_place(uri): "FEEDS" for uri in items if uri}
-    for uri in feeds:
-        owner = taken.setdefault(_place(uri), key)
-        if owner != key or sum(_place(other) == _place(uri) for other in feeds) > 1:
-            shown = without_credentials(uri)
-            raise SettingError(f"{key}[{shown!r}]", feeds[uri], f"at a place of its own; {owner} has another one there")
+    for uri, options in feeds.items():
+        place = _place(uri)
+        if place in taken:
+            accepted = f"at a place of its own; {taken[place]} has another one there"
+            raise SettingError(f"{key}[{without_credentials(uri)!r}]", options, accepted)
+        taken[place] = key
 
 
 def _place(uri: object) -> str:
@@ -40,7 +41,9 @@ def _place(uri: object) -> str:
     text = os.fspath(uri) if isinstance(uri, Path) else str(uri)
     if text.startswith("file:"):
         text = file_uri_to_path(text)
-    return text if "://" in text or text.startswith("stdout:") else str(Path(text).absolute())
+    if "://" in text or text.startswith("stdout:") or "\0" in text:  # the last is refused elsewhere
+        return text
+    return os.path.realpath(text)
 
 
 def check_writable(path: Path) -> None:

@@ -76,7 +76,12 @@ class Settings:
     @property
     def unheeded(self) -> str:
         """Settings that ask for something of which nothing comes where robots.txt is not obeyed; empty: none."""
-        asked = {"ROBOTSTXT_DRY_RUN": self.dry_run, "ROBOTSTXT_EARLY": self.early, "ROBOTSTXT_REPORT": self.report}
+        asked = {
+            "ROBOTSTXT_DRY_RUN": self.dry_run,
+            "ROBOTSTXT_EARLY": self.early,
+            "ROBOTSTXT_OVERRIDES": self.overrides,
+            "ROBOTSTXT_REPORT": self.report,
+        }
         return ", ".join(key for key, value in asked.items() if value and not self.obey)
 
 
@@ -326,6 +331,17 @@ def read_settings(settings: BaseSettings) -> Settings:
         [row] = [row for row in TABLE if row.field == "cache_min_age"]
         raise SettingError(row.key, settings[row.key], f"{row.accepted}, {read.cache_max_age:g}")
     return replace(read, cache_min_age=read.cache_max_age)  # the user wants it shorter than the default
+
+
+def read_max_size(settings: BaseSettings) -> int:
+    """Read and check ROBOTSTXT_MAX_SIZE alone, in octets: for the parser where it works under Scrapy's own middleware.
+
+    :raises SettingError: the value is not accepted.
+    """
+    [row] = [row for row in TABLE if row.field == "max_size"]
+    size = _read(row, settings)
+    assert isinstance(size, int)
+    return size
 
 
 def _read(row: Setting, settings: BaseSettings) -> object:

@@ -168,11 +168,17 @@ def contents(folder: Path) -> dict[str, str]:
         ({"stdout:": {"format": "csv"}}, {"stdout:": {"format": "csv"}}, "FEEDS"),
         ({"ftp://me:secret@h/r": {"format": "csv"}}, {"ftp://me:secret@h/r": {"format": "csv"}}, "FEEDS"),
         ({}, {"r.jsonl": {}, "./r.jsonl": {}}, "ROBOTSTXT_REPORT"),
+        ({}, {"r.jsonl": {}, "below/../r.jsonl": {}}, "ROBOTSTXT_REPORT"),
+        ({"link.jsonl": {"format": "csv"}}, {"r.jsonl": {}}, "FEEDS"),
     ],
 )
 @ensureDeferred
-async def test_two_feeds_at_one_place(site: Site, feeds: Any, report: Any, owner: str) -> None:
-    """A file of items, or another report, does not get records in between."""
+async def test_two_feeds_at_one_place(
+    site: Site, feeds: Any, report: Any, owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of items, or another report, does not get records in between, whatever leads to it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.jsonl").symlink_to("r.jsonl")
     with pytest.raises(SettingError) as caught:
         await crawl([site.url("/x")], {"FEEDS": feeds, "ROBOTSTXT_REPORT": report})
     assert caught.value.accepted == f"at a place of its own; {owner} has another one there"

@@ -223,7 +223,10 @@ async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
 @ensureDeferred
 async def test_unheeded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """Where robots.txt is not obeyed, one warning says of which settings nothing comes."""
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_DRY_RUN": True})
-    assert records(caplog) == ["ROBOTSTXT_DRY_RUN: nothing comes of it, because ROBOTSTXT_OBEY is not True"]
+    overrides = {"http://a.example": "a.txt"}
+    settings = {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_DRY_RUN": True, "ROBOTSTXT_OVERRIDES": overrides}
+    result = await crawl([site.url("/x")], settings)
+    unheeded = "ROBOTSTXT_DRY_RUN, ROBOTSTXT_OVERRIDES"
+    assert records(caplog) == [f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"]
     assert site.targets == ["/x"]
     assert result.outcomes[site.url("/x")] == 200

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import pytest
 from scrapy import Spider
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.robotstxt import RobotParser
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
 
+from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
 
 SITE = "https://www.site.local"
@@ -49,6 +51,13 @@ def test_crawler_s_limit() -> None:
     crawler = get_crawler(Spider, {"ROBOTSTXT_MAX_SIZE": 1_000_000})
     assert parser_of(body).allowed(f"{SITE}/x", "*")
     assert not RfcRobotParser.from_crawler(crawler, body).allowed(f"{SITE}/x", "*")
+
+
+def test_wrong_limit() -> None:
+    """A limit that is not accepted is refused when the crawl starts, under Scrapy's own middleware too."""
+    settings = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": RfcRobotParser, "ROBOTSTXT_MAX_SIZE": "500k"}
+    with pytest.raises(SettingError, match="ROBOTSTXT_MAX_SIZE"):
+        RobotsTxtMiddleware(get_crawler(Spider, settings))
 
 
 def test_allowed_and_disallowed() -> None:
