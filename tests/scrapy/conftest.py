@@ -65,6 +65,13 @@ def other() -> Iterator[Site]:
 
 
 @pytest.fixture
+def proxy(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A proxy that answers for every host, and that all crawls of the test use."""
+    monkeypatch.setenv("http_proxy", site.url(""))
+    return site
+
+
+@pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all crawls of a test."""
     fake = Clock()

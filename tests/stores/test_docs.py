@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import decode, encode
-
-TEXT = (Path(__file__).parents[2] / "docs" / "stores.md").read_text(encoding="utf-8")
-
-
-def block(language: str) -> str:
-    """Return the first block in a language."""
-    found = re.search(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
-    assert found is not None
-    return found[1]
+from tests.documents import block
 
 
 def test_the_value_that_is_shown() -> None:
     """The value in the document is what is written today, and can be read."""
-    value = block("text").encode()
+    value = block("docs/stores.md", "text", "robots.txt 1 ").encode()
     copy = decode(value)
     assert encode(copy) == value
     assert (copy.outcome, copy.body) == (Outcome.SUCCESSFUL, b"User-agent: *\nDisallow: /x\n")
@@ -29,4 +20,4 @@ def test_the_value_that_is_shown() -> None:
 def test_the_store_that_is_shown() -> None:
     """The store in the document is the one that passes the contract."""
     own = (Path(__file__).parent / "own.py").read_text(encoding="utf-8")
-    assert block("python") == own[own.index("from __future__") :]
+    assert block("docs/stores.md", "python", "class FolderStore") == own[own.index("from __future__") :]
