@@ -128,6 +128,17 @@ def test_readme_report(folder: Path) -> None:
     assert run(*shlex.split(command), folder=folder).out == expected
 
 
+def test_workflow(folder: Path) -> None:
+    """The step that docs/lint.md shows annotates the lines of the file that it names."""
+    command = block("docs/lint.md", "yaml", "- run: ").removeprefix("- run: scrapy robots ")
+    (folder / "public").mkdir()
+    (folder / "shop.txt").rename(folder / "public" / "robots.txt")
+    done = run(*shlex.split(command), folder=folder)
+    assert done.code == 3
+    assert done.lines
+    assert all(re.match(r"::(error|warning|notice) file=public/robots\.txt,line=\d+,", line) for line in done.lines)
+
+
 def keys(head: str) -> list[str]:
     """The keys that a table of the document tells about, by its head."""
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
