@@ -6,9 +6,13 @@ In here: how to find a block. What comes of it is in the tests; that none is lef
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import TYPE_CHECKING, Any
 
 from tools.check_docs import FENCE, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -28,8 +32,24 @@ def plain(text: str) -> str:
     return text.replace("https://", "http://")
 
 
+def executed(code: str, **names: Any) -> dict[str, Any]:
+    """Run a block of Python, given some names; return all that it leaves."""
+    exec(code, names)
+    return names
+
+
+def imported(code: str, folder: Path) -> Any:
+    """A block of Python as a module; Scrapy looks at the source of callbacks, so there has to be a file."""
+    file = folder / "block.py"
+    file.write_text(code, encoding="utf-8")
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def settings(code: str) -> dict[str, Any]:
     """The settings that a block of Python makes."""
-    found: dict[str, Any] = {}
-    exec(code, found)
-    return {key: value for key, value in found.items() if key.isupper()}
+    return {key: value for key, value in executed(code).items() if key.isupper()}
