@@ -16,6 +16,7 @@ from scrapy.settings import Settings
 from scrapy_robots_rfc import RfcEarlyMiddleware, RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.early import KEY
+from tests.documents import block, settings
 
 pytestmark = pytest.mark.reactor
 
@@ -167,8 +168,9 @@ def middlewares_of(settings: dict[str, Any], custom: dict[str, Any] | None = Non
     return [type(made) for made in DownloaderMiddlewareManager.from_crawler(crawler).middlewares]
 
 
-ADDON = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}}
-BY_HAND = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": PARSER, "DOWNLOADER_MIDDLEWARES": {STOCK: None, OURS: 100}}
+#: The two ways that the page shows.
+ADDON = settings(block("docs/addon.md", "python", "ADDONS"))
+BY_HAND = settings(block("docs/addon.md", "python", "DOWNLOADER_MIDDLEWARES"))
 
 
 def test_the_addon_equals_settings_by_hand() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bench.generate import files
-from bench.stores import in_redis, in_sqlite, values
+from bench.stores import in_redis, in_sqlite, main, values
+from tests.documents import block
 
 pytestmark = pytest.mark.once
 
@@ -26,3 +29,16 @@ def test_redis() -> None:
     found = in_redis(kept)
     assert found.octets > sum(map(len, kept.values())) / 50
     assert set(found.rates) == {"put", "get", "lease"}
+
+
+def shape(text: str) -> list[str]:
+    """The lines of a table without its numbers, and without what depends on how wide they are."""
+    return [" ".join(re.sub(r"\d[\d,]*", "N", re.sub("-+", "-", line)).split()) for line in text.splitlines()]
+
+
+@pytest.mark.usefixtures("redis_installed")
+def test_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table in docs/scaling.md is one that the command prints, but for its numbers."""
+    monkeypatch.setattr("sys.argv", ["stores", "--origins", "50"])
+    assert main() == 0
+    assert shape(capsys.readouterr().out.strip()) == shape(block("docs/scaling.md", "text", "octets a file"))

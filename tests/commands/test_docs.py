@@ -15,6 +15,7 @@ from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
 from tests.commands.reports import crawl, exported
 from tests.commands.running import run
+from tests.documents import block, blocks
 from tests.example.running import ROOT
 from tests.scrapy.site import Site, redirect
 from tests.scrapy.site import robots as file
@@ -68,12 +69,10 @@ Sitemap: https://news.example/sitemap.xml
 
 def sessions() -> list[tuple[str, str]]:
     """The commands of the document in order, each with what it prints."""
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [
         (command, output)
-        for block in blocks
-        for command, output in re.findall(r"^\$ scrapy (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+        for text in blocks("docs/cli.md", "console")
+        for command, output in re.findall(r"^\$ scrapy (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
     ]
 
 
@@ -97,19 +96,12 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "robots.txt").write_text(NEWS)
     (tmp_path / "new.txt").write_text(NEWS.replace("Disallow: /*.pdf$", "Disallow: /*.pdf$\nDisallow: /archive/"))
     (tmp_path / "urls.txt").write_text("https://news.example/today\nhttps://news.example/archive/2001\n")
-    (tmp_path / "shop.txt").write_text(linted())
+    (tmp_path / "shop.txt").write_text(block("docs/cli.md", "text", "User-agent"))
     report = exported(crawl())
     (tmp_path / "robots.jsonl").write_bytes(report)
     (tmp_path / "killed.jsonl").write_bytes(report[: len(report) // 2])
     (tmp_path / "robots.xml").write_text('<?xml version="1.0" encoding="utf-8"?>\n<items></items>')
     return tmp_path
-
-
-def linted() -> str:
-    """The file whose mistakes the document shows."""
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    (file,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return str(file)
 
 
 def test_output(folder: Path) -> None:
@@ -123,22 +115,28 @@ def test_output(folder: Path) -> None:
             assert same(done.out.replace(site.netloc, SERVED)) == same(expected), command
 
 
-def readme(topic: str) -> str:
-    """The transcript of a topic in the README."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (found,) = re.findall(rf"^```console\n(\$ scrapy robots {topic} .*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return str(found)
-
-
 def test_readme() -> None:
     """The transcript in the README is one of the document's."""
-    assert readme("check") in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    transcript = block("README.md", "console", "$ scrapy robots check ")
+    assert transcript in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
 def test_readme_report(folder: Path) -> None:
     """What the README shows of a report is what the command prints."""
-    command, _, expected = readme("report").removeprefix("$ scrapy robots ").partition("\n")
+    transcript = block("README.md", "console", "$ scrapy robots report ")
+    command, _, expected = transcript.removeprefix("$ scrapy robots ").partition("\n")
     assert run(*shlex.split(command), folder=folder).out == expected
+
+
+def test_workflow(folder: Path) -> None:
+    """The step that docs/lint.md shows annotates the lines of the file that it names."""
+    command = block("docs/lint.md", "yaml", "- run: ").removeprefix("- run: scrapy robots ")
+    (folder / "public").mkdir()
+    (folder / "shop.txt").rename(folder / "public" / "robots.txt")
+    done = run(*shlex.split(command), folder=folder)
+    assert done.code == 3
+    assert done.lines
+    assert all(re.match(r"::(error|warning|notice) file=public/robots\.txt,line=\d+,", line) for line in done.lines)
 
 
 def keys(head: str) -> list[str]:

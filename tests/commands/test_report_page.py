@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.commands.pages import hostile, made
 from tests.commands.reports import crawl, record
-from tests.example.running import ROOT
+from tests.documents import block
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -261,6 +261,5 @@ def test_readme(shown: tuple[Browser, dict[str, Any]]) -> None:
     script = """
         return ["header", ".figures", "#reason table"].map((part) => document.querySelector(part).innerText).join("\\n")
     """
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    [excerpt] = re.findall(r"^```text\n(robots\.txt report\n.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    excerpt = block("README.md", "text", "robots.txt report")
     assert excerpt.split() == browser.run(script).split()

@@ -18,6 +18,7 @@ from fleet.findings import Findings, Killed
 from fleet.processes import Worker, redis_server
 from fleet.spider import FleetSpider
 from fleet.web import SLOW_SITE, Home, homes, seeds, serve
+from tests.documents import block
 from tests.example.running import PROJECT, ROOT
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def kinds(text: str) -> set[str]:
 
 def test_the_document_shows_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
     """The lines that docs/scaling.md shows are lines that the demo prints, but for their numbers."""
-    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
-    [excerpt] = re.findall(r"^```text\n(pages fetched .*?)^```$", text, re.MULTILINE | re.DOTALL)
+    excerpt = block("docs/scaling.md", "text", "pages fetched ")
     assert len(kinds(excerpt)) == 9
     assert kinds(excerpt) <= kinds(demo.stdout)
 

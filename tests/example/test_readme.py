@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.documents import block
 from tests.example.running import PROJECT, ROOT, Output, start, wait
 from tests.scrapy.site import Reply, Site, robots
 
@@ -21,15 +22,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS: list[str] = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+#: The three ways to switch it on.
+ADDON = block("README.md", "python", "ADDONS = ")
+BY_HAND = block("README.md", "python", "DOWNLOADER_MIDDLEWARES = ")
+PARSER_ALONE = block("README.md", "python", "ROBOTSTXT_PARSER = ", without="DOWNLOADER_MIDDLEWARES")
 
 RULES = "User-agent: *\nDisallow: /private/\nSitemap: https://example.com/map.xml\nCrawl-delay: 0.3\n"
-
-
-def block(text: str) -> str:
-    """The one Python block that holds a text."""
-    [found] = [code for code in BLOCKS if text in code]
-    return found
 
 
 def run(code: str, settings: str, folder: Path, *arguments: str) -> Output:
@@ -65,7 +63,7 @@ def test_what_scrapy_alone_gets_wrong() -> None:
 def test_excerpt_of_the_demo() -> None:
     """Each line of the table that the README shows is one that the demo prints."""
     output = wait(start("-m", "scrapy", "crawl", "demo"))
-    [excerpt] = re.findall(r"^```text\n(Rules:.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    excerpt = block("README.md", "text", "Rules: ")
 
     def plain(text: str) -> list[str]:
         return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
@@ -100,18 +98,16 @@ class Plan(scrapy.Spider):
 
 
 @pytest.mark.parametrize(
-    ("named", "reason", "error"),
+    ("settings", "reason", "error"),
     [
-        ("ADDONS = ", REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
-        ("DOWNLOADER_MIDDLEWARES = ", REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
-        ("parser alone", "", "scrapy.exceptions.IgnoreRequest"),
+        (ADDON, REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
+        (BY_HAND, REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
+        (PARSER_ALONE, "", "scrapy.exceptions.IgnoreRequest"),
     ],
     ids=["add-on", "by hand", "parser alone"],
 )
-def test_enabling(named: str, reason: str, error: str, tmp_path: Path) -> None:
+def test_enabling(settings: str, reason: str, error: str, tmp_path: Path) -> None:
     """Each of the three ways to switch it on makes a crawl obey; the first two say why in the log."""
-    [alone] = [code for code in BLOCKS if "ROBOTSTXT_PARSER" in code and "DOWNLOADER_MIDDLEWARES" not in code]
-    settings = alone if named == "parser alone" else block(named)
     with Site({"/robots.txt": robots(RULES)}) as site:
         output = run(SPIDER.format(url=site.url("/")), settings, tmp_path)
         assert site.pages == ["/"]
@@ -129,14 +125,14 @@ def test_what_was_before(tmp_path: Path) -> None:
         assert [asked.headers.get("Cookie") for asked in site.asked if asked.target == "/"] == ["a=b"]
         run(SPIDER.format(url=site.url("/")), settings, tmp_path)
         assert site.fetches == 1
-        run(SPIDER.format(url=site.url("/")), settings + block("ADDONS = "), tmp_path)
+        run(SPIDER.format(url=site.url("/")), settings + ADDON, tmp_path)
         assert site.fetches == 2
 
 
 def test_warning_about_tokens(tmp_path: Path) -> None:
     """The README's list of names gives one warning, about the one that is not in the header."""
     with Site() as site:
-        settings = block("ROBOTSTXT_USER_AGENT = ") + block("ADDONS = ")
+        settings = block("README.md", "python", "ROBOTSTXT_USER_AGENT = ") + ADDON
         output = run(SPIDER.format(url=site.url("/")), settings, tmp_path, "-L", "WARNING")
     [warning] = [line for line in output.stderr.splitlines() if "WARNING" in line]
     assert "'foobot-news' is not in the User-Agent header" in warning
@@ -146,8 +142,8 @@ def test_warning_about_tokens(tmp_path: Path) -> None:
 def test_spider(tmp_path: Path) -> None:
     """The README's spider sees sitemaps, delay and reason of a page, and why another was dropped."""
     with Site({"/robots.txt": robots(RULES), "/": Reply(body=b"page")}) as site:
-        code = block("class PlanSpider").replace("https://example.com", site.url(""))
-        run(code, block("ADDONS = "), tmp_path, "-O", "items.json")
+        code = block("README.md", "python", "class PlanSpider").replace("https://example.com", site.url(""))
+        run(code, ADDON, tmp_path, "-O", "items.json")
         assert site.fetches == 1
     items = json.loads((tmp_path / "items.json").read_text())
     assert sorted(items, key=lambda item: "url" in item) == [

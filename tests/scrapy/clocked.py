@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from scrapy_robots_rfc import _compat
 from tests.scrapy.crawling import Crawl, Pages
 from tests.scrapy.site import Asked, Reply, Site, robots
+
+if TYPE_CHECKING:
+    import pytest
 
 #: Seconds that the sites of the tests ask for.
 DELAY = 0.2
@@ -70,3 +75,8 @@ class Following(Pages):
 
     def before_next(self) -> None:
         """For subclasses."""
+
+
+def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let it be twelve o'clock UTC."""
+    monkeypatch.setattr(_compat.Runtime, "utc", lambda _: datetime.time(12))

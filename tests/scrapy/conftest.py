@@ -7,10 +7,12 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc import _compat
 from tests.scrapy.scripted import Clock
@@ -67,12 +69,26 @@ def other() -> Iterator[Site]:
 
 
 @pytest.fixture
+def proxy(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A proxy that answers for every host, and that all crawls of the test use."""
+    monkeypatch.setenv("http_proxy", site.url(""))
+    return site
+
+
+@pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all crawls of a test."""
     fake = Clock()
     monkeypatch.setattr(_compat.Runtime, "clock", lambda _: fake())
     monkeypatch.setattr(_compat.Runtime, "date", lambda _: fake.date())
     return fake
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All crawls of a test take a hundredth of a second for a second, but for what Scrapy itself waits for."""
+    monkeypatch.setattr(_compat, "call_later", lambda delay, *call: call_later(delay / 100, *call))
+    monkeypatch.setattr(_compat.Runtime, "clock", lambda _: time.monotonic() * 100)
 
 
 @pytest.fixture(autouse=True)

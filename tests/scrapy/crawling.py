@@ -114,3 +114,8 @@ async def crawl(
 def records(caplog: Any, level: int = logging.WARNING) -> list[str]:
     """What our own loggers said, at a level and above."""
     return [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_robots_rfc") and r.levelno >= level]
+
+
+def lines(caplog: Any, level: int = logging.DEBUG) -> list[str]:
+    """The same, line by line: some of it has several."""
+    return [line for record in records(caplog, level) for line in record.splitlines()]

@@ -10,7 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy.signals import response_downloaded
 from scrapy.utils.defer import deferred_from_coro
 
-from tests.scrapy.crawling import Pages, crawl, records
+from tests.scrapy.crawling import Pages, crawl, lines, records
 from tests.scrapy.scenarios_failing import Failing, short
 from tests.scrapy.site import Reply
 
@@ -84,8 +84,7 @@ async def test_log(site: Site, other: Site, caplog: pytest.LogCaptureFixture) ->
         f"{address.url('/robots.txt')} is unreachable ({status}): {wait}; it is asked for again in 0.01 s"
         for address, status in ((site, 503), (other, 500))
     )
-    told = [line for record in records(caplog, logging.INFO) for line in record.splitlines()]
-    assert [line for line in told if line not in records(caplog)] == [
+    assert [line for line in lines(caplog, logging.INFO) if line not in records(caplog)] == [
         f"{site.url('/robots.txt')} can be reached again (200)",
         f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
         "What robots.txt did to this crawl:",

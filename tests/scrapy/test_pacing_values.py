@@ -10,8 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed
-from scrapy_robots_rfc.core.extensions import parse_window
-from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
+from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, at_noon, fetched, gaps, urls
 from tests.scrapy.crawling import crawl
 from tests.scrapy.parsers import Fixed
 from tests.scrapy.site import robots
@@ -92,13 +91,6 @@ async def test_window_of_a_request_rate(
     result = await crawl(urls(site, PAGES))
     assert (min(gaps(site)) >= DELAY) is kept
     assert result.stat("crawl_delay/sites") == kept
-
-
-def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let it be twelve o'clock UTC."""
-    window = parse_window("1200-0000")
-    assert window is not None
-    monkeypatch.setattr("scrapy_robots_rfc._compat.Runtime.utc", lambda _: window.start)
 
 
 @pytest.mark.parametrize(("window", "outside"), [("1100-1300", False), ("0600-0845", True)])

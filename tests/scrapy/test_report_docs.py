@@ -5,45 +5,27 @@ from __future__ import annotations
 import json
 import logging
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc.records import FIELDS
+from tests.documents import block, plain, settings
 from tests.scrapy.crawling import crawl, records
-from tests.scrapy.site import Reply, Site, robots
+from tests.scrapy.site import Reply, robots
 from tests.scrapy.test_docs import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.scrapy.site import Site
 
 pytestmark = pytest.mark.reactor
 
-PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
-
-
-def block(language: str, word: str) -> str:
-    """The block of a language that has a word in it; with http for https, as the proxy has no certificates."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    [found] = [text for text in blocks if word in text]
-    return str(found).replace("https://", "http://")
-
-
-def settings(name: str) -> dict[str, Any]:
-    """The settings of the block of Python that sets one."""
-    found: dict[str, Any] = {}
-    exec(block("python", name), found)
-    return {key: value for key, value in found.items() if key.isupper()}
-
-
-@pytest.fixture
-def proxy() -> Iterator[Site]:
-    """A proxy that answers for every host."""
-    with Site() as running:
-        yield running
+#: The lines at the end of a crawl.
+CLOSING = block("docs/report.md", "text", "What robots.txt did")
 
 
 def test_fields() -> None:
@@ -56,14 +38,10 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The record, from the setting that is shown; only the time is another one."""
     monkeypatch.chdir(tmp_path)
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
-    page = Request(
-        "http://example.com/private/plan.html",
-        headers={"Referer": "http://example.com/"},
-        meta={"proxy": proxy.url("")},
-    )
-    await crawl([page], settings("ROBOTSTXT_REPORT"))
+    page = Request("http://example.com/private/plan.html", headers={"Referer": "http://example.com/"})
+    await crawl([page], settings(block("docs/report.md", "python", "ROBOTSTXT_REPORT")))
     written = json.loads((tmp_path / "robots.jsonl").read_text(encoding="utf-8"))
-    shown = json.loads(block("json", "digest"))
+    shown = json.loads(plain(block("docs/report.md", "json", "digest")))
     assert list(written) == list(shown)
     assert {**written, "time": ""} == {**shown, "time": ""}
 
@@ -78,11 +56,9 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
         "news": ["/", "/a"],
         "intranet": ["/", "/a"],
     }
-    meta = {"proxy": proxy.url("")}
-    pages = [Request(f"http://{host}.example{path}", meta=meta) for host, paths in targets.items() for path in paths]
+    pages = [f"http://{host}.example{path}" for host, paths in targets.items() for path in paths]
     result = await crawl(pages, {"ROBOTSTXT_EXEMPT": ["intranet.example"]})
-    shown = block("text", "What robots.txt did").rstrip()
-    assert timeless(records(caplog, logging.INFO)[-1]) == timeless(shown)
+    assert timeless(records(caplog, logging.INFO)[-1]) == timeless(plain(CLOSING).rstrip())
     assert (
         result.stat("crawl_delay/added_seconds/http://shop.example") == result.stat("crawl_delay/added_seconds") > 0.9
     )
@@ -92,9 +68,9 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_readme() -> None:
-    """The README shows the same lines."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert block("text", "What robots.txt did") in readme.replace("https://", "http://")
+    """The README shows the same setting and the same lines."""
+    assert block("README.md", "python", "ROBOTSTXT_REPORT") == block("docs/report.md", "python", "ROBOTSTXT_REPORT")
+    assert block("README.md", "text", "What robots.txt did") == CLOSING
 
 
 def timeless(text: str) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
-import re
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,9 +13,13 @@ from scrapy import Request
 
 from scrapy_robots_rfc import RobotsTxt
 from scrapy_robots_rfc.sitemaps import sitemap_urls
+from tests.documents import block, imported, plain
 from tests.scrapy.crawling import make_crawler, records
 from tests.scrapy.site import Reply, Site, robots
 from tests.scrapy.test_sitemaps import ROBOTS, Maps, run, xml
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -65,21 +66,15 @@ def test_hostile_values(values: list[bytes]) -> None:
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_spider_of_the_page(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_spider_of_the_page(proxy: Site, tmp_path: Path) -> None:
     """The spider of docs/sitemaps.md works, through a proxy that has no certificates."""
-    page = (Path(__file__).parents[2] / "docs" / "sitemaps.md").read_text(encoding="utf-8")
-    [code, _] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (tmp_path / "shop.py").write_text(code.replace("https:", "http:"), encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    spider = importlib.import_module("shop").ShopSpider
-    monkeypatch.delitem(sys.modules, "shop")
+    page = imported(plain(block("docs/sitemaps.md", "python", "class ShopSpider")), tmp_path)
     shop = "http://shop.example"
-    site.replies[f"{shop}/robots.txt"] = robots(ROBOTS)
-    site.replies[f"{shop}/a.xml"] = xml("urlset", f"{shop}/page", f"{shop}/private/page")
-    monkeypatch.setenv("http_proxy", site.url(""))
-    crawler = make_crawler(spider)
+    proxy.replies[f"{shop}/robots.txt"] = robots(ROBOTS)
+    proxy.replies[f"{shop}/a.xml"] = xml("urlset", f"{shop}/page", f"{shop}/private/page")
+    crawler = make_crawler(page.ShopSpider)
     await crawler.crawl()
-    assert site.targets == [f"{shop}{target}" for target in ("/robots.txt", "/a.xml", "/page")]
+    assert proxy.targets == [f"{shop}{target}" for target in ("/robots.txt", "/a.xml", "/page")]
     assert crawler.stats.get_value("item_scraped_count") == 1
 
 
