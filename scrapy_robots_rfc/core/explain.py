@@ -23,7 +23,7 @@ class Part:
     """Where a group that applies stands in the file.
 
     :param first: the number of its first line.
-    :param last: the number of its last rule or record.
+    :param last: the number of its last one.
     """
 
     first: int
@@ -68,11 +68,5 @@ def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
     parts = []
     if token is not None:
         name = token_of(octets(token))
-        parts = [_part(robots, index) for index, group in enumerate(robots.groups) if group.names(name)]
+        parts = [Part(group.line, group.last) for group in robots.groups if group.names(name)]
     return Explanation(tuple(tokens), token, tuple(parts), robots.matching(url, tokens))
-
-
-def _part(robots: RobotsTxt, index: int) -> Part:
-    group = robots.groups[index]
-    ends = [*(rule.line for rule in group.rules), *(record.line for record in group.records)]
-    return Part(group.line, max(ends, default=group.line + len(group.tokens) - 1))

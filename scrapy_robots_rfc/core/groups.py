@@ -39,12 +39,14 @@ class Group:
     :param rules: its allow and disallow lines.
     :param records: whatever else stands in it.
     :param line: the number of its first line, from 1.
+    :param last: the number of its last one.
     """
 
     tokens: tuple[str, ...]
     rules: tuple[Rule, ...]
     records: tuple[Record, ...]
     line: int
+    last: int
 
     def names(self, token: str) -> bool:
         """Whether one of its user-agent lines names a token, given in the form of `agents.token_of`."""
@@ -61,6 +63,7 @@ def merged(groups: Iterable[Group]) -> Group | None:
         tuple(rule for group in all_of_them for rule in group.rules),
         tuple(record for group in all_of_them for record in group.records),
         all_of_them[0].line,
+        all_of_them[-1].last,
     )
 
 
@@ -68,13 +71,13 @@ class _OpenGroup:
     """A group while its lines come in."""
 
     def __init__(self, line: int) -> None:
-        self.line = line
+        self.line = self.last = line
         self.tokens: list[str] = []
         self.rules: list[Rule] = []
         self.records: list[Record] = []
 
     def close(self) -> Group:
-        return Group(tuple(self.tokens), tuple(self.rules), tuple(self.records), self.line)
+        return Group(tuple(self.tokens), tuple(self.rules), tuple(self.records), self.line, self.last)
 
 
 def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
@@ -97,4 +100,8 @@ def read_groups(lines: Iterable[Line]) -> tuple[tuple[Group, ...], tuple[Record,
             records.append(record)
             if groups:
                 groups[-1].records.append(record)
+        else:
+            continue
+        if groups:
+            groups[-1].last = line.number
     return tuple(group.close() for group in groups), tuple(records)

@@ -41,6 +41,8 @@ def test_parts() -> None:
     """The groups of one token stand where they stand; one without any line behind its names ends with them."""
     assert explain(FILE, "/", ["foobot"]).parts == (Part(4, 8), Part(11, 12))
     assert explain(FILE, "/", ["last"]).parts == (Part(13, 13),)
+    apart = RobotsTxt.parse(b"User-agent: a\n\n# b, too\nUser-agent: b\n\n")
+    assert explain(apart, "/", ["b"]).parts == (Part(1, 4),)
 
 
 def test_matches() -> None:

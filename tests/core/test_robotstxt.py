@@ -48,6 +48,7 @@ def test_groups_as_they_stand(robots: RobotsTxt) -> None:
         rules=(Rule(RuleKind.DISALLOW, "/x", 5), Rule(RuleKind.ALLOW, "/x/y", 6)),
         records=(Record("crawl-delay", "2", 3), Record("crawl-delay", "5s", 7)),
         line=2,
+        last=7,
     )
     assert (second.tokens, second.line, len(second.records)) == (("*",), 9, 6)
     assert (third.tokens, third.rules) == (("foo",), (Rule(RuleKind.DISALLOW, "/z", 18),))
