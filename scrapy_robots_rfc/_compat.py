@@ -14,11 +14,12 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from scrapy import Request, signals
-from scrapy.exceptions import CannotResolveHostError
+from scrapy.exceptions import CannotResolveHostError, DownloadTimeoutError
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import DNSLookupError
+from twisted.internet.error import TimeoutError as TwistedTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator
@@ -34,6 +35,9 @@ _T = TypeVar("_T")
 _Slot: TypeAlias = Any
 #: What is raised for a host name that does not exist.
 UNRESOLVED: tuple[type[Exception], ...] = (CannotResolveHostError, DNSLookupError)
+
+#: What is raised where there was no answer in time; the last two, by handlers of others.
+LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)
 
 #: What a coroutine gets in which nobody is interested any more: without asyncio, a plain exception.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)

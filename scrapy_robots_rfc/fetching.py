@@ -74,6 +74,7 @@ class Ports:
     :param count: adds one to a stat.
     :param ignored: the exceptions that the stock middleware does not count (IgnoreRequest).
     :param hopeless: the exceptions after which asking again soon is of no use.
+    :param late: the exceptions that mean that there was no answer in time.
     :param expected: tells the world what was known of a file that crawls share, and that is now asked for again.
     :param fetched: tells it how a fetch ended; called with (robots, access, asker).
     :param loaded: tells it that what is known came out of a store; called with (robots, asker).
@@ -88,6 +89,7 @@ class Ports:
     count: Callable[[str], None]
     ignored: tuple[type[Exception], ...]
     hopeless: tuple[type[Exception], ...]
+    late: tuple[type[Exception], ...]
     expected: Callable[[Robots], None]
     fetched: Callable[[Robots, Access, Asker], Awaitable[None]]
     loaded: Callable[[Robots, Asker], Awaitable[None]]
@@ -178,9 +180,15 @@ class Fetching:
             return Validators(url, tag or known.etag, modified or known.last_modified)
         return Validators(url, tag, modified) if tag or modified else None
 
+    def too_late(self) -> Unreachable:
+        """Return what it means that there was no answer in ROBOTSTXT_TIMEOUT."""
+        return Unreachable(None, f"no answer in {self._settings.timeout:g} s")
+
     def _failed(self, error: Exception) -> Unreachable:
         if not isinstance(error, self._ports.ignored):
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
+        if isinstance(error, self._ports.late):  # whoever gave up first
+            return self.too_late()
         cause = str(error) if isinstance(error, DecodingError) else type(error).__name__
         return Unreachable(None, cause, hopeless=isinstance(error, self._ports.hopeless))
 

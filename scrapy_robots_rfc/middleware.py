@@ -292,6 +292,7 @@ class RfcRobotsTxtMiddleware:
             count=self._count,
             ignored=(IgnoreRequest,),
             hopeless=(*_compat.UNRESOLVED, IgnoreRequest),
+            late=_compat.LATE,
             expected=self._expected,
             fetched=self._fetched,
             loaded=self._loaded,

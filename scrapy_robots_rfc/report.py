@@ -60,7 +60,8 @@ class Report:
         """
         follows = self._follows[outcome]
         if attempts:
-            follows = f"its requests wait for up to {attempts} more attempts; if they fail, {follows}"
+            more = "one more attempt; if it fails" if attempts == 1 else f"up to {attempts} more attempts; if they fail"
+            follows = f"its requests wait for {more}, {follows}"
         message = "%s is unreachable (%s): %s; it is asked for again in %g s"
         logger.warning(message, origin.robots_url, cause, follows, round(again, 2))
 

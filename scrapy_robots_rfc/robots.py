@@ -35,7 +35,7 @@ class Robots:
     :param origin: whose file it is.
     :param term: what governs, and until when.
     :param status: the HTTP status of the last fetch; ``None`` without an answer.
-    :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``DownloadTimeoutError``.
+    :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30 s``.
     :param file: the parsed file that is obeyed; ``None`` where there is none.
     :param fetched: when the last fetch ended, on the service's clock; before all time where there was none.
     :param override: the path of the local file that stands in for the site's own; `file` is that one.

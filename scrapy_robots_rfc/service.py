@@ -265,7 +265,7 @@ class RobotsService:
     def _too_late(self, attempt: _Attempt) -> _Result:
         if attempt.inquiry.patience < self._settings.timeout:
             return GaveWay()
-        fetched = Fetched(Unreachable(None, f"no answer in {self._settings.timeout:g} s"))
+        fetched = Fetched(self._fetching.too_late())
         attempted = self._conclude(attempt, fetched)
         self._ports.runtime.spawn(self._tell(attempted.value, fetched.access, attempt.inquiry.asker))
         return attempted

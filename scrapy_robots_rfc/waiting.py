@@ -148,7 +148,7 @@ class WaitingRoom(Generic[_T]):
         return batch
 
     def promised(self, key: Hashable) -> _T | None:
-        """Return the verdict for a request that waited for it, once for each that did."""
+        """Return the verdict that requests waited for, as often as there were such: to one of them, as a rule."""
         promise = self._promises.get(key)
         if promise is None:
             return None

@@ -115,7 +115,7 @@ _SITES = (
     ("http://town.example", 4, ((21, "Disallow: /intern/", "/intern/minutes"),)),
 )
 _FAILING = (
-    ("https://slow.example", "DownloadTimeoutError"),
+    ("https://slow.example", "no answer in 30 s"),
     ("https://broken.example", "503"),
     ("https://gone.example", "503"),
 )

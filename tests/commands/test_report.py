@@ -71,7 +71,7 @@ def test_sums(summed: Callable[..., dict[str, Any]]) -> None:
     assert sums["by_rule"][0]["example"].startswith(sums["by_rule"][0]["origin"])
     assert [(e["why"], e["requests"], e["origins"]) for e in sums["unreachable"]] == [
         ("503", 42, 2),
-        ("DownloadTimeoutError", 22, 1),
+        ("no answer in 30 s", 22, 1),
     ]
     assert sums["exempt"] == [
         {"entry": "*.staging.example", "requests": 41},

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.signals import response_downloaded
 from scrapy.utils.defer import deferred_from_coro
 
+from scrapy_robots_rfc._compat import LATE
 from tests.scrapy.crawling import Pages, crawl, lines, records
 from tests.scrapy.scenarios_failing import Failing, short
 from tests.scrapy.site import Reply
@@ -120,6 +121,47 @@ async def test_next_request_asks_again(site: Site) -> None:
         site.url("/b"): 200,
     }
     assert len(failing.arrived) == 4
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_one_more_attempt(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """One more is one."""
+    site.replies["/robots.txt"] = Failing(1, Reply(503))
+    await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01]})
+    wait = "its requests wait for one more attempt; if it fails, none of its pages is fetched"
+    said = f"{site.url('/robots.txt')} is unreachable (503): {wait}; it is asked for again in 0.01 s"
+    assert records(caplog) == [said]
+
+
+class Late:
+    """A download handler of somebody else's: what it asks for comes too late."""
+
+    error: ClassVar[type[Exception]] = TimeoutError
+    lazy = False
+
+    @classmethod
+    def from_crawler(cls, _: Any) -> Late:
+        """Make one."""
+        return cls()
+
+    async def download_request(self, *_: Any) -> Any:
+        """Give up."""
+        raise self.error("too late")
+
+    async def close(self) -> None:
+        """Have nothing to close."""
+
+
+@pytest.mark.reactor
+@pytest.mark.parametrize("error", LATE)
+@ensureDeferred
+async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever gave up first, a fetch that took too long has one name."""
+    Late.error = error
+    settings = {"DOWNLOAD_HANDLERS": {"http": Late}, "ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+    await crawl(["http://a.example/a"], settings)
+    assert "http://a.example/robots.txt is unreachable (no answer in 30 s): " in records(caplog)[0]
 
 
 @pytest.mark.reactor
