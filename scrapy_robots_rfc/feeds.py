@@ -192,7 +192,9 @@ class Feed(FeedExporter):
             trial.storage = _Nowhere()
             trial.start_exporting()
             assert trial.exporter is not None
-            trial.exporter.export_item(Records("").exempt(0, "", 0))
+            record = Records("").exempt(0, "", 0)
+            trial.filter.accepts(record)
+            trial.exporter.export_item(record)
             trial.finish_exporting()
             _file_of(trial)
         except Exception as error:  # noqa: BLE001 - as in write()
@@ -240,8 +242,8 @@ class Feed(FeedExporter):
                 raise self._refused("with %(batch_id)d or %(batch_time)s in the URI, where it has a batch_item_count")
         return True
 
-    def _exporter_supported(self, format_: str) -> bool:
-        if format_ not in self.exporters:
+    def _exporter_supported(self, format_: object) -> bool:
+        if not isinstance(format_, str) or format_ not in self.exporters:
             raise self._refused(f"with a format: {_listed(self.exporters)}")
         plugins = self._given.get("postprocessing") or ()
         try:

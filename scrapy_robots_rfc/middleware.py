@@ -30,6 +30,7 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
+from scrapy_robots_rfc.robots import UNREACHABLE
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
@@ -132,9 +133,7 @@ class RfcRobotsTxtMiddleware:
             self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
             return None
         if origin is None:
-            self._verdicts.refuse(
-                request, Decision(False, Reason.UNREACHABLE), "robots.txt unreachable: no valid authority"
-            )
+            self._verdicts.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
             return None
         agent = None if own else self._naming.of(request)
         batch = self._waiting.returned(request)
@@ -196,22 +195,22 @@ class RfcRobotsTxtMiddleware:
             raise DontCloseSpider
 
     async def _spider_closed(self) -> None:
-        """Say what became of the requests: those that waited to the end, and all by reason. Let go of the store."""
+        """Say what became of the crawl, and let go of all that it holds, whatever happens to the words."""
+        try:
+            self._sum_up()
+        finally:
+            if self._pacing is not None:
+                self._pacing.close()
+            await self.service.close()
+            if self._feeds is not None:
+                await self._feeds.close(self._verdicts.cost.exempt)
+
+    def _sum_up(self) -> None:
+        """Say what became of the requests: those that waited to the end, and all by reason."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
         self.service.report.closed()
-        count = self._waiting.handed_back
-        if count:
-            stats_collector.inc_value(stats.UNDECIDED, count)
-            kept = "they are in JOBDIR, and decided when the crawl is resumed"
-            lost = "they are dropped, as all that is queued"
-            logger.info(
-                "%d %s waited for a robots.txt when the spider closed: %s",
-                count,
-                "request" if count == 1 else "requests",
-                kept if self._crawler.settings["JOBDIR"] else lost,
-                extra=self._extra,
-            )
+        self._tell_of_undecided()
         slowed: Tally[str] = Tally() if self._pacing is None else self._pacing.slowed
         closing = Closing(stats_collector.get_stats(), self.service.report, self._verdicts.cost, slowed)
         text = closing.text()
@@ -219,11 +218,22 @@ class RfcRobotsTxtMiddleware:
             stats_collector.set_value(key, value)
         if text is not None:
             logger.info(text, extra=self._extra)
-        if self._pacing is not None:
-            self._pacing.close()
-        await self.service.close()
-        if self._feeds is not None:
-            await self._feeds.close(self._verdicts.cost.exempt)
+
+    def _tell_of_undecided(self) -> None:
+        count = self._waiting.handed_back
+        if not count:
+            return
+        assert self._crawler.stats is not None
+        self._crawler.stats.inc_value(stats.UNDECIDED, count)
+        kept = "they are in JOBDIR, and decided when the crawl is resumed"
+        lost = "they are dropped, as all that is queued"
+        logger.info(
+            "%d %s waited for a robots.txt when the spider closed: %s",
+            count,
+            "request" if count == 1 else "requests",
+            kept if self._crawler.settings["JOBDIR"] else lost,
+            extra=self._extra,
+        )
 
     @property
     def _extra(self) -> dict[str, Any]:

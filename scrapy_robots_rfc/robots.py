@@ -140,6 +140,9 @@ class Robots:
         return agent_of(agent) or self._agent()
 
 
+#: How it is said that nobody knows; the cause follows.
+UNREACHABLE = "robots.txt unreachable: "
+
 #: What a decision without a rule rests on.
 _WHY = {
     Reason.RULE: "{source}: a rule",
@@ -147,7 +150,7 @@ _WHY = {
     Reason.NO_GROUP: "{source}: no group is meant for this crawler",
     Reason.ROBOTS_TXT: "robots.txt itself may always be fetched",
     Reason.UNAVAILABLE: "robots.txt unavailable: {cause}",
-    Reason.UNREACHABLE: "robots.txt unreachable: {cause}",
+    Reason.UNREACHABLE: f"{UNREACHABLE}{{cause}}",
     Reason.PARSER: "{source}: the verdict of ROBOTSTXT_PARSER",
     Reason.CRAWL_DELAY: "{source}: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
     Reason.EXEMPT: "not asked: `{exempt}` of ROBOTSTXT_EXEMPT",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_robots_rfc.commands.report_records import EXEMPT
 from scrapy_robots_rfc.commands.report_times import Timeline, date
 from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.robots import UNREACHABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sized
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 #: Reasons that are counted by name: no crawl has more, but a damaged file may.
 _REASONS = 20
 OTHER = "other"
-#: How the text of an unreachable file begins; what follows is the cause.
-_UNREACHABLE = "robots.txt unreachable: "
 
 
 class RuleKey(NamedTuple):
@@ -85,7 +84,7 @@ class Sums:
             if record.url is not None:
                 self.examples.setdefault(key, record.url)
         if reason == Reason.UNREACHABLE.value:
-            cause = (record.why or OTHER).removeprefix(_UNREACHABLE)
+            cause = (record.why or OTHER).removeprefix(UNREACHABLE)
             self.unreachable.setdefault(cause, Counter())[record.origin] += count
         if record.time is not None:
             self.first = record.time if self.first is None else min(self.first, record.time)

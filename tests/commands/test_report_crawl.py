@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.commands.running import run
 from tests.example.running import start, wait
-from tests.scrapy.site import Site, robots
+from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,7 @@ class Shop(scrapy.Spider):
         for path in ("/private/1", "/private/2", "/cart", "/"):
             yield scrapy.Request(self.site + path)
         yield scrapy.Request(self.exempt)
+        yield scrapy.Request(self.failing)
 
     def parse(self, response):
         pass
@@ -30,7 +31,7 @@ PACKING = "scrapy.extensions.postprocessing."
 REPORT: dict[str, Any] = {
     "r.jsonl": {},
     "r.json": {"indent": 4},
-    "r.csv": {"fields": ["reason", "origin", "rule", "line", "token", "count", "time", "spider", "url"]},
+    "r.csv": {"fields": ["reason", "why", "origin", "rule", "line", "token", "count", "time", "spider", "url"]},
     "r.jsonl.gz": {"format": "jsonlines", "postprocessing": [f"{PACKING}GzipPlugin"]},
     "r.csv.xz": {"format": "csv", "postprocessing": [f"{PACKING}LZMAPlugin"]},
     "r.xml": {},
@@ -41,14 +42,17 @@ def test_crawls(tmp_path: Path) -> None:
     """Whatever format a crawl writes, and another one goes on with, the sums are those of what was disallowed."""
     (tmp_path / "shop.py").write_text(SPIDER, encoding="utf-8")
     rules = robots("User-agent: *\nDisallow: /private/\nDisallow: /cart\n")
-    with Site({"/robots.txt": rules}) as site, Site() as exempt:
+    with Site({"/robots.txt": rules}) as site, Site() as exempt, Site({"/robots.txt": Reply(503)}) as failing:
         settings = {
             "ADDONS": json.dumps({"scrapy_robots_rfc.Addon": 500}),
             "ROBOTSTXT_REPORT": json.dumps(REPORT),
             "ROBOTSTXT_EXEMPT": exempt.netloc,
+            "ROBOTSTXT_UNREACHABLE_BACKOFF": "",
+            "RETRY_ENABLED": "False",
         }
         options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
-        arguments = ("-a", f"site={site.url('')}", "-a", f"exempt={exempt.url('/')}", *options)
+        sites = {"site": site.url(""), "exempt": exempt.url("/"), "failing": failing.url("/")}
+        arguments = (*(word for key, url in sites.items() for word in ("-a", f"{key}={url}")), *options)
         for _ in range(2):
             wait(start("-m", "scrapy", "runspider", "shop.py", *arguments, folder=tmp_path))
         for name in REPORT:
@@ -57,12 +61,13 @@ def test_crawls(tmp_path: Path) -> None:
                 assert (done.code, done.out) == (2, "")
                 continue
             assert (done.code, done.err) == (0, "")
-            _look_at(json.loads(done.out), site.url(""), exempt.netloc)
+            _look_at(json.loads(done.out), site.url(""), failing.url(""), exempt.netloc)
 
 
-def _look_at(sums: dict[str, Any], origin: str, exempt: str) -> None:
-    assert (sums["requests"], sums["by_reason"][0]["reason"]) == (6, "rule")
-    assert [(entry["origin"], entry["requests"]) for entry in sums["by_origin"]] == [(origin, 6)]
+def _look_at(sums: dict[str, Any], origin: str, failing: str, exempt: str) -> None:
+    assert [(entry["reason"], entry["requests"]) for entry in sums["by_reason"]] == [("rule", 6), ("unreachable", 2)]
+    assert [(entry["origin"], entry["requests"]) for entry in sums["by_origin"]] == [(origin, 6), (failing, 2)]
+    assert [(entry["why"], entry["requests"], entry["origins"]) for entry in sums["unreachable"]] == [("503", 2, 1)]
     assert [(entry["line"], entry["rule"], entry["token"], entry["requests"]) for entry in sums["by_rule"]] == [
         (2, "Disallow: /private/", "*", 4),
         (3, "Disallow: /cart", "*", 2),

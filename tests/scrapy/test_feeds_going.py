@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.feeds import STORED_AT_ONCE
 from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.site import Reply, Site, robots
@@ -186,3 +188,18 @@ async def test_full_disk(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFi
     assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 records in /dev/full; writes that failed: 4"
     [error] = records(caplog, logging.ERROR)
     assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error
+
+
+@ensureDeferred
+async def test_no_last_words(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the crawl cannot be summed up, as with stats of somebody else's, its report is complete all the same."""
+
+    def fails(_: Closing) -> str:
+        raise RuntimeError("these stats have no items")
+
+    monkeypatch.setattr(Closing, "text", fails)
+    site.replies["/robots.txt"] = robots(RULES)
+    packed = {"format": "jsonlines", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}
+    await crawl(private(site, 3), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl.gz": packed}})
+    with gzip.open(tmp_path / "r.jsonl.gz") as file:
+        assert len(file.readlines()) == 3

@@ -39,6 +39,8 @@ class Picky:
         ({3: {}}, TYPES),
         ({"r.jsonl": {"format": "yaml"}}, "with a format: 'csv', 'jl', 'json', "),
         ({"r": {}}, "with a format: "),
+        ({"r": {"format": ["json"]}}, "with a format: "),
+        ({"r.jsonl": {"item_filter": "scrapy.Spider"}}, "options that work: AttributeError: "),
         ({"gopher://me:secret@h/r": {"format": "csv"}}, "a path, or a URI that begins with 'absent', 'file', "),
         ({"ftp:///r": {"format": "csv"}}, "of a storage that works: ValueError: Got a storage URI without a hostname"),
         ({"ftp://me:secret@/r": {"format": "csv"}}, "of a storage that works: ValueError: "),
