@@ -89,7 +89,7 @@ class RfcRobotsTxtMiddleware:
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, ports, self._keeper, steering)
         self._pacing = self._make_pacing(settings)
-        self._verdicts = Verdicts(crawler, self._pacing, self._feeds, dry_run=settings.dry_run)
+        self._verdicts = Verdicts(crawler, settings, self._pacing, self._feeds, _compat.Runtime().utc)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
             ask=self.service.ask,

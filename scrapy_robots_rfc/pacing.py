@@ -136,14 +136,11 @@ class Pacing:
 
     # What the middleware says.
 
-    def refusal(self, request: Request, robots: Robots, agent: Agent) -> str | None:
-        """Take note of the pace that a request has to keep.
-
-        :returns: why it may not be fetched at all, where the site asks for more than the user lets it; else ``None``.
-        """
+    def note(self, request: Request, robots: Robots, agent: Agent) -> None:
+        """Take note of the pace that a request has to keep."""
         pace = None if robots.file is None else robots.file.pace(agent)
         if pace is None:
-            return None
+            return
         if request.meta.get("redirect_urls") and chosen_slot(request) is None:
             # The redirect has brought it into the slot of another host, whose pages would wait behind it.
             request.meta.pop("download_slot", None)
@@ -156,14 +153,13 @@ class Pacing:
             self._log("%s for %s: pages are asked for outside of it", robots.cited(unwelcome.text), robots.origin)
         bound = pace.bound(utc)
         if bound is None:
-            return None
+            return
         over = bound.seconds > self._limit.longest
-        if over and self._limit.over is Over.FORBID:
-            return robots.refused(request.url, bound, self._limit)
+        if over and self._limit.over is Over.FORBID:  # a dry run, or robots.txt itself
+            return
         self._tell(robots, bound, over=over)
         if site.shared is not None:
             site.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
-        return None
 
     def expect(self, robots: Robots, agent: Agent) -> None:
         """Take note of a site whose robots.txt is about to be asked for again: other workers may be at it."""

@@ -19,6 +19,7 @@ from scrapy_robots_rfc.policy.pacing import Over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import time
 
     from scrapy_robots_rfc.files import RobotsFile
     from scrapy_robots_rfc.policy.freshness import Term
@@ -125,6 +126,30 @@ class Robots:
             return _UNAVAILABLE
         closed = _CLOSED.decide(url, ())
         return closed if closed.allowed else _UNREACHABLE
+
+    def verdict(
+        self, url: str, agent: Agent, limit: Limit | None, utc: Callable[[], time]
+    ) -> tuple[Decision, str | None]:
+        """As `judge`, the interval heeded that the site asks for; and why the URL may not be fetched, else ``None``.
+
+        :param limit: what is longer may close the site; ``None``: intervals play no part.
+        :param utc: gives the time of day.
+        """
+        decision = self.judge(url, agent)
+        if not decision.allowed:
+            return decision, self.why(decision)
+        if limit is None or limit.over is not Over.FORBID:
+            return decision, None
+        bound = self.bound(agent, utc())
+        why = None if bound is None else self.refused(url, bound, limit)
+        if why is not None:
+            decision = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None)
+        return decision, why
+
+    def bound(self, agent: Agent, utc: time) -> Bound | None:
+        """The longest interval that the file asks for at a time of day; ``None`` where it asks for none."""
+        pace = None if self.file is None else self.file.pace(agent)
+        return None if pace is None else pace.bound(utc)
 
     def why(self, decision: Decision) -> str:
         """What a decision rests on, for log lines, errors and people."""

@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.closing import Cost
-from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origin import without_userinfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import time
+
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc.core.decision import Decision
     from scrapy_robots_rfc.feeds import Feeds
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.pacing import Pacing
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -31,18 +35,27 @@ logger = logging.getLogger(__name__)
 class Verdicts:
     """Gives the verdicts of a crawl.
 
-    :param pacing: refuses pages of sites that ask for too long an interval; ``None``: no intervals are kept.
+    :param settings: of the crawl.
+    :param pacing: keeps the intervals that sites ask for; ``None``: none is kept.
     :param feeds: has a record of every refusal; ``None``: no report is wanted.
-    :param dry_run: whether what is refused goes on all the same.
+    :param utc: gives the time of day.
     """
 
-    def __init__(self, crawler: Crawler, pacing: Pacing | None, feeds: Feeds | None, *, dry_run: bool) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        pacing: Pacing | None,
+        feeds: Feeds | None,
+        utc: Callable[[], time],
+    ) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
         self._count = crawler.stats.inc_value
         self._pacing = pacing
         self._feeds = feeds
-        self._dry_run = dry_run
+        self._limit, self._utc = settings.limit, utc
+        self._dry_run = settings.dry_run
         #: What was refused, by origin and rule, and what was exempt.
         self.cost = Cost()
 
@@ -53,13 +66,10 @@ class Verdicts:
         """
         if self.exempts(robots):
             return
-        decision = robots.judge(request.url, agent)
-        why = None if decision.allowed else robots.why(decision)
+        decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
         # What a dry run lets through keeps the pace, too.
         if self._pacing is not None and (why is None or self._dry_run):
-            refusal = self._pacing.refusal(request, robots, agent)
-            if why is None and refusal is not None:
-                decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
+            self._pacing.note(request, robots, agent)
         self.conclude(request, robots, decision, why)
 
     def exempts(self, robots: Robots) -> bool:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.commands.asking import Hop
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.policy.pacing import Bound
     from scrapy_robots_rfc.settings import Settings
 
 
@@ -126,15 +125,10 @@ def judged(
     :param hops: the redirects that its fetch followed.
     """
     agent = asker.agent
-    decision = robots.judge(url, agent)
-    why = robots.why(decision)
-    if decision.allowed:
-        refusal = _refusal(url, robots, agent, settings)
-        if refusal is not None:
-            decision, why = replace(decision, allowed=False, reason=Reason.CRAWL_DELAY, rule=None), refusal
+    decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
     decision = replace(decision, origin=str(robots.origin))
     explanation = None if robots.robots is None else explain(robots.robots, _deciding(url, robots, agent), agent.tokens)
-    return Finding(stripped(url), asker, decision, why, robots, source, hops, explanation)
+    return Finding(stripped(url), asker, decision, why or robots.why(decision), robots, source, hops, explanation)
 
 
 def _deciding(url: str, robots: Robots, agent: Agent) -> str:
@@ -142,17 +136,6 @@ def _deciding(url: str, robots: Robots, agent: Agent) -> str:
     resolved = without_dot_segments(url)
     assert robots.file is not None
     return url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
-
-
-def _refusal(url: str, robots: Robots, agent: Agent, settings: Settings) -> str | None:
-    bound = bound_now(robots, agent)
-    return None if bound is None or settings.limit is None else robots.refused(url, bound, settings.limit)
-
-
-def bound_now(robots: Robots, agent: Agent) -> Bound | None:
-    """Return the interval that a file asks for at this time of day; ``None`` where it asks for none."""
-    pace = None if robots.file is None else robots.file.pace(agent)
-    return None if pace is None else pace.bound(Runtime().utc())
 
 
 def record(finding: Finding) -> dict[str, Any]:

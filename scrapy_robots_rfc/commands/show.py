@@ -64,14 +64,14 @@ class _Shown:
 
     def interval(self, asker: Asker) -> float | None:
         """Return the seconds that a crawl keeps between two requests now; ``None``: it keeps no interval."""
-        bound = judging.bound_now(self.robots, asker.agent)
+        bound = self.robots.bound(asker.agent, Runtime().utc())
         if bound is None or self.limit is None or self._forbidden(bound, self.limit):
             return None
         return min(bound.seconds, self.limit.longest)
 
     def pace(self, asker: Asker) -> str:
         """Return which interval the file asks for now, and what a crawl makes of it, for people."""
-        bound = judging.bound_now(self.robots, asker.agent)
+        bound = self.robots.bound(asker.agent, Runtime().utc())
         if bound is None:
             return "none is asked for"
         text = self.robots.cited(bound.text)
