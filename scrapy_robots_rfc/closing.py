@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.report import Report
     from scrapy_robots_rfc.tally import Names
+    from scrapy_robots_rfc.troubles import Troubles
 
 HEADING = "What robots.txt did to this crawl:"
 
@@ -56,12 +56,12 @@ class Closing:
     """The end of a crawl.
 
     :param counted: the stats of the crawl.
-    :param report: which origins failed, and why.
+    :param troubles: which origins failed, and why.
     :param slowed: origins by the seconds that their requests were held back.
     """
 
     counted: Mapping[str, Any]
-    report: Report
+    troubles: Troubles
     cost: Cost
     slowed: Tally[str]
 
@@ -76,8 +76,8 @@ class Closing:
             *_ranked("rules that cost most requests", self.cost.rules, _cited),
             *_titled("delays", self._delays()),
             *_ranked("origins that were slowed down most", self.slowed, str, " s"),
-            *_titled("unreachable", _all_of(self.report.unreachable)),
-            *_titled("stale", _all_of(self.report.stale)),
+            *_titled("unreachable", _all_of(self.troubles.unreachable)),
+            *_titled("stale", _all_of(self.troubles.stale)),
         ]
         return "\n  ".join([HEADING, *lines]) if lines else None
 
@@ -91,8 +91,8 @@ class Closing:
         for origin, seconds in self.slowed.most(LISTED):
             yield stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3)
         for key, names in (
-            (stats.UNREACHABLE_BY, self.report.unreachable),
-            (stats.CACHE_STALE_BY, self.report.stale),
+            (stats.UNREACHABLE_BY, self.troubles.unreachable),
+            (stats.CACHE_STALE_BY, self.troubles.stale),
         ):
             for origin, (count, _) in names.named.items():
                 yield key.format(origin=origin), count
@@ -101,7 +101,7 @@ class Closing:
         origins = {item.value: self._count(stats.ORIGINS.format(outcome=item.value)) for item in Outcome}
         details = {
             Outcome.SUCCESSFUL.value: _listed({"stale": self._count(stats.CACHE_STALE_ORIGINS)}),
-            Outcome.UNREACHABLE.value: _most(self.report.causes, "other causes", _NAMED),
+            Outcome.UNREACHABLE.value: _most(self.troubles.causes, "other causes", _NAMED),
         }
         return _listed(origins, details)
 

@@ -209,10 +209,10 @@ class RfcRobotsTxtMiddleware:
         """Say what became of the requests: those that waited to the end, and all by reason."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
-        self.service.report.closed()
+        self.service.troubles.closed()
         self._tell_of_undecided()
         slowed: Tally[str] = Tally() if self._pacing is None else self._pacing.slowed
-        closing = Closing(stats_collector.get_stats(), self.service.report, self._verdicts.cost, slowed)
+        closing = Closing(stats_collector.get_stats(), self.service.troubles, self._verdicts.cost, slowed)
         text = closing.text()
         for key, value in closing.stats():
             stats_collector.set_value(key, value)

@@ -26,9 +26,9 @@ from scrapy_robots_rfc.policy.access import Access, Outcome, Successful, Unreach
 from scrapy_robots_rfc.policy.caching import Freshness
 from scrapy_robots_rfc.policy.freshness import Limits, Term
 from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.report import Report
 from scrapy_robots_rfc.robots import Robots
 from scrapy_robots_rfc.sharing import Sharing
+from scrapy_robots_rfc.troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ class RobotsService:
         rules = rules_of(settings)
         self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
-        self._report = Report(ports.count, dry_run=settings.dry_run)
+        self._troubles = Troubles(ports.count, dry_run=settings.dry_run)
         self._fetching = Fetching(settings, ports)
         self._sharing = None if keeper is None else Sharing(keeper, rules, ports.runtime)
         self._memory: Memory[Robots] = Memory(
@@ -123,9 +123,9 @@ class RobotsService:
         return await self.get(origin)
 
     @property
-    def report(self) -> Report:
+    def troubles(self) -> Troubles:
         """What was said of origins, and why they were unreachable."""
-        return self._report
+        return self._troubles
 
     def at_hand(self, origin: Origin, *, counted: bool = True) -> Robots | None:
         """Return what is known and still fresh, without waiting for anything.
@@ -292,7 +292,7 @@ class RobotsService:
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
         elif attempt.before is None or attempt.before.outcome is not Outcome.UNREACHABLE:
-            self._report.again(attempt.origin, robots.cause)
+            self._troubles.again(attempt.origin, robots.cause)
         return Attempted(robots, again)
 
     def _limits_after(self, access: Access) -> Limits:
@@ -341,11 +341,11 @@ class RobotsService:
         changed = before is None or before.outcome is not robots.outcome
         made = attempt.inquiry.attempts + 1
         reached = robots.term.unreachable_since is None
-        self._report.concluded(
+        self._troubles.concluded(
             attempt.origin, robots.cause, robots.outcome, changed=changed, reached=reached, attempts=made
         )
         if robots.stale and not (before is not None and before.stale):
-            self._report.began_stale(attempt.origin, robots.cause)
+            self._troubles.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)
 
     def _warn(self, robots: Robots, known: Term | None, again: float | None) -> None:
@@ -355,7 +355,7 @@ class RobotsService:
         attempts = 0 if again is None else len(self._settings.unreachable_backoff)
         if again is None:
             again = robots.term.fresh_until - self._ports.runtime.clock()
-        self._report.failed(robots.origin, robots.cause, robots.outcome, again, attempts)
+        self._troubles.failed(robots.origin, robots.cause, robots.outcome, again, attempts)
 
 
 def undecided(origin: Origin) -> RobotsUndecided:

@@ -9,8 +9,8 @@ from scrapy_robots_rfc.closing import Closing, Cost
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.report import Report
 from scrapy_robots_rfc.tally import KEPT, Names, Tally
+from scrapy_robots_rfc.troubles import Troubles
 
 
 def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:
@@ -19,31 +19,31 @@ def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decisi
     return Decision(False, Reason.UNREACHABLE if rule is None else Reason.RULE, rule, "*", origin)
 
 
-def report() -> Report:
+def troubles() -> Troubles:
     """One that counts nowhere."""
-    return Report(lambda _: None)
+    return Troubles(lambda _: None)
 
 
 def text(
     counted: dict[str, Any] | None = None,
     *,
-    told: Report | None = None,
+    told: Troubles | None = None,
     cost: Cost | None = None,
     slowed: Tally[str] | None = None,
 ) -> list[str]:
     """The lines below the heading."""
-    found = Closing(counted or {}, told or report(), cost or Cost(), slowed or Tally()).text()
+    found = Closing(counted or {}, told or troubles(), cost or Cost(), slowed or Tally()).text()
     return [] if found is None else found.splitlines()[1:]
 
 
-def failed(told: Report, origin: Origin, cause: str) -> None:
+def failed(told: Troubles, origin: Origin, cause: str) -> None:
     """An origin becomes unreachable."""
     told.concluded(origin, cause, Outcome.UNREACHABLE, changed=True, reached=False, attempts=1)
 
 
 def test_nothing_to_say() -> None:
     """A crawl without requests says nothing."""
-    assert Closing({"robotstxt/exempted": 3}, report(), Cost(), Tally()).text() is None
+    assert Closing({"robotstxt/exempted": 3}, troubles(), Cost(), Tally()).text() is None
 
 
 def test_quiet_crawl() -> None:
@@ -121,7 +121,7 @@ def test_delays() -> None:
 
 def test_failing_and_stale() -> None:
     """Ten names with the last cause, and how many more there were."""
-    told = report()
+    told = troubles()
     for number in range(12):
         origin = Origin("https", f"{number:02}.example", 443)
         failed(told, origin, "503")
@@ -142,7 +142,7 @@ def test_names() -> None:
 
 def test_hostile_text() -> None:
     """Rules and causes can neither begin a line, nor act on a terminal, nor fill it."""
-    cost, told = Cost(), report()
+    cost, told = Cost(), troubles()
     cost.refused(refusal("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
     origin = Origin("https", "b.example", 443)
     failed(told, origin, "bad\n\x1b]0;owned\x07" + "z" * 10_000)
@@ -157,7 +157,7 @@ def test_hostile_text() -> None:
 
 def test_stats() -> None:
     """The lists of the log stand in stats, ten of each; of two rules that stood in one line the larger count does."""
-    cost, told, slowed = Cost(), report(), Tally[str]()
+    cost, told, slowed = Cost(), troubles(), Tally[str]()
     for pattern, count in (("/new", 1), ("/old", 3)):
         for _ in range(count):
             cost.refused(refusal("https://a.example", 7, pattern))

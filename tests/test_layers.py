@@ -70,7 +70,7 @@ ORDER = (
     "threads",
     "memory",
     "closing",
-    "report",
+    "troubles",
     "inquiries",
     "flights",
     "files",

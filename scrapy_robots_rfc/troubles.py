@@ -35,7 +35,7 @@ FOLLOWS_DRY = {**FOLLOWS, Outcome.UNREACHABLE: "all of its pages are forbidden, 
 KEPT_CAUSES = 100
 
 
-class Report:
+class Troubles:
     """Says, and counts, what becomes of origins.
 
     :param count: adds one to a stat.
