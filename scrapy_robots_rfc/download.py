@@ -99,13 +99,16 @@ class Downloader:
         request = _robots_request(url, asker, meta, known)
         if authorization is not None:
             request.headers[b"Authorization"] = authorization
+        self._prepare(urlparse_cached(request).scheme)
+        return self._answer(await self._transferred(request), transfer)
+
+    async def _transferred(self, request: Request) -> Response:
         engine = self._crawler.engine
         assert engine is not None
-        self._prepare(urlparse_cached(request).scheme)
         self._listen()
         try:
             with one_more(self._crawler):
-                response = await engine.download_async(request)
+                return await engine.download_async(request)
         except BaseException:
             # Cancelled, most likely: Scrapy goes on with the transfer for as long as the server likes.
             if give_place(self._crawler, request):
@@ -113,6 +116,8 @@ class Downloader:
             raise
         finally:
             self._stop_listening()
+
+    def _answer(self, response: Response, transfer: _Transfer) -> Answer:
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
             headers = response.headers
             location, retry_after = headers.get(b"Location"), headers.get(b"Retry-After")

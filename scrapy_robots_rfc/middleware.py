@@ -66,14 +66,7 @@ class RfcRobotsTxtMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        settings = read_settings(crawler.settings)
-        if not settings.obey:
-            if settings.unheeded:
-                logger.warning("%s: nothing comes of it, because ROBOTSTXT_OBEY is not True", settings.unheeded)
-            raise NotConfigured
-        if settings.early and not early.is_enabled(crawler.settings):
-            accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
-            raise SettingError(early.KEY, True, accepted)
+        settings = _settings_of(crawler)
         self._crawler = crawler
         stats_collector = crawler.stats
         assert stats_collector is not None
@@ -98,13 +91,16 @@ class RfcRobotsTxtMiddleware:
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
+        self._listen()
+
+    def _listen(self) -> None:
         for handler, signal in (
             (self._spider_opened, scrapy_signals.spider_opened),
             (self._request_scheduled, scrapy_signals.request_scheduled),
             (self._spider_idle, scrapy_signals.spider_idle),
             (self._spider_closed, scrapy_signals.spider_closed),
         ):
-            crawler.signals.connect(handler, signal)
+            self._crawler.signals.connect(handler, signal)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -128,12 +124,8 @@ class RfcRobotsTxtMiddleware:
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         own = is_robots_txt(parts)
-        if own and (origin is None or not is_wanted(request)):
-            # Nothing to fetch, nothing to wait for.
-            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
-            return None
-        if origin is None:
-            self._verdicts.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
+        if origin is None or (own and not is_wanted(request)):
+            self._without_asking(request, origin, own=own)
             return None
         agent = None if own else self._naming.of(request)
         batch = self._waiting.returned(request)
@@ -143,6 +135,13 @@ class RfcRobotsTxtMiddleware:
         if robots is None:
             return self._wait(request, origin, agent)
         return self._finish(request, robots, agent)
+
+    def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
+        """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""
+        if own:
+            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
+        else:
+            self._verdicts.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
 
     def _finish(self, request: Request, robots: Robots, agent: Agent | None) -> Response | None:
         """Judge a page; answer a request for the file itself, which has no agent, where there is one."""
@@ -358,6 +357,19 @@ def robots_service(crawler: Crawler) -> RobotsService:
     if middleware is None:
         raise RuntimeError("RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True")
     return middleware.service
+
+
+def _settings_of(crawler: Crawler) -> Settings:
+    """Read the settings of a crawl that obeys robots.txt."""
+    settings = read_settings(crawler.settings)
+    if not settings.obey:
+        if settings.unheeded:
+            logger.warning("%s: nothing comes of it, because ROBOTSTXT_OBEY is not True", settings.unheeded)
+        raise NotConfigured
+    if settings.early and not early.is_enabled(crawler.settings):
+        accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
+        raise SettingError(early.KEY, True, accepted)
+    return settings
 
 
 def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:

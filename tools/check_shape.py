@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES = 400
-FUNCTION_LINES = 50
+FUNCTION_LINES = 30  # signature and docstring included
+ELSEWHERE = 40  # beside the package, where a table or a story may be longer
 
 # Where people's and machines' own folders are, and package registries: both mean something on one machine only.
 FOREIGN = re.compile(r"(?<![\w./])/(?:home|root|Users|work)/[\w.]|\bpypi\.org|\bpythonhosted\.org|index-url|\bnpmjs\.")
@@ -51,8 +52,9 @@ def long_functions(name: str, text: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
             length = node.end_lineno - node.lineno + 1
-            if length > FUNCTION_LINES:
-                yield f"{name}:{node.lineno}: {node.name} has {length} lines, {FUNCTION_LINES} are the limit"
+            limit = FUNCTION_LINES if name.startswith("scrapy_robots_rfc/") else ELSEWHERE
+            if length > limit:
+                yield f"{name}:{node.lineno}: {node.name} has {length} lines, {limit} are the limit"
 
 
 def main() -> int:
