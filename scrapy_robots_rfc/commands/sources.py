@@ -6,7 +6,7 @@ import codecs
 import contextlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from w3lib.url import safe_url_string
 
@@ -14,10 +14,15 @@ from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
     from scrapy_robots_rfc.commands.output import Console
 
 #: Stands for standard input.
 STANDARD = "-"
+
+_ADVICE = "name a file, a URL, or - for standard input"
 
 _LINE_END = re.compile("\r\n?|\n")
 #: An octet that is no text, as Python keeps it: a half of a surrogate pair that has no other half (PEP 383).
@@ -37,14 +42,35 @@ def read(source: str, console: Console) -> bytes:
 
     :raises Failed: it cannot be read.
     """
+    with opened(source, console) as file, telling(source):
+        return file.read()
+
+
+def opened(source: str, console: Console, advice: str = _ADVICE) -> AbstractContextManager[IO[bytes]]:
+    """Open a file, which is closed at the end, or standard input, which is not.
+
+    :param advice: what to do where it cannot be opened.
+    :raises Failed: it cannot.
+    """
     if source == STANDARD:
-        return console.stdin.buffer.read()
+        return contextlib.nullcontext(console.stdin.buffer)
+    with telling(source, advice):
+        try:
+            return Path(source).open("rb")
+        except ValueError as error:  # there is a NUL in the name
+            raise OSError(0, "no name of a file") from error
+
+
+@contextlib.contextmanager
+def telling(source: str, advice: str = _ADVICE) -> Iterator[None]:
+    """Have what goes wrong with a source end the command.
+
+    :raises Failed: something did.
+    """
     try:
-        return Path(source).read_bytes()
+        yield
     except OSError as error:
-        raise Failed(
-            f"{source} cannot be read: {error.strerror}; name a file, a URL, or - for standard input", 2
-        ) from error
+        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", 2) from error
 
 
 def lines(source: str, console: Console) -> list[str]:
