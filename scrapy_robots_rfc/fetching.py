@@ -181,8 +181,12 @@ class Fetching:
     def _failed(self, error: Exception) -> Unreachable:
         if not isinstance(error, self._ports.ignored):
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        cause = str(error) if isinstance(error, DecodingError) else type(error).__name__
-        return Unreachable(None, cause, hopeless=isinstance(error, self._ports.hopeless))
+        return Unreachable(None, cause_of(error), hopeless=isinstance(error, self._ports.hopeless))
+
+
+def cause_of(error: Exception) -> str:
+    """Return why a download failed, in a few words: what is wrong with a file that cannot be decoded, else a name."""
+    return str(error) if isinstance(error, DecodingError) else type(error).__name__
 
 
 def _known_at(url: str, held: Copy | None) -> Validators | None:

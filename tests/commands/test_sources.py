@@ -50,6 +50,23 @@ def test_a_url_that_has_no_file(replies: dict[str, Any], because: str, tmp_path:
     assert f"/r.txt cannot be fetched: {because}; check the address" in done.err.replace("Download", "")
 
 
+@pytest.mark.parametrize("topic", ["lint {}", "diff {} robots.txt", "check http://a.example/ --robots {}"])
+def test_a_url_that_cannot_be_decoded(topic: str, tmp_path: Path) -> None:
+    """What is wrong with a file that is there is said as a crawl says it; its address is not to blame."""
+    (tmp_path / "robots.txt").write_text(FILE)
+    replies: dict[str, Any] = {
+        "/gzip": Reply(200, b"no gzip", (("Content-Encoding", "gzip"),)),
+        "/odd": Reply(200, b"x", (("Content-Encoding", "odd"),)),
+    }
+    says = {"/gzip": "Error -3 while decompressing data: ", "/odd": "unknown content coding 'odd'"}
+    with Site(replies) as site:
+        for path, because in says.items():
+            done = run(*topic.format(site.url(path)).split(), "-s", "RETRY_ENABLED=False", folder=tmp_path)
+            assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+            assert f"{site.url(path)} cannot be fetched: {because}" in done.err
+            assert done.err.endswith("; see what its server sends, or name a copy of the file\n")
+
+
 def test_a_url_without_an_end(tmp_path: Path) -> None:
     """A file that never ends counts as far as any file does."""
     with Site({"/r.txt": Reply(body=FILE.encode(), endless=True)}) as site:
