@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, judging, sources
-from scrapy_robots_rfc.commands.addresses import origin_of, stripped
+from scrapy_robots_rfc.commands.addresses import file_url, origin_of
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Colour, Style
@@ -49,16 +49,18 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
 
 def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    names = (opts.old, opts.new)
+    names = tuple(file_url(name) if sources.is_url(name) else name for name in (opts.old, opts.new))
     if [*names, opts.urls].count(sources.STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others", UNDECIDED)
     ours = asking.prepared(settings, opts)
     askers = judging.askers_for(opts.agent, ours, settings)
     urls = [] if opts.urls is None else sources.lines(opts.urls, console)
-    for url in (*filter(sources.is_url, names), *urls):
+    for url in urls:
         origin_of(url)
     bodies = _bodies(settings, names, console)
     files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]
+    for name, file in dict(zip(names, files, strict=True)).items():
+        sources.doubt(name, file, console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
     changed = list(_changed(urls, files, names, askers, ours))
@@ -79,7 +81,7 @@ def _changed(
         robots = [judging.given(file, url) for file in files]
         for asker in askers:
             before, after = (
-                judging.judged(url, found, stripped(name), asker, settings)
+                judging.judged(url, found, sources.named(name), asker, settings)
                 for found, name in zip(robots, names, strict=True)
                 if found is not None
             )

@@ -10,7 +10,9 @@ from typing import IO, TYPE_CHECKING
 
 from w3lib.url import safe_url_string
 
+from scrapy_robots_rfc.commands.addresses import stripped
 from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: Stands for standard input.
 STANDARD = "-"
@@ -35,6 +38,13 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 def is_url(source: str) -> bool:
     """Whether a source is to be fetched."""
     return source.lower().startswith(("http://", "https://"))
+
+
+def named(source: str) -> str:
+    """Return what a source is called for people: a URL without userinfo."""
+    if source == STANDARD:
+        return "standard input"
+    return stripped(source) if is_url(source) else source
 
 
 def read(source: str, console: Console) -> bytes:
@@ -71,6 +81,13 @@ def telling(source: str, advice: str = _ADVICE) -> Iterator[None]:
         yield
     except OSError as error:
         raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", 2) from error
+
+
+def doubt(source: str, file: RobotsTxt, console: Console) -> None:
+    """Say that a source is a web page, where it is: it would pass for a file that allows everything."""
+    if is_markup(file):
+        name = source if source == STANDARD else named(source)
+        console.complain(f"{named(source)} looks like an HTML page, no robots.txt: see scrapy robots lint {name}")
 
 
 def lines(source: str, console: Console) -> list[str]:

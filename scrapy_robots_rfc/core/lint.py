@@ -63,8 +63,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     """
     lines = list(robots.lines())
     groups, _ = read_groups(lines)
-    first = next((line for line in lines if line.kind not in _EMPTY), None)
-    found = [_markup(first)] if first is not None and _written(first).startswith("<") else []
+    found = [_markup(line) for line in _first_of_markup(lines)]
     if not found or groups:  # of a web page, nobody wants to see each line
         found += (finding for line in lines for finding in _of_line(line))
         found += _of_standing(lines)
@@ -74,6 +73,18 @@ def lint(robots: RobotsTxt) -> list[Finding]:
         last = lines[-1] if lines else Line(1, LineKind.BLANK, "", "")
         found.append(_finding(Code.FILE_TOO_LONG, last, effect, "a shorter file"))
     return sorted(found, key=lambda finding: finding.line)
+
+
+def is_markup(robots: RobotsTxt) -> bool:
+    """Whether a file begins as HTML or XML does: what a site shows to people, and no robots.txt."""
+    return any(True for _ in _first_of_markup(robots.lines()))
+
+
+def _first_of_markup(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield the first line that says something, where it is markup."""
+    first = next((line for line in lines if line.kind not in _EMPTY), None)
+    if first is not None and _written(first).startswith("<"):
+        yield first
 
 
 # Lines as they are shown.
