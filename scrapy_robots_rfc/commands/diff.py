@@ -10,13 +10,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, judging, sources
-from scrapy_robots_rfc.commands.addresses import file_url, origin_of
+from scrapy_robots_rfc.commands.addresses import ADVICE, NO_URL, file_url, stripped
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
     import argparse
@@ -54,9 +55,8 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         raise Failed("standard input can be one thing only: name files for the others", UNDECIDED)
     ours = asking.prepared(settings, opts)
     askers = judging.askers_for(opts.agent, ours, settings)
-    urls = [] if opts.urls is None else sources.lines(opts.urls, console)
-    for url in urls:
-        origin_of(url)
+    lines = [] if opts.urls is None else sources.numbered(opts.urls, console)
+    urls = [url for number, url in lines if _is_url(url, number, opts.urls, console)]
     bodies = _bodies(settings, names, console)
     files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]
     for name, file in dict(zip(names, files, strict=True)).items():
@@ -70,7 +70,17 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         for line in _lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1):
             console.say(line)
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
+    if len(urls) < len(lines):
+        return UNDECIDED
     return DIFFERENT if changed or any(change.counts for change in changes) else SAME
+
+
+def _is_url(url: str, number: int, source: str, console: Console) -> bool:
+    """Whether a line can be judged; else say which it is."""
+    if Origin.of(url) is None:
+        console.complain(f"{sources.named(source)} line {number}: {stripped(url)} is {NO_URL}; {ADVICE}")
+        return False
+    return True
 
 
 def _changed(
@@ -166,6 +176,9 @@ def _summary(changes: list[Change], changed: list[tuple[Finding, Finding]], urls
     text = f"{rules:,} {'rule' if rules == 1 else 'rules'} removed or added"
     if written:
         text += f", {written:,} written differently"
+    bare = sum(change.bare for change in changes)
+    if bare:
+        text += f", {bare:,} {'group' if bare == 1 else 'groups'} without a rule came or went"
     if urls is not None:
         text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
     return text

@@ -91,13 +91,18 @@ def doubt(source: str, file: RobotsTxt, console: Console) -> None:
 
 
 def lines(source: str, console: Console) -> list[str]:
-    """Return the lines of a file or of standard input, less blank ones and comments.
+    """Return the URLs of `numbered` alone."""
+    return [url for _, url in numbered(source, console)]
+
+
+def numbered(source: str, console: Console) -> list[tuple[int, str]]:
+    """Return the URLs in a file or in standard input, with their lines, less blank ones and comments.
 
     :raises Failed: it cannot be read.
     """
     text = read(source, console).removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
-    found = (line.strip() for line in _LINE_END.split(text))
-    return [as_url(line) for line in found if line and not line.startswith("#")]
+    found = ((number, line.strip()) for number, line in enumerate(_LINE_END.split(text), 1))
+    return [(number, as_url(line)) for number, line in found if line and not line.startswith("#")]
 
 
 def as_url(text: str) -> str:
