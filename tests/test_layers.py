@@ -31,6 +31,7 @@ ORDER = (
     "commands.report_sums",
     "commands.report_times",
     "commands.report_files",
+    "commands.report_formats",
     "commands.report_records",
     "commands.explained",
     "commands.judging",

@@ -1,6 +1,6 @@
 """The files that `scrapy robots report` reads: unpacked, told apart by what is in them, and never whole in memory.
 
-In here: octets become text. What the text holds is `report_records.py`.
+In here: octets become text. What the text holds is `report_formats.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Protocol
 
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.report_records import MARKS, Reading, records
+from scrapy_robots_rfc.commands.report_formats import records
+from scrapy_robots_rfc.commands.report_records import MARKS, Reading
 from scrapy_robots_rfc.commands.sources import opened, telling
 
 if TYPE_CHECKING:
