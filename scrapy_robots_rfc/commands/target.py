@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.commands.sources import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,11 +45,11 @@ def target_of(name: str, kind: Kind, sources: Iterable[Path] = ()) -> Path:
     try:
         path = Path(name).resolve()
         # Asked by the name: where it stands for a pipe of this process, there is nothing under the path it leads to.
-        taken = Path(name).exists() and not (Path(name).is_file() and path.is_file())
+        taken = path.is_symlink() or (Path(name).exists() and not (Path(name).is_file() and path.is_file()))
         source = any(_same(path, each) for each in sources)
-    except (OSError, ValueError, RuntimeError):  # a loop of links, a NUL
+    except (OSError, ValueError, RuntimeError):  # a loop of links in some versions of Python, a NUL
         taken, source = True, False
-    if taken or name == "-":
+    if taken or name == STANDARD:
         raise Failed(f"{name} cannot be written as {kind.what}; name a file for it, such as {kind.example}", 2)
     if source:
         raise Failed(f"{name} is {kind.source}; name another file, such as {kind.example}", 2)
