@@ -180,17 +180,27 @@ class Fetching:
             return Validators(url, tag or known.etag, modified or known.last_modified)
         return Validators(url, tag, modified) if tag or modified else None
 
-    def too_late(self) -> Unreachable:
-        """Return what it means that there was no answer in ROBOTSTXT_TIMEOUT."""
-        return Unreachable(None, f"no answer in {self._settings.timeout:g} s")
-
     def _failed(self, error: Exception) -> Unreachable:
         if not isinstance(error, self._ports.ignored):
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        if isinstance(error, self._ports.late):  # whoever gave up first
-            return self.too_late()
-        cause = str(error) if isinstance(error, DecodingError) else type(error).__name__
+        cause = cause_of(error, self._ports.late, self._settings.timeout)
         return Unreachable(None, cause, hopeless=isinstance(error, self._ports.hopeless))
+
+
+def cause_of(error: Exception, late: tuple[type[Exception], ...], timeout: float) -> str:
+    """Return why a download failed, in a few words: what is wrong with a file that cannot be decoded, else a name.
+
+    :param late: the exceptions that mean that there was no answer in time, whoever gave up first.
+    :param timeout: seconds for the whole fetch.
+    """
+    if isinstance(error, late):
+        return no_answer(timeout)
+    return str(error) if isinstance(error, DecodingError) else type(error).__name__
+
+
+def no_answer(timeout: float) -> str:
+    """Return why, where there was no answer in so many seconds."""
+    return f"no answer in {timeout:g} s"
 
 
 def _known_at(url: str, held: Copy | None) -> Validators | None:

@@ -17,7 +17,7 @@ from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.copies import following, rules_of, term_of
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports
+from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports, no_answer
 from scrapy_robots_rfc.flights import Flight, Flights
 from scrapy_robots_rfc.inquiries import Attempted, Elsewhere, GaveWay, Inquiries, Inquiry
 from scrapy_robots_rfc.memory import Memory
@@ -265,7 +265,7 @@ class RobotsService:
     def _too_late(self, attempt: _Attempt) -> _Result:
         if attempt.inquiry.patience < self._settings.timeout:
             return GaveWay()
-        fetched = Fetched(self._fetching.too_late())
+        fetched = Fetched(Unreachable(None, no_answer(self._settings.timeout)))
         attempted = self._conclude(attempt, fetched)
         self._ports.runtime.spawn(self._tell(attempted.value, fetched.access, attempt.inquiry.asker))
         return attempted

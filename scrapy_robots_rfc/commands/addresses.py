@@ -31,6 +31,18 @@ def origin_of(url: str) -> Origin:
     return origin
 
 
+def file_url(url: str) -> str:
+    """Return the URL of the robots.txt that a URL stands for: that of a site stands for its file, any other for itself.
+
+    :raises Failed: it has no origin.
+    """
+    origin_of(url)
+    parts = urlsplit(url)
+    if parts.path not in ("", "/") or parts.query:
+        return url
+    return parts._replace(path="/robots.txt", fragment="").geturl()
+
+
 def authorization_of(url: str) -> bytes | None:
     """Return the value of the Authorization header that the userinfo of a URL stands for; ``None`` without userinfo."""
     userinfo, at, _ = urlsplit(url).netloc.rpartition("@")

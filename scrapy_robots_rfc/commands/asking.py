@@ -14,12 +14,13 @@ from urllib.parse import urldefrag
 from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
-from scrapy_robots_rfc._compat import Runtime, Waiter
+from scrapy_robots_rfc._compat import LATE, Runtime, Waiter
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.commands.addresses import authorization_of, origin_of, shown, stripped
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.download import MARK, Downloader
-from scrapy_robots_rfc.errors import RobotsError, SettingError
+from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
+from scrapy_robots_rfc.fetching import cause_of
 from scrapy_robots_rfc.middleware import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Successful, target_of
 from scrapy_robots_rfc.policy.origin import Origin
@@ -159,13 +160,14 @@ class Inquirer:
             try:
                 answer = await self._download(state.url, timeout=left, asker=None, mark=mark, authorization=known)
             except Exception as error:
-                raise Failed(f"{shown(url)} cannot be fetched: {type(error).__name__}; check the address", 2) from error
+                cause = cause_of(error, LATE, self._settings.timeout)
+                raise _unfetched(url, cause, isinstance(error, DecodingError)) from error
             statuses = self._settings.unreachable_statuses
             state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)
         hops = self._under_way.pop(mark, [])
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
-            raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address", 2)
+            raise _unfetched(url, because)
         return Download(state.body, tuple(hop for hop in hops if hop.status // 100 == 3))
 
     def _downloaded(self, request: Request, response: Response) -> None:
@@ -184,6 +186,12 @@ class Inquirer:
                 self._hops.pop(origin.robots_url, None)
                 if found:  # few files have any, and there may be many files
                     self._hops[origin.robots_url] = found
+
+
+def _unfetched(url: str, because: str, is_there: bool = False) -> Failed:
+    """Return how the command ends where a URL has no file, or one that nobody can decode."""
+    advice = "see what its server sends, or name a copy of the file" if is_there else "check the address"
+    return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", 2)
 
 
 class _Spider(Spider):
@@ -208,13 +216,17 @@ def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> No
     async def guarded(crawler: Crawler) -> None:
         try:
             await work(Inquirer(crawler))
-        except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
+        except OSError as error:  # that of an output, for instance: the command's own, and not the project's
             failures.append(error)
+        except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
+            failures.append(_said(error))
 
-    process = _begin(settings, guarded, failures)
-    process.start()
+    try:
+        _begin(settings, guarded, failures).start()
+    except OSError as error:  # a log file that cannot be made
+        raise _said(error) from error
     for failure in failures:
-        raise _said(failure)
+        raise failure
 
 
 def _begin(
@@ -225,7 +237,7 @@ def _begin(
     def ended(task: Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            failures.append(error)
+            failures.append(_said(error))
 
     on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
     if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
@@ -234,7 +246,7 @@ def _begin(
         return process
 
     def failed(failure: Any) -> None:  # noqa: ANN401 - Twisted's
-        failures.append(failure.value)
+        failures.append(_said(failure.value))
 
     other = CrawlerProcess(settings)
     other.crawl(_Spider, work=work).addErrback(failed)
@@ -242,7 +254,8 @@ def _begin(
 
 
 def _said(failure: BaseException) -> BaseException:
-    if isinstance(failure, (Failed, SettingError, OSError)) or not isinstance(failure, Exception):
+    """Return what the command ends with: what the project's own code raises is said in one line, OSErrors among it."""
+    if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
         return failure
     text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"
     return Failed(f"no crawl is possible with these settings: {text}", 2)

@@ -12,7 +12,7 @@ from scrapy_robots_rfc.commands import transfer
 from scrapy_robots_rfc.commands.addresses import origin_of, shown
 from scrapy_robots_rfc.commands.output import Failed, moment, span
 from scrapy_robots_rfc.commands.shelf import Shelf, readable
-from scrapy_robots_rfc.commands.sources import as_url
+from scrapy_robots_rfc.commands.sources import STANDARD, as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.policy.access import Outcome
@@ -55,7 +55,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
                 "file",
                 metavar="FILE",
                 nargs="?",
-                default=transfer.STANDARD,
+                default=STANDARD,
                 help="default: -, standard input or output",
             )
         yield action

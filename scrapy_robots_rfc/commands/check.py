@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands import asking, judging, sources
-from scrapy_robots_rfc.commands.addresses import ADVICE, origin_of, stripped
+from scrapy_robots_rfc.commands.addresses import ADVICE, file_url
 from scrapy_robots_rfc.commands.explained import lines_of
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Progress, Style
@@ -65,7 +65,7 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
     if opts.robots is not None and sources.is_url(opts.robots):
-        origin_of(opts.robots)
+        opts.robots = file_url(opts.robots)
     ours = asking.prepared(settings, opts)
     judge = _Judge(console, opts.json, ours, judging.askers_for(opts.agent, ours, settings), len(urls))
     judge.progress.show(0)  # the first site may be slow
@@ -75,7 +75,7 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
         elif sources.is_url(opts.robots):
             asking.crawl(settings, partial(judge.download, urls, opts.robots))
         else:
-            judge.go_by(urls, sources.read(opts.robots, console), _named(opts.robots))
+            judge.go_by(urls, sources.read(opts.robots, console), opts.robots)
     finally:
         judge.progress.clear()
     if judge.done < len(urls):
@@ -96,10 +96,6 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
         raise Failed("there is no URL on standard input; send some, one a line, or name them", UNDECIDED)
     at = named.index(sources.STANDARD)
     return [*map(sources.as_url, named[:at]), *found, *map(sources.as_url, named[at + 1 :])]
-
-
-def _named(source: str) -> str:
-    return "standard input" if source == sources.STANDARD else source
 
 
 class _Judge:
@@ -137,17 +133,19 @@ class _Judge:
     async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
         """Go by what a URL has."""
         found = await inquirer.download(source)
-        self.go_by(urls, found.body, stripped(source), found.hops)
+        self.go_by(urls, found.body, source, found.hops)
 
     def go_by(self, urls: list[str], body: bytes, source: str, hops: tuple[Hop, ...] = ()) -> None:
         """Go by a file that is given."""
         file = RobotsTxt.parse(body, max_size=self._settings.max_size)
+        self.progress.clear()
+        sources.doubt(source, file, self._console)
         for url in urls:
             robots = judging.given(file, url)
             if robots is None:
                 self._tell([judging.no_url(url, asker) for asker in self._askers])
             else:
-                self._judge(url, robots, source, hops)
+                self._judge(url, robots, sources.named(source), hops)
 
     def _judge(self, url: str, robots: Robots, source: str, hops: tuple[Hop, ...]) -> None:
         self._tell([judging.judged(url, robots, source, asker, self._settings, hops) for asker in self._askers])

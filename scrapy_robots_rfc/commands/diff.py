@@ -10,13 +10,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, judging, sources
-from scrapy_robots_rfc.commands.addresses import origin_of, stripped
+from scrapy_robots_rfc.commands.addresses import ADVICE, NO_URL, file_url, stripped
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
     import argparse
@@ -49,16 +50,17 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
 
 def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    names = (opts.old, opts.new)
+    names = tuple(file_url(name) if sources.is_url(name) else name for name in (opts.old, opts.new))
     if [*names, opts.urls].count(sources.STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others", UNDECIDED)
     ours = asking.prepared(settings, opts)
     askers = judging.askers_for(opts.agent, ours, settings)
-    urls = [] if opts.urls is None else sources.lines(opts.urls, console)
-    for url in (*filter(sources.is_url, names), *urls):
-        origin_of(url)
+    lines = [] if opts.urls is None else sources.numbered(opts.urls, console)
+    urls = [url for number, url in lines if _is_url(url, number, opts.urls, console)]
     bodies = _bodies(settings, names, console)
     files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]
+    for name, file in dict(zip(names, files, strict=True)).items():
+        sources.doubt(name, file, console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
     changed = list(_changed(urls, files, names, askers, ours))
@@ -68,7 +70,17 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         for line in _lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1):
             console.say(line)
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
+    if len(urls) < len(lines):
+        return UNDECIDED
     return DIFFERENT if changed or any(change.counts for change in changes) else SAME
+
+
+def _is_url(url: str, number: int, source: str, console: Console) -> bool:
+    """Whether a line can be judged; else say which it is."""
+    if Origin.of(url) is None:
+        console.complain(f"{sources.named(source)} line {number}: {stripped(url)} is {NO_URL}; {ADVICE}")
+        return False
+    return True
 
 
 def _changed(
@@ -79,7 +91,7 @@ def _changed(
         robots = [judging.given(file, url) for file in files]
         for asker in askers:
             before, after = (
-                judging.judged(url, found, stripped(name), asker, settings)
+                judging.judged(url, found, sources.named(name), asker, settings)
                 for found, name in zip(robots, names, strict=True)
                 if found is not None
             )
@@ -164,6 +176,9 @@ def _summary(changes: list[Change], changed: list[tuple[Finding, Finding]], urls
     text = f"{rules:,} {'rule' if rules == 1 else 'rules'} removed or added"
     if written:
         text += f", {written:,} written differently"
+    bare = sum(change.bare for change in changes)
+    if bare:
+        text += f", {bare:,} {'group' if bare == 1 else 'groups'} without a rule came or went"
     if urls is not None:
         text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
     return text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.addresses import origin_of, shown, stripped
+from scrapy_robots_rfc.commands.addresses import file_url, shown, stripped
 from scrapy_robots_rfc.commands.asking import crawl, prepare
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.sources import is_url, read
@@ -64,10 +64,7 @@ def _read(console: Console, options: argparse.Namespace) -> tuple[str, bytes]:
 
 def _fetched(settings: Settings, options: argparse.Namespace) -> tuple[str, bytes]:
     """Fetch a file as the project fetches pages: its proxies, its identification, its time limits."""
-    url: str = options.source
-    origin = origin_of(url)
-    if url.partition("://")[2].partition("/")[2] == "":
-        url = origin.robots_url
+    url = file_url(options.source)
     bodies: list[bytes] = []
 
     async def work(inquirer: Inquirer) -> None:

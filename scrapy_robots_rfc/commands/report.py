@@ -1,12 +1,10 @@
 """`scrapy robots report FILE...`: what the reports that ROBOTSTXT_REPORT wrote add up to, as text, JSON, or a page.
 
-In here: the command line, what is said of files that are not whole, and the page's way to the disk.
+In here: the command line, and what is said of files that are not whole.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +14,7 @@ from scrapy_robots_rfc.commands.report_page import page
 from scrapy_robots_rfc.commands.report_sums import Sums, record_of
 from scrapy_robots_rfc.commands.report_text import lines_of, many
 from scrapy_robots_rfc.commands.sources import STANDARD
+from scrapy_robots_rfc.commands.target import Kind, target_of, written
 from scrapy_robots_rfc.commands.terminal import Style
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
 TOP, TOP_OF_PAGE = 10, 1000
+
+_PAGE = Kind("a page", "report.html", "one of the reports")
 
 
 def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
@@ -57,14 +58,17 @@ def report(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.files.count(STANDARD) > 1:
         raise Failed("standard input can be one of the files only once", 2)
-    target = None if options.html is None else _target(options.html, options.files)
+    reports = [Path(name) for name in options.files if name != STANDARD]
+    target = None if options.html is None else target_of(options.html, _PAGE, reports)
     sums, files = Sums(), [ReportFile(name) for name in options.files]
     for file in files:
         for record in file.records(console):
             sums.add(record)
         _complain(file, console)
     if target is not None:
-        _write(target, page(sums, files, options.top or TOP_OF_PAGE))
+        text = page(sums, files, options.top or TOP_OF_PAGE)
+        with written(target) as place:
+            place.write(text.encode("utf-8", "backslashreplace"))
     if options.json:
         console.say_json(record_of(sums, files, options.top or TOP_OF_PAGE))
     else:
@@ -85,34 +89,3 @@ def _complain(file: ReportFile, console: Console) -> None:
         told.append(f"{many(reading.others, 'record')} of another kind left out")
     if told:
         console.complain(f"{file.name}: {'; '.join(told)}; all else is summed up")
-
-
-def _target(name: str, sources: list[str]) -> Path:
-    """Return where the page goes: a link is followed, and neither a report nor a device is written over."""
-    try:
-        path = Path(name).resolve()
-        taken = path.exists() and not path.is_file()
-        source = any(path == Path(source).resolve() for source in sources if source != STANDARD)
-    except (OSError, ValueError, RuntimeError):  # a loop of links, a NUL
-        taken, source = True, False
-    if taken or name == STANDARD:
-        raise Failed(f"{name} cannot be written as a page; name a file for it, such as report.html", 2)
-    if source:
-        raise Failed(f"{name} is one of the reports; name another file for the page, such as report.html", 2)
-    return path
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that appears under its name when it is whole, with the permissions of any other new file."""
-    part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
-    try:
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            with open(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:  # noqa: PTH123 - a descriptor
-                file.write(text)
-            part.replace(path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise Failed(f"{path} cannot be written: {error.strerror}; name a file in a folder of yours", 2) from error

@@ -1,6 +1,6 @@
 """The files that `scrapy robots report` reads: unpacked, told apart by what is in them, and never whole in memory.
 
-In here: octets become text. What the text holds is `report_records.py`.
+In here: octets become text. What the text holds is `report_formats.py`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import codecs
 import lzma
 import re
 import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.report_records import MARKS, Reading, records
-from scrapy_robots_rfc.commands.sources import STANDARD
+from scrapy_robots_rfc.commands.report_formats import records
+from scrapy_robots_rfc.commands.report_records import MARKS, Reading
+from scrapy_robots_rfc.commands.sources import opened, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.output import Console
     from scrapy_robots_rfc.commands.report_records import Record
 
+_ADVICE = "name a file that ROBOTSTXT_REPORT wrote, or - for standard input"
 _PIECE = 65_536  # octets that are read, and at most unpacked, at a time
 #: Octets that unpacking xz may take; `xz -9` needs 65 MiB, and a made-up header could ask for 4 GiB.
 _XZ_MEMORY = 256 * 2**20
@@ -52,25 +52,11 @@ class ReportFile:
 
         :raises Failed: the file cannot be read, or holds something else.
         """
-        with self._opened(console) as file:
+        with opened(self.name, console, _ADVICE) as file, telling(self.name, _ADVICE):
             yield from records(_text(self._unpacked(file)), self.reading)
         if self.reading.records == 0 and (self.reading.broken or self.reading.others):
             what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
             raise Failed(f"{self.name} holds no records of ROBOTSTXT_REPORT; {what}", 2)
-
-    @contextmanager
-    def _opened(self, console: Console) -> Iterator[IO[bytes]]:
-        """Open it; what goes wrong until it is closed is said in one line."""
-        try:
-            if self.name == STANDARD:
-                yield console.stdin.buffer
-                return
-            with Path(self.name).open("rb") as file:
-                yield file
-        except (OSError, ValueError) as error:  # a ValueError: there is a NUL in the name
-            because = error.strerror if isinstance(error, OSError) else "no name of a file"
-            what = "name a file that ROBOTSTXT_REPORT wrote, or - for standard input"
-            raise Failed(f"{self.name} cannot be read: {because}; {what}", 2) from error
 
     def _unpacked(self, file: IO[bytes]) -> Iterator[bytes]:
         """Yield pieces of what is in the file, once it is clear that it is text."""

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from argparse import ArgumentParser
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -107,11 +108,13 @@ class Command(ScrapyCommand):
             code = opts.work(self.settings, console, opts)
             return code
         settings = read_settings(self.settings)
-        store, name = _opened(settings.cache, self.settings, opts)
-        try:
-            code = opts.act(Shelf(store, name, rules_of(settings), time.time()), console, opts)
-        finally:
-            store.close()
+        with ExitStack() as stack:
+            if opts.act is transfer.import_copies:
+                opts.source = stack.enter_context(transfer.source(console, opts))
+            store, name = _opened(settings.cache, self.settings, opts)
+            stack.callback(store.close)
+            shelf = Shelf(store, name, rules_of(settings), time.time(), _files(opts.store or settings.cache))
+            code = opts.act(shelf, console, opts)
         return code
 
 
@@ -156,6 +159,12 @@ def _opened(configured: object, settings: Settings, opts: argparse.Namespace) ->
     except Exception as error:
         raise Failed(f"the store cannot be opened ({said(error)})") from error
     raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", 2)
+
+
+def _files(spec: object) -> tuple[Path, ...]:
+    """Return the files of a store: of SQLite, those that it has beside the database, too."""
+    path = sqlite_path(spec) if isinstance(spec, str) else None
+    return () if path is None else tuple(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", "-journal"))
 
 
 def _look_at(path: Path, *, may_be_made: bool) -> None:

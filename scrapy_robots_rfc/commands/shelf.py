@@ -16,6 +16,7 @@ from scrapy_robots_rfc.stores.codec import Copy, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from scrapy_robots_rfc.copies import Rules
     from scrapy_robots_rfc.stores.base import Store
@@ -32,12 +33,14 @@ class Shelf:
     :param name: the store, for people: its address without credentials.
     :param rules: for how long a copy is worth keeping.
     :param now: seconds since 1970.
+    :param files: of the store, where it is on this disk: nobody is to write over them.
     """
 
     store: Store
     name: str
     rules: Rules
     now: float
+    files: tuple[Path, ...] = ()
 
     def origins(self) -> list[str]:
         """Return all keys, in order; others may have written some that are no origins: see `is_origin`."""

@@ -6,18 +6,26 @@ import codecs
 import contextlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from w3lib.url import safe_url_string
 
+from scrapy_robots_rfc.commands.addresses import stripped
 from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
     from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: Stands for standard input.
 STANDARD = "-"
+
+_ADVICE = "name a file, a URL, or - for standard input"
 
 _LINE_END = re.compile("\r\n?|\n")
 #: An octet that is no text, as Python keeps it: a half of a surrogate pair that has no other half (PEP 383).
@@ -32,29 +40,69 @@ def is_url(source: str) -> bool:
     return source.lower().startswith(("http://", "https://"))
 
 
+def named(source: str) -> str:
+    """Return what a source is called for people: a URL without userinfo."""
+    if source == STANDARD:
+        return "standard input"
+    return stripped(source) if is_url(source) else source
+
+
 def read(source: str, console: Console) -> bytes:
     """Return the octets of a file or of standard input.
 
     :raises Failed: it cannot be read.
     """
+    with opened(source, console) as file, telling(source):
+        return file.read()
+
+
+def opened(source: str, console: Console, advice: str = _ADVICE) -> AbstractContextManager[IO[bytes]]:
+    """Open a file, which is closed at the end, or standard input, which is not.
+
+    :param advice: what to do where it cannot be opened.
+    :raises Failed: it cannot.
+    """
     if source == STANDARD:
-        return console.stdin.buffer.read()
+        return contextlib.nullcontext(console.stdin.buffer)
+    with telling(source, advice):
+        try:
+            return Path(source).open("rb")
+        except ValueError as error:  # there is a NUL in the name
+            raise OSError(0, "no name of a file") from error
+
+
+@contextlib.contextmanager
+def telling(source: str, advice: str = _ADVICE) -> Iterator[None]:
+    """Have what goes wrong with a source end the command.
+
+    :raises Failed: something did.
+    """
     try:
-        return Path(source).read_bytes()
+        yield
     except OSError as error:
-        raise Failed(
-            f"{source} cannot be read: {error.strerror}; name a file, a URL, or - for standard input", 2
-        ) from error
+        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", 2) from error
+
+
+def doubt(source: str, file: RobotsTxt, console: Console) -> None:
+    """Say that a source is a web page, where it is: it would pass for a file that allows everything."""
+    if is_markup(file):
+        name = source if source == STANDARD else named(source)
+        console.complain(f"{named(source)} looks like an HTML page, no robots.txt: see scrapy robots lint {name}")
 
 
 def lines(source: str, console: Console) -> list[str]:
-    """Return the lines of a file or of standard input, less blank ones and comments.
+    """Return the URLs of `numbered` alone."""
+    return [url for _, url in numbered(source, console)]
+
+
+def numbered(source: str, console: Console) -> list[tuple[int, str]]:
+    """Return the URLs in a file or in standard input, with their lines, less blank ones and comments.
 
     :raises Failed: it cannot be read.
     """
     text = read(source, console).removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
-    found = (line.strip() for line in _LINE_END.split(text))
-    return [as_url(line) for line in found if line and not line.startswith("#")]
+    found = ((number, line.strip()) for number, line in enumerate(_LINE_END.split(text), 1))
+    return [(number, as_url(line)) for number, line in found if line and not line.startswith("#")]
 
 
 def as_url(text: str) -> str:

@@ -6,34 +6,34 @@ In here: files, lines, what is said of them. What a line is, is `stores/dump.py`
 from __future__ import annotations
 
 import json
-import tempfile
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import nullcontext
 from typing import IO, TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.addresses import shown
-from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.shelf import is_origin, readable
+from scrapy_robots_rfc.commands.sources import STANDARD, opened, telling
+from scrapy_robots_rfc.commands.target import Kind, target_of, written
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.dump import copy_of, record_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from scrapy_robots_rfc.commands.output import Console
     from scrapy_robots_rfc.commands.shelf import Shelf
 
 #: Seconds that the clock of another machine may be ahead: it may take its own time zone for UTC.
 _AHEAD = 86_400.0
-#: Standard input or output, as the name of a file.
-STANDARD = "-"
+
+_EXPORT = Kind("an export", "copies.jsonl", "the store itself")
+_ADVICE = "name a file that export wrote, or - for standard input"
 
 
 def export_copies(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
     """Write all copies that can be read; the others are named on stderr."""
     count = left = 0
-    with _output(options.file, console) as file:
+    with _target(shelf, console, options) as file:
         for key in shelf.origins():
             value = shelf.value(key)
             if value is None:  # gone meanwhile
@@ -53,11 +53,25 @@ def export_copies(shelf: Shelf, console: Console, options: argparse.Namespace) -
     return 1 if left else 0
 
 
+def _target(shelf: Shelf, console: Console, options: argparse.Namespace) -> AbstractContextManager[IO[bytes]]:
+    if options.file == STANDARD:
+        return nullcontext(console.stdout.buffer)
+    return written(target_of(options.file, _EXPORT, shelf.files))
+
+
+def source(console: Console, options: argparse.Namespace) -> AbstractContextManager[IO[bytes]]:
+    """Return what is imported, opened: where there is nothing, no store is to be made for it.
+
+    :raises Failed: it cannot be opened.
+    """
+    return opened(options.file, console, _ADVICE)
+
+
 def import_copies(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
     """Put copies into a store: of two of one origin, that of the later fetch stays. Lines that are none are named."""
     imported = kept = old = wrong = 0
-    with _input(options.file, console) as file:
-        for number, line in enumerate(file, 1):
+    with telling(options.file, _ADVICE):
+        for number, line in enumerate(options.source, 1):
             if not line.strip():
                 continue
             try:
@@ -95,35 +109,3 @@ def _not_to_come(copy: Copy, now: float) -> None:
 def _is_later(copy: Copy, value: bytes | None) -> bool:
     there = None if value is None else readable(value)
     return not isinstance(there, Copy) or there.fetched < copy.fetched
-
-
-@contextmanager
-def _output(name: str, console: Console) -> Iterator[IO[bytes]]:
-    """A file appears under its name when it is whole: an export that fails takes nobody's last one away."""
-    if name == STANDARD:
-        yield console.stdout.buffer
-        return
-    path = Path(name)
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            part = Path(file.name)
-            try:
-                yield file
-            except BaseException:
-                part.unlink()
-                raise
-        part.replace(path)
-    except OSError as error:
-        raise Failed(f"{name}: {error.strerror}") from error
-
-
-@contextmanager
-def _input(name: str, console: Console) -> Iterator[IO[bytes]]:
-    if name == STANDARD:
-        yield console.stdin.buffer
-        return
-    try:
-        with Path(name).open("rb") as file:
-            yield file
-    except OSError as error:
-        raise Failed(f"{name}: {error.strerror}") from error

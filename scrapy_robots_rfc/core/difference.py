@@ -1,12 +1,14 @@
 """What changed between two robots.txt files: rules that are gone and rules that are new, group by group.
 
-Where no rule changed, no URL changes its verdict: a rule in another spelling of its escapes is the same one, unless it
-weighs more or less against another now. In here: rules. Which URLs change their verdict is a question to both files.
+Where nothing counts as changed, no URL changes its verdict: a rule in another spelling of its escapes is the same one,
+unless it weighs more or less against another now, and one that matches nothing is none. In here: rules. Which URLs
+change their verdict is a question to both files.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_robots_rfc.core.agents import ANY, token_of
@@ -28,8 +30,8 @@ _MOST_PAIRS = 1_000_000
 
 #: A rule as it is written: its kind, and the octets of its pattern.
 _Written: TypeAlias = tuple[RuleKind, str]
-#: What it says, in whatever spelling: its kind, and its pattern in normal form. One that matches nothing says itself.
-_Sense: TypeAlias = "tuple[RuleKind, Pattern | str]"
+#: What it says, in whatever spelling: its kind, and its pattern in normal form.
+_Sense: TypeAlias = "tuple[RuleKind, Pattern]"
 _Compared: TypeAlias = "tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[tuple[Rule, Rule], ...]]"
 #: Groups of a file, by their numbers in it.
 _Places: TypeAlias = tuple[int, ...]
@@ -45,6 +47,7 @@ class Change:
     :param removed: rules of the old file, in its order.
     :param added: rules of the new file, in its order.
     :param rewritten: rules of the old file, each with the one of the new file that says the same in other octets.
+    :param bare: a group came or went that has no rule, and where there is none that of ``*`` applies, which has some.
     """
 
     name: str
@@ -53,15 +56,18 @@ class Change:
     removed: tuple[Rule, ...]
     added: tuple[Rule, ...]
     rewritten: tuple[tuple[Rule, Rule], ...] = ()
+    bare: bool = False
 
     @property
     def counts(self) -> bool:
-        """Whether more changed than how rules are written."""
-        return bool(self.removed or self.added) or self.old != self.new
+        """Whether more changed than how rules are written, and in which groups they stand."""
+        return bool(self.removed or self.added) or self.bare
 
 
 def differences(old: RobotsTxt, new: RobotsTxt, tokens: Sequence[str] | None = None) -> list[Change]:
     """Return what changed, groups of one token as one (RFC 9309, 2.2.1); the order of rules means nothing (2.2.2).
+
+    Rules that match nothing, such as an empty one, are passed over.
 
     :param tokens: of a crawler, in order of preference: compared is what applies to it. ``None``: all groups.
     """
@@ -80,7 +86,9 @@ def differences(old: RobotsTxt, new: RobotsTxt, tokens: Sequence[str] | None = N
         places = before.places(first), after.places(second)
         if places not in compared:
             compared[places] = _compare(before.rules(places[0]), after.rules(places[1]))
-        found.append(Change(name, first, second, *compared[places]))
+        missed = (first is None and before.is_ruled) or (second is None and after.is_ruled)
+        bare = tokens is None and missed and not any(compared[places])
+        found.append(Change(name, first, second, *compared[places], bare))
     return [change for change in found if change.counts or change.rewritten]
 
 
@@ -100,14 +108,22 @@ class _File:
                 self.names[key] = name
                 self._places.setdefault(key, {})[place] = None
         lines = file.octets
-        self._rules = [{_written(rule, lines): rule for rule in reversed(group.rules)} for group in file.groups]
+        self._rules = [
+            {_written(rule, lines): rule for rule in reversed(group.rules) if rule.pattern.startswith(("/", "*"))}
+            for group in file.groups
+        ]
+
+    @cached_property
+    def is_ruled(self) -> bool:
+        """Whether there are rules for those that have no group of their own (``*``)."""
+        return any(self._rules[place] for place in self.places(ANY))
 
     def places(self, token: str | None) -> _Places:
         """Return which groups a token has."""
         return () if token is None else tuple(self._places.get(token_of(octets(token)), ()))
 
     def rules(self, places: _Places) -> dict[_Written, Rule]:
-        """Return the rules of some groups; of those that are written alike, the one that stands first."""
+        """Return the rules of some groups that match something; of those written alike, the one that stands first."""
         found: dict[_Written, Rule] = {}
         for place in reversed(places):
             found.update(self._rules[place])
@@ -137,7 +153,7 @@ def _compare(before: Mapping[_Written, Rule], after: Mapping[_Written, Rule]) ->
 
 def _sense(written: _Written) -> _Sense:
     kind, pattern = written
-    return kind, parse_pattern(pattern) if pattern.startswith(("/", "*")) else pattern
+    return kind, parse_pattern(pattern)
 
 
 def _weights(rules: Iterable[_Written]) -> dict[_Sense, int]:
@@ -167,8 +183,6 @@ def _same(senses: set[_Sense], before: Mapping[_Sense, int], after: Mapping[_Sen
     return same
 
 
-def _meet(one: Pattern | str, other: Pattern | str) -> bool:
+def _meet(one: Pattern, other: Pattern) -> bool:
     """Whether a URL may match both patterns: one of them begins as the other does."""
-    if isinstance(one, str) or isinstance(other, str):
-        return False  # it matches nothing
     return one.head.startswith(other.head) or other.head.startswith(one.head)

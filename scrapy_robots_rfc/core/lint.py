@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _LONGEST = 120
 #: A longer key is like none of ours.
 _LONGEST_KEY = 24
+#: Octets of a line that is taken for UTF-16 only where it has more: a character or two may be an accident.
+_SHORTEST_WIDE = 3
 
 _MISPLACED_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _INNER_DOLLAR = re.compile(r"\$(?!\Z)")
@@ -63,9 +65,9 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     """
     lines = list(robots.lines())
     groups, _ = read_groups(lines)
-    first = next((line for line in lines if line.kind not in _EMPTY), None)
-    found = [_markup(first)] if first is not None and _written(first).startswith("<") else []
-    if not found or groups:  # of a web page, nobody wants to see each line
+    found = [_markup(line) for line in _first_of_markup(lines)]
+    found += () if groups else _unmarked(robots)
+    if not found or groups:  # of a web page, or of what is no text, nobody wants to see each line
         found += (finding for line in lines for finding in _of_line(line))
         found += _of_standing(lines)
         found += _of_groups(groups)
@@ -74,6 +76,28 @@ def lint(robots: RobotsTxt) -> list[Finding]:
         last = lines[-1] if lines else Line(1, LineKind.BLANK, "", "")
         found.append(_finding(Code.FILE_TOO_LONG, last, effect, "a shorter file"))
     return sorted(found, key=lambda finding: finding.line)
+
+
+def is_markup(robots: RobotsTxt) -> bool:
+    """Whether a file begins as HTML or XML does: what a site shows to people, and no robots.txt."""
+    return any(True for _ in _first_of_markup(robots.lines()))
+
+
+def _first_of_markup(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield the first line that says something, where it is markup."""
+    first = next((line for line in lines if line.kind not in _EMPTY), None)
+    if first is not None and _written(first).startswith("<"):
+        yield first
+
+
+def _unmarked(robots: RobotsTxt) -> Iterator[Finding]:
+    """Yield what there is to say of UTF-16 or UTF-32 without a byte order mark: of every two octets, one is NUL."""
+    told = ((number, line) for number, line in enumerate(robots.octets, 1) if line.strip("\0 \t"))
+    number, line = next(told, (0, ""))
+    if len(line) > _SHORTEST_WIDE and not all(line[side::2].strip("\0") for side in (0, 1)):
+        effect = "not converted, as no byte order mark tells how: it has no group, and everything is allowed"
+        text = _short(robots.written(number).replace("\0", ""))
+        yield Finding(Code.OTHER_ENCODING, number, text, effect, "the file saved as UTF-8")
 
 
 # Lines as they are shown.

@@ -213,6 +213,13 @@ def test_export_leaves_the_last_one_where_it_fails(robots: Callable[..., Done], 
     assert [*tmp_path.iterdir()] == [path]
 
 
+def test_import_of_nothing(robots: Callable[..., Done], tmp_path: Path) -> None:
+    """Where there is no file to be imported, no store is made for it."""
+    done = robots("cache", "import", str(tmp_path / "none"), "--store", f"sqlite:///{tmp_path}/new/new.sqlite")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_store_that_fails(robots: Callable[..., Done]) -> None:
     """The failure of a store is one line without credentials, and exit code 1."""
     done = robots("cache", "show", "http://a.example/", "--store", "tests.commands.own.Broken")
@@ -232,8 +239,16 @@ def test_a_store_that_fails(robots: Callable[..., Done]) -> None:
         (("cache", "ls", "--store", "no.such.Class"), 2, "is not accepted"),
         (("cache", "show", "ftp://a.example/", "--store", "tests.commands.own.Kept"), 2, "is no absolute http or"),
         (("cache", "ls", "-s", "ROBOTSTXT_TIMEOUT=soon"), 2, "ROBOTSTXT_TIMEOUT = 'soon' is not accepted"),
-        (("cache", "import", "no-such-file", "--store", "tests.commands.own.Kept"), 1, "no-such-file: No such file"),
-        (("cache", "export", "no/such/file", "--store", "tests.commands.own.Kept"), 1, "no/such/file: No such file"),
+        (
+            ("cache", "import", "no-such-file", "--store", "tests.commands.own.Kept"),
+            2,
+            "no-such-file cannot be read: No such file or directory; name a file that export wrote, or - for standard",
+        ),
+        (
+            ("cache", "export", "no/such/file", "--store", "tests.commands.own.Kept"),
+            2,
+            "no/such/file cannot be written: No such file or directory; name a file in a folder of yours",
+        ),
     ],
 )
 def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str) -> None:

@@ -324,6 +324,13 @@ def test_another_parser(tmp_path: Path) -> None:
     ]
 
 
+def test_another_parser_and_a_file(robots: Callable[..., Done], given: str) -> None:
+    """A file that is given is read with the parser of this package all the same, and so the line is known."""
+    parser = "ROBOTSTXT_PARSER=scrapy.robotstxt.PythonRobotParser"
+    done = robots("check", f"{SITE}/x", "--robots", given, "-s", parser)
+    assert (done.code, done.lines[1]) == (1, "  why        robots.txt line 2: Disallow: /")
+
+
 def test_a_store_that_cannot_work(tmp_path: Path) -> None:
     """What would stop a crawl at start is one line."""
     done = run("check", SITE, "-s", "ROBOTSTXT_CACHE=redis://me:secret@127.0.0.1:1", folder=tmp_path)

@@ -157,7 +157,6 @@ def test_written_differently(diff: Callable[..., Done], folder: Path) -> None:
     [
         (("-", "-"), OLD, "standard input can be one thing only"),
         (("old.txt", "nowhere"), "", "nowhere cannot be read: No such file or directory"),
-        (("old.txt", "new.txt", "--urls", "-"), "/page", "/page is no absolute http or https URL"),
     ],
 )
 def test_usage(diff: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str) -> None:
@@ -165,6 +164,38 @@ def test_usage(diff: Callable[..., Done], arguments: tuple[str, ...], stdin: str
     done = diff(*arguments, stdin=stdin)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert done.err.startswith(f"scrapy robots diff: {error}")
+
+
+def test_moved_rules(diff: Callable[..., Done], folder: Path) -> None:
+    """What says the same to a crawler is no change to it, and a group without a rule that lets one in is one."""
+    (folder / "one").write_text("User-agent: *\nDisallow: /\n")
+    (folder / "two").write_text("User-agent: foobot\nDisallow: /\nUser-agent: *\nDisallow: /\n")
+    (folder / "open").write_text("User-agent: foobot\nDisallow:\n\nUser-agent: *\nDisallow: /\n")
+    done = diff("one", "two", "--agent", "foobot")
+    assert (done.code, done.lines) == (0, ["0 rules removed or added"])
+    done = diff("one", "open")
+    assert (done.code, done.lines) == (
+        1,
+        ["group for foobot: there was none", "0 rules removed or added, 1 group without a rule came or went"],
+    )
+    (folder / "allow").write_text((folder / "open").read_text().replace("Disallow:\n", "Allow:\n"))
+    assert (diff("open", "allow").code, diff("open", "allow").lines) == (0, ["0 rules removed or added"])
+
+
+def test_a_line_that_is_no_url(diff: Callable[..., Done], folder: Path) -> None:
+    """It is named with its number, and all else is compared; as with `check`, nobody knows then: the code is 2."""
+    (folder / "urls").write_text(f"{URLS}\n/page\nftp://me:secret@e.example/\nhttps://e.example/b/c/d\n")
+    done = diff("old.txt", "new.txt", "--agent", "foobot", "--urls", "urls")
+    assert done.code == 2
+    why = "is no absolute http or https URL with a valid authority; write it as http://HOST/PATH or https://HOST/PATH"
+    assert done.err.splitlines() == [
+        f"scrapy robots diff: urls line 6: /page {why}",
+        f"scrapy robots diff: urls line 7: ftp://e.example/ {why}",
+    ]
+    assert done.lines[:3] == diff("old.txt", "new.txt", "--agent", "foobot").lines[:3]
+    assert done.lines[-1] == "2 rules removed or added, 3 of 4 URLs change their verdict"
+    done = diff("new.txt", "new.txt", "--urls", "-", "--json", stdin="/page")
+    assert (done.code, done.out, done.err) == (2, "", f"scrapy robots diff: standard input line 1: /page {why}\n")
 
 
 def test_a_site_against_a_file(folder: Path) -> None:

@@ -197,6 +197,26 @@ def test_fewer_fields(fields: list[str], format: str, summed: Callable[..., dict
     assert reasons == (known if {"rule", "reason"} & set(fields) else {"not given": 3})
 
 
+@pytest.mark.parametrize("first", FORMATS)
+@pytest.mark.parametrize("second", FORMATS)
+def test_formats_in_one_file(first: str, second: str, robots: Robots, tmp_path: Path) -> None:
+    """A file that holds one format behind another one, and the first again, is read to its end: all of it counts."""
+    parts = [exported(CRAWL, first), exported(FEW, second), exported(CRAWL[:9], first)]
+    sums, done = told(robots, tmp_path, b"".join(parts))
+    assert (done.err, sums["files"][0]["records"]) == ("", len(CRAWL) + len(FEW) + 9)
+    both, _ = told(robots, tmp_path, exported([*CRAWL, *FEW, *CRAWL[:9]]))
+    assert without_files(sums) == without_files(both)
+
+
+def test_another_format_behind_half_a_row(robots: Robots, tmp_path: Path) -> None:
+    """Wherever a row breaks off that lines of JSON follow, it is broken, and they count."""
+    before, row = exported([record()], "csv"), exported([record()], "csv").splitlines()[1]
+    for length in range(1, len(row)):
+        sums, _ = told(robots, tmp_path, before + row[:length] + exported(FEW[:3]))
+        assert (sums["requests"], sums["files"][0]["broken"]) == (4, 1)
+        assert [entry["spider"] for entry in sums["by_spider"]] == ["news"]
+
+
 def test_line_ends_in_cells(summed: Callable[..., dict[str, Any]]) -> None:
     """A cell of CSV may hold line ends."""
     sums = summed(exported([record(spider='a\r\nb,"c"\n'), record()], "csv"))
@@ -239,8 +259,7 @@ def test_broken_lines(format: str, robots: Robots, tmp_path: Path) -> None:  # n
     sums, done = told(robots, tmp_path, b"".join(lines))
     assert sums["requests"] == 2
     first = 2 if format == "jsonlines" else 3
-    because = "no JSON" if format == "jsonlines" else "no row of this table"
-    assert f"report: 2 broken records left out (the first at line {first}, {because})" in done.err
+    assert f"report: 2 broken records left out (the first at line {first}, no JSON)" in done.err
 
 
 @pytest.mark.parametrize("packing", ["gzip", "bz2", "xz"])

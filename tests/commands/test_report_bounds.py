@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.report_files import ReportFile
+from scrapy_robots_rfc.commands.report_formats import LONGEST, records
 from scrapy_robots_rfc.commands.report_page import page
-from scrapy_robots_rfc.commands.report_records import LONGEST, Reading, records
+from scrapy_robots_rfc.commands.report_records import Reading
 from scrapy_robots_rfc.commands.report_sums import Sums, record_of
 from scrapy_robots_rfc.commands.report_text import lines_of
 from scrapy_robots_rfc.commands.report_times import MOST, Timeline

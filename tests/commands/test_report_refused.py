@@ -97,7 +97,7 @@ def test_other_files(octets: bytes, robots: Robots, tmp_path: Path) -> None:
         (["nothere"], "nothere cannot be read: No such file or directory; name a file that ROBOTSTXT_REPORT wrote"),
         (["."], ". cannot be read: Is a directory; "),
         (["-", "-"], "standard input can be one of the files only once"),
-        (["good", "--html", "good"], "good is one of the reports; name another file for the page"),
+        (["good", "--html", "good"], "good is one of the reports; name another file, such as report.html"),
         (["good", "--html", "./link"], "./link is one of the reports"),
         (["good", "--html", "."], ". cannot be written as a page; name a file for it"),
         (["good", "--html", "/dev/null"], "/dev/null cannot be written as a page"),

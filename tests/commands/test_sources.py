@@ -36,7 +36,7 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("replies", "because"),
     [
-        ({"/r.txt": HANG}, "TimeoutError"),
+        ({"/r.txt": HANG}, "no answer in 0.5 s"),
         ({"/r.txt": redirect("/r.txt")}, "redirect loop"),
         ({"/r.txt": redirect("file:///etc/passwd")}, "302 without a usable Location"),
         ({"/r.txt": Reply(429)}, "its server answers 429"),
@@ -48,6 +48,23 @@ def test_a_url_that_has_no_file(replies: dict[str, Any], because: str, tmp_path:
         done = run("lint", site.url("/r.txt"), "-s", "ROBOTSTXT_TIMEOUT=0.5", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert f"/r.txt cannot be fetched: {because}; check the address" in done.err.replace("Download", "")
+
+
+@pytest.mark.parametrize("topic", ["lint {}", "diff {} robots.txt", "check http://a.example/ --robots {}"])
+def test_a_url_that_cannot_be_decoded(topic: str, tmp_path: Path) -> None:
+    """What is wrong with a file that is there is said as a crawl says it; its address is not to blame."""
+    (tmp_path / "robots.txt").write_text(FILE)
+    replies: dict[str, Any] = {
+        "/gzip": Reply(200, b"no gzip", (("Content-Encoding", "gzip"),)),
+        "/odd": Reply(200, b"x", (("Content-Encoding", "odd"),)),
+    }
+    says = {"/gzip": "Error -3 while decompressing data: ", "/odd": "unknown content coding 'odd'"}
+    with Site(replies) as site:
+        for path, because in says.items():
+            done = run(*topic.format(site.url(path)).split(), "-s", "RETRY_ENABLED=False", folder=tmp_path)
+            assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+            assert f"{site.url(path)} cannot be fetched: {because}" in done.err
+            assert done.err.endswith("; see what its server sends, or name a copy of the file\n")
 
 
 def test_a_url_without_an_end(tmp_path: Path) -> None:
@@ -63,3 +80,36 @@ def test_a_job_directory(tmp_path: Path) -> None:
         asked = ("check", site.url("/x.pdf"), "--agent", "foobot", "-s", "JOBDIR=job")
         assert run(*asked, folder=tmp_path).code == 1
     assert not (tmp_path / "job").exists()
+
+
+HTML = "<!DOCTYPE html>\n<title>a shop</title>\n"
+
+
+@pytest.mark.parametrize("path", ["", "/", "/#top"])
+def test_the_url_of_a_site(path: str, tmp_path: Path) -> None:
+    """Wherever a file by URL is taken, that of a site means its robots.txt; userinfo is sent for it, too."""
+    (tmp_path / "robots.txt").write_text(FILE)
+    with Site({"/": Reply(200, HTML.encode()), "/robots.txt": file(FILE)}) as site:
+        url, shown = site.url(path).replace("://", "://me:secret@"), site.url("/robots.txt")
+        checked = run("check", f"{SITE}/x", "--robots", url, "--json", folder=tmp_path)
+        compared = run("diff", "robots.txt", url, folder=tmp_path)
+        linted = run("lint", url, folder=tmp_path)
+        asked = [(each.target, "Authorization" in each.headers) for each in site.asked]
+    assert asked == [("/robots.txt", True)] * 3
+    assert (checked.code, json.loads(checked.out)["robots_txt"]["url"]) == (1, shown)
+    assert (compared.code, compared.out) == (0, "0 rules removed or added\n")
+    assert (linted.code, linted.out) == (0, f"{shown}: nothing found\n")
+    assert [done.err for done in (checked, compared, linted)] == [""] * 3
+
+
+def test_a_web_page(tmp_path: Path) -> None:
+    """A page in the place of a robots.txt is no silent leave for everything; the exit codes are those of the file."""
+    (tmp_path / "page").write_text(HTML)
+    with Site({"/page": Reply(200, HTML.encode())}) as site:
+        url, shown = site.url("/page").replace("://", "://me:secret@"), site.url("/page")
+        for name, called, again in (("page", "page", "page"), (url, shown, shown), ("-", "standard input", "-")):
+            text = f"{called} looks like an HTML page, no robots.txt: see scrapy robots lint {again}\n"
+            done = run("check", f"{SITE}/x", f"{SITE}/y", "--robots", name, folder=tmp_path, stdin=HTML)
+            assert (done.code, done.err) == (0, f"scrapy robots check: {text}")
+            done = run("diff", name, "page", folder=tmp_path, stdin=HTML)
+            assert (done.code, done.err.splitlines(True)[0]) == (0, f"scrapy robots diff: {text}")

@@ -15,7 +15,8 @@ import pytest
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
 from tests.commands.copies import CLOSED, MISSING, OPEN, Done, fill
 from tests.commands.reports import exported, record
-from tests.commands.running import COMMAND, TIMEOUT, environment, on_terminal, run
+from tests.commands.running import COMMAND, TIMEOUT, environment, launch, on_terminal, run
+from tests.example.running import ROOT
 from tests.scrapy.site import Reply, Site
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def test_no_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str,
             f"scrapy robots {arguments[0]}: {shown} is no absolute http or https URL with a valid authority; "
             "write it as http://HOST/PATH or https://HOST/PATH\n"
         )
-        assert done.err.replace(" is not decided: it is no ", " is no ") == error
+        said = done.err.replace(" is not decided: it is no ", " is no ").replace(": standard input line 1: ", ": ")
+        assert said == error
         assert "secret" not in done.out
 
 
@@ -181,6 +183,28 @@ def test_json_of_a_site(folder: Path) -> None:
 
 
 _FETCH = ("check", "show")
+
+
+@pytest.mark.parametrize("reactor", ["", "-s TWISTED_REACTOR="])
+@pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}robots.txt", "diff {}robots.txt robots.txt"])
+def test_a_project_that_misses_a_file(topic: str, reactor: str, folder: Path) -> None:
+    """An error of the project's own code is told as that, and not as one of the output, whatever its kind is."""
+    (folder / "own.py").write_text("class Reads:\n    def __init__(self):\n        open('not-there')\n")
+    with Site({"/robots.txt": Reply(200, FILE.encode())}) as site:
+        asked = f"{topic.format(site.url('/'))} {reactor} -s".split()
+        done = launch(*asked, 'EXTENSIONS={"own.Reads": 1}', folder=folder, PYTHONPATH=f"{folder}:{ROOT}")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"scrapy robots {topic.split(maxsplit=1)[0]}: no crawl is possible with these settings: "
+        "FileNotFoundError: [Errno 2] No such file or directory: 'not-there'\n"
+    )
+
+
+def test_a_log_that_cannot_be_made(folder: Path) -> None:
+    """Nor is the file of a log the output of a command."""
+    done = run("--logfile", "no/such.log", "check", "http://a.example/", folder=folder)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "no crawl is possible with these settings: FileNotFoundError: " in done.err
 
 
 def test_streams_that_are_closed_or_full(folder: Path) -> None:

@@ -92,8 +92,11 @@ def compared(old: str, new: str) -> list[tuple[list[str], list[str], list[tuple[
         # One of two spellings went, with the weight that it had.
         ("Disallow: /%7Ea\nDisallow: /~a\nAllow: /*aa", "Disallow: /~a\nAllow: /*aa", [(["Disallow: /%7Ea"], [], [])]),
         ("Disallow: /%7Ea\nDisallow: /~a", "Disallow: /~a", []),
-        # Rules that match nothing are what they are written as.
-        ("Disallow: x%7E", "Disallow: x~", [(["Disallow: x%7E"], ["Disallow: x~"], [])]),
+        # Rules that match nothing are none.
+        ("Disallow: x%7E", "Disallow: x~", []),
+        ("Disallow:", "Allow:", []),
+        ("Disallow:\nDisallow: /a", "Disallow: /a\nAllow: x", []),
+        ("Disallow: a", "Disallow: /a", [([], ["Disallow: /a"], [])]),
         # What is no UTF-8 is shown as an escape, and is no such text.
         ("Disallow: /\xff", "Disallow: /\\xff", [(["Disallow: /\\xff"], ["Disallow: /\\xff"], [])]),
     ],
@@ -101,6 +104,35 @@ def compared(old: str, new: str) -> list[tuple[list[str], list[str], list[tuple[
 def test_spellings(old: str, new: str, found: list[object]) -> None:
     """A rule that is only written differently is no change, unless it weighs more or less against another."""
     assert compared(old, new) == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tokens", "found"),
+    [
+        # The same applies to the crawler: in another group, in one with a rule that matches nothing besides, in none.
+        ("*: Disallow: /", "foo: Disallow: /; *: Disallow: /", ["foo"], []),
+        ("*: Disallow: /; foo: Allow: /a", "foo: Allow: /a; *: Disallow: /b", ["bar", "foo"], []),
+        ("*: Disallow: /", "foo: Disallow: /; foo: Disallow:", ["foo"], []),
+        ("*: Disallow:", "zoo: Disallow: /", ["foo"], []),
+        ("*: Disallow: /", "foo: Disallow:; *: Disallow: /", ["foo"], [("foo", False)]),
+        # Group by group, one that came without a rule lets its crawler in, where there were rules for it before.
+        ("*: Disallow: /", "foo: Disallow:; *: Disallow: /", None, [("foo", True)]),
+        ("foo: Allow:; *: Disallow: /", "*: Disallow: /", None, [("foo", True)]),
+        ("*: Disallow:", "foo: Disallow:; *: Disallow:", None, []),
+        ("foo: Disallow:", "*: Disallow:", None, []),
+    ],
+)
+def test_groups_that_moved(old: str, new: str, tokens: list[str] | None, found: list[tuple[str, bool]]) -> None:
+    """Where the rules that apply are the same, nothing changed, whichever groups they stand in."""
+    changes = differences(of_groups(old), of_groups(new), tokens)
+    assert [(change.name, change.bare) for change in changes] == found
+    assert all(change.counts for change in changes)
+
+
+def of_groups(text: str) -> RobotsTxt:
+    """A file of groups with one rule each, ``token: rule; token: rule``."""
+    groups = (group.partition(": ") for group in text.split("; "))
+    return RobotsTxt.parse("".join(f"User-agent: {token}\n{rule}\n" for token, _, rule in groups).encode())
 
 
 def test_many_rules_in_another_spelling() -> None:

@@ -190,6 +190,32 @@ def test_comments_among_user_agent_lines() -> None:
     assert (finding.code, finding.line) == (Code.AGENTS_JOINED, 4)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize(
+    ("text", "line", "shown"),
+    [
+        ("User-agent: *\r\nDisallow: /x\r\n\r\nSitemap: y\r\n", 1, "User-agent: *"),
+        ("# caf\xe9\nUser-agent: *\nDisallow: /x", 1, "# caf\\xe9"),
+        ("\n \n\nbe nice\n", 4, "be nice"),
+    ],
+)
+def test_other_encodings_without_a_mark(text: str, line: int, shown: str, encoding: str) -> None:
+    """That is all there is to say of such a file: nobody wants to read what its octets are by themselves."""
+    [finding] = findings(text.encode(encoding))
+    assert (finding.code, finding.line, finding.text) == (Code.OTHER_ENCODING, line, shown)
+    assert finding.effect.startswith("not converted, as no byte order mark tells how")
+    file = RobotsTxt.parse(text.encode(encoding))
+    assert (file.groups, file.decide("/x", "foobot").allowed) == ((), True)
+
+
+@pytest.mark.parametrize(
+    "body", [b"x", b"x\0y", b"\0", b"\0\0\0\0\0", b"User\0-agent: *", b"U\0s\0e\0r\nUser-agent: *\nAllow:"]
+)
+def test_no_other_encoding(body: bytes) -> None:
+    """A NUL here and there is none, and neither is a file with a group that is read."""
+    assert Code.OTHER_ENCODING not in {finding.code for finding in findings(body)}
+
+
 def test_a_web_page_with_groups() -> None:
     """Lines of a web page that make a group are obeyed, so what is odd about them is said."""
     found = findings(b"<html>\nUser-agent: *\nDisallow: x\n")
