@@ -328,8 +328,7 @@ class Feed(FeedExporter):
         self._failing.add(what)
 
     def _works(self, what: str) -> None:
-        if self._failing:
-            self._failing.discard(what)
+        self._failing.discard(what)
 
 
 class _View:

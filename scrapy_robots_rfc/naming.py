@@ -14,6 +14,7 @@ from scrapy_robots_rfc.identity import ACCEPTED, KEY, Agent, Agents, advice, age
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class Naming:
         self._setting = setting
         self._agents = Agents(setting)
         _check(crawler.spider)
-        self._agents.default_header = self._default_header(crawler.spider)
+        self._agents.default_header = default_header(crawler.settings, crawler.spider)
 
     def of(self, request: Request) -> Agent:
         """Return the agent of a request.
@@ -50,21 +51,24 @@ class Naming:
 
     def opened(self, spider: Spider) -> None:
         """Take the header as it is now; warn once about tokens that site owners cannot know."""
-        header = self._agents.default_header = self._default_header(spider) or ""
+        header = self._agents.default_header = default_header(self._crawler.settings, spider) or ""
         text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
         configured = self._setting is not None or getattr(spider, KEY, None) is not None
         warning = advice(self.default(), text, configured=configured)
         if warning is not None:
             logger.warning(warning, extra={"spider": spider})
 
-    def _default_header(self, spider: Spider | None) -> str | bytes | None:
-        """The User-Agent header that Scrapy's middlewares give a request without one."""
-        settings = self._crawler.settings
-        header = user_agent_among(settings.getdict("DEFAULT_REQUEST_HEADERS"))
-        if header is not None:
-            return header
-        user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
-        return user_agent
+
+def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:
+    """Return the User-Agent header that Scrapy's middlewares give a request without one.
+
+    :param spider: may have a `user_agent` of its own.
+    """
+    header = user_agent_among(settings.getdict("DEFAULT_REQUEST_HEADERS"))
+    if header is not None:
+        return header
+    user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
+    return user_agent
 
 
 def _check(spider: Spider | None) -> None:

@@ -15,7 +15,8 @@ from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.explain import Explanation, explain
 from scrapy_robots_rfc.files import RfcFile
-from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of, user_agent_among
+from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of
+from scrapy_robots_rfc.naming import default_header
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.freshness import Term
 from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
@@ -98,8 +99,7 @@ def _crawl(settings: Settings, scrapy_settings: ScrapySettings) -> Asker:
     agent = settings.user_agent
     if agent is not None:
         return Asker(",".join(agent.tokens) or agent.identification, agent)
-    header = user_agent_among(scrapy_settings.getdict("DEFAULT_REQUEST_HEADERS"))
-    agent = agent_of(scrapy_settings.get("USER_AGENT") if header is None else header) or NOBODY
+    agent = agent_of(default_header(scrapy_settings)) or NOBODY
     return Asker(agent.identification, agent)
 
 

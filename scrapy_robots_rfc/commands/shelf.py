@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.outages import said
-from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.stores.codec import Copy, decode, encode
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Shelf:
     files: tuple[Path, ...] = ()
 
     def origins(self) -> list[str]:
-        """Return all keys, in order; others may have written some that are no origins: see `is_origin`."""
+        """Return all keys, in order; others may have written some that are no origins: see `Origin.written`."""
         with self._asking():
             return sorted(self.store.keys())
 
@@ -72,12 +71,6 @@ class Shelf:
             yield
         except Exception as error:
             raise Failed(f"the store {self.name} failed ({said(error)})") from error
-
-
-def is_origin(key: str) -> bool:
-    """Whether a crawl can use a key."""
-    origin = Origin.of(key)
-    return origin is not None and str(origin) == key
 
 
 def readable(value: bytes) -> Copy | ValueError:

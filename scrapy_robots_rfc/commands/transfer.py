@@ -10,9 +10,10 @@ from contextlib import nullcontext
 from typing import IO, TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.addresses import shown
-from scrapy_robots_rfc.commands.shelf import is_origin, readable
+from scrapy_robots_rfc.commands.shelf import readable
 from scrapy_robots_rfc.commands.sources import STANDARD, opened, telling
 from scrapy_robots_rfc.commands.target import Kind, target_of, written
+from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.dump import copy_of, record_of
 
@@ -39,7 +40,7 @@ def export_copies(shelf: Shelf, console: Console, options: argparse.Namespace) -
             if value is None:  # gone meanwhile
                 continue
             found = readable(value)
-            if not is_origin(key):  # nobody would read it again
+            if Origin.written(key) is None:  # nobody would read it again
                 left += 1
                 console.complain(f"{shown(key)} is no origin: left out")
             elif isinstance(found, ValueError):

@@ -48,6 +48,12 @@ class Origin:
             return None
         return cls(parts.scheme, normal, DEFAULT_PORTS[parts.scheme] if port is None else port)
 
+    @classmethod
+    def written(cls, text: str) -> Origin | None:
+        """Return the origin that is spelt just so: ``scheme://host``, with the port where it is not the default."""
+        origin = cls.of(text)
+        return origin if str(origin) == text else None
+
     @property
     def robots_url(self) -> str:
         """The URL of the file: ``scheme://authority/robots.txt``."""

@@ -47,8 +47,7 @@ def copy_of(record: object) -> tuple[str, Copy]:
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     key, version, body, head = _parts(dict(record))
-    origin = Origin.of(key) if isinstance(key, str) else None
-    if origin is None or str(origin) != key:
+    if not isinstance(key, str) or Origin.written(key) is None:
         raise ValueError("its origin is none: scheme://host, or scheme://host:port")
     if body is not None:
         head["length"] = len(body)
