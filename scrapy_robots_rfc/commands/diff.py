@@ -57,7 +57,7 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     urls = [] if opts.urls is None else sources.lines(opts.urls, console)
     for url in (*filter(sources.is_url, names), *urls):
         origin_of(url)
-    bodies = _bodies(settings, names, console)
+    bodies = _bodies(settings, names, console, ours.max_size)
     files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
@@ -87,9 +87,9 @@ def _changed(
                 yield before, after
 
 
-def _bodies(settings: ScrapySettings, names: tuple[str, ...], console: Console) -> list[bytes]:
+def _bodies(settings: ScrapySettings, names: tuple[str, ...], console: Console, max_size: int) -> list[bytes]:
     """Return what is compared; a crawl runs only where something is to be fetched."""
-    found: dict[str, bytes] = {name: sources.read(name, console) for name in names if not sources.is_url(name)}
+    found = {name: sources.read(name, console, max_size) for name in names if not sources.is_url(name)}
     wanted = [name for name in dict.fromkeys(names) if name not in found]
     if wanted:
         asking.crawl(settings, partial(_download, wanted, found))

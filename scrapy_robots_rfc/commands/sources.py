@@ -6,7 +6,7 @@ import codecs
 import contextlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from w3lib.url import safe_url_string
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Stands for standard input.
 STANDARD = "-"
+
+_PIECE = 65_536  # octets that are read at a time
 
 _LINE_END = re.compile("\r\n?|\n")
 #: An octet that is no text, as Python keeps it: a half of a surrogate pair that has no other half (PEP 383).
@@ -32,19 +34,31 @@ def is_url(source: str) -> bool:
     return source.lower().startswith(("http://", "https://"))
 
 
-def read(source: str, console: Console) -> bytes:
+def read(source: str, console: Console, max_size: int | None = None) -> bytes:
     """Return the octets of a file or of standard input.
 
+    :param max_size: how many of a robots.txt count: one more is read, which says that it is too long. A device may
+        have no end. ``None``: all that there are.
     :raises Failed: it cannot be read.
     """
+    most = None if max_size is None else max_size + 1
     if source == STANDARD:
-        return console.stdin.buffer.read()
+        return _octets(console.stdin.buffer, most)
     try:
-        return Path(source).read_bytes()
+        with Path(source).open("rb") as file:
+            return _octets(file, most)
     except OSError as error:
         raise Failed(
             f"{source} cannot be read: {error.strerror}; name a file, a URL, or - for standard input", 2
         ) from error
+
+
+def _octets(file: IO[bytes], most: int | None) -> bytes:
+    """Return what there is, in pieces: between them Ctrl-C is heard, and room is taken for no more than there is."""
+    found = bytearray()
+    while piece := file.read(_PIECE if most is None else min(most - len(found), _PIECE)):
+        found += piece
+    return bytes(found)
 
 
 def lines(source: str, console: Console) -> list[str]:
