@@ -15,7 +15,7 @@ from scrapy_robots_rfc.commands.report_files import ReportFile
 from scrapy_robots_rfc.commands.report_page import page
 from scrapy_robots_rfc.commands.report_sums import Sums, record_of
 from scrapy_robots_rfc.commands.report_text import lines_of, many
-from scrapy_robots_rfc.commands.sources import STANDARD
+from scrapy_robots_rfc.commands.sources import STANDARD, once
 from scrapy_robots_rfc.commands.terminal import Style
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def report(_: object, console: Console, options: argparse.Namespace) -> int:
     if options.files.count(STANDARD) > 1:
         raise Failed("standard input can be one of the files only once", 2)
     target = None if options.html is None else _target(options.html, options.files)
-    sums, files = Sums(), [ReportFile(name) for name in options.files]
+    sums, files = Sums(), [ReportFile(name) for name in once(options.files, console)]
     for file in files:
         for record in file.records(console):
             sums.add(record)

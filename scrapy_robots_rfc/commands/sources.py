@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import os
 import re
+import stat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -14,6 +16,8 @@ from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy_robots_rfc.commands.output import Console
 
 #: Stands for standard input.
@@ -69,6 +73,35 @@ def lines(source: str, console: Console) -> list[str]:
     text = read(source, console).removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     found = (line.strip() for line in _LINE_END.split(text))
     return [as_url(line) for line in found if line and not line.startswith("#")]
+
+
+def once(names: Sequence[str], console: Console) -> list[str]:
+    """Return the names of files, each file by the first of its names; that there are others is said in one line.
+
+    :param names: may be links, or `-`, standard input; a file that is not there stays.
+    """
+    known: dict[object, str] = {}
+    again: list[tuple[str, str]] = []
+    for name in names:
+        identity = _identity(name, console) or object()
+        if identity in known:
+            again.append((name, known[identity]))
+        else:
+            known[identity] = name
+    if again:
+        name, first = again[0]
+        more = f" (and {len(again) - 1:,} more)" if again[1:] else ""
+        console.complain(f"{name} is the same file as {first}{more}: each file counts once")
+    return list(known.values())
+
+
+def _identity(name: str, console: Console) -> tuple[int, int] | None:
+    """Return what all names of a file have in common; ``None``: there is none, or it is a pipe or device."""
+    try:
+        found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
+    except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def as_url(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.commands.reports import FEW, exported
 from tests.commands.running import TIMEOUT, run, start
 from tests.scrapy.site import HANG, Reply, Site, redirect
 from tests.scrapy.site import robots as file
@@ -96,6 +97,23 @@ def test_a_limit_of_ones_own(size: int, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text(long(550_000))
     done = run("lint", "long.txt", "-s", f"ROBOTSTXT_MAX_SIZE={size}", folder=tmp_path)
     assert (done.code, done.out) == (0, "long.txt: nothing found\n")
+
+
+def test_one_report_by_several_names(tmp_path: Path) -> None:
+    """A report that is named twice, by whatever names, is counted once, and one line says so."""
+    (tmp_path / "r.jsonl").write_bytes(exported(FEW))
+    (tmp_path / "link.jsonl").symlink_to("r.jsonl")
+    (tmp_path / "copy.jsonl").write_bytes(exported(FEW))
+    once = json.loads(run("report", "r.jsonl", "--json", folder=tmp_path).out)
+    again = run("report", "r.jsonl", "./r.jsonl", "--json", folder=tmp_path)
+    assert (again.code, json.loads(again.out)) == (0, once)
+    assert again.err == "scrapy robots report: ./r.jsonl is the same file as r.jsonl: each file counts once\n"
+    with (tmp_path / "r.jsonl").open() as stdin:
+        names = ("link.jsonl", "copy.jsonl", "r.jsonl", "-")
+        process = start("report", *names, "--json", folder=tmp_path, stdin=stdin.fileno())
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert json.loads(out)["requests"] == 2 * once["requests"]
+    assert err == "scrapy robots report: r.jsonl is the same file as link.jsonl (and 1 more): each file counts once\n"
 
 
 def test_a_job_directory(tmp_path: Path) -> None:
