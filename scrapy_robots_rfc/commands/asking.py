@@ -53,6 +53,7 @@ _WITHOUT: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
+    "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",  # no spider of the project is asked for anything
 }
 
 _ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
@@ -211,10 +212,19 @@ def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> No
         except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
             failures.append(error)
 
-    process = _begin(settings, guarded, failures)
-    process.start()
+    try:
+        _begin(settings, guarded, failures).start()
+    except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
+        failures.append(error)
     for failure in failures:
-        raise _said(failure)
+        raise _said(_first(failure))
+
+
+def _first(failure: BaseException) -> BaseException:
+    """Return what went wrong first: Scrapy may fail once more when it ends a crawl that could not begin."""
+    while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
+        failure = failure.__context__
+    return failure
 
 
 def _begin(

@@ -74,31 +74,33 @@ class Command(ScrapyCommand):
         if args:
             prog = "scrapy robots" if opts.topic is None else f"scrapy robots {opts.topic}"
             _Parser(prog=prog).error(f"unrecognized arguments: {' '.join(args)}")
+        if opts.topic is not None:
+            opts.set = [*opts.set, *opts.also_set]
+        super().process_options(args, opts)
         if opts.topic is None:
             raise UsageError
-        opts.set = [*opts.set, *opts.also_set]
-        super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - all of them are options
         """Do what is asked for, and set the exit code."""
         _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
+        self._answer(opts, console)
+
+    def _answer(self, opts: argparse.Namespace, console: Console) -> None:
+        """Do what is asked for; whatever ends it early is said, and has an exit code."""
         try:
             self.exitcode = self._act(opts, console)
-            sys.stdout.flush()
-        except Failed as error:
+            console.stdout.flush()
+        except (Failed, SettingError) as error:
             console.complain(str(error))
-            self.exitcode = error.code
-        except SettingError as error:
-            console.complain(str(error))
-            self.exitcode = 2
+            self.exitcode = error.code if isinstance(error, Failed) else 2
         except OSError as error:
             if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
                 self.exitcode = getattr(opts, "failed", 0)  # where the code is an answer, there is none
             else:
                 console.complain(f"the output cannot be written: {error.strerror or error}")
                 self.exitcode = getattr(opts, "failed", 1)
-            abandon(sys.stdout)
+            abandon(console.stdout)
 
     def _act(self, opts: argparse.Namespace, console: Console) -> int:
         assert self.settings is not None
