@@ -6,6 +6,7 @@ In here: options, settings, the store. What a topic does is its own module's bus
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from argparse import ArgumentParser
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 #: How an SQLite file begins; an empty one is a database without tables.
 _SQLITE = b"SQLite format 3\0"
+
+#: The exit code after Ctrl-C.
+STOPPED = 2
 
 
 class Command(ScrapyCommand):
@@ -84,10 +88,18 @@ class Command(ScrapyCommand):
         """Do what is asked for, and set the exit code."""
         _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
-        self._answer(opts, console)
+        try:
+            self._answer(opts, console)
+        except KeyboardInterrupt:
+            signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # the rest is short, and whoever is impatient gets no traceback
+            console.complain("stopped")
+            self.exitcode = STOPPED
+            abandon(console.stdout)  # its reader may have stopped reading
 
     def _answer(self, opts: argparse.Namespace, console: Console) -> None:
-        """Do what is asked for; whatever ends it early is said, and has an exit code."""
+        """Do what is asked for; whatever ends it early but Ctrl-C is said, and has an exit code."""
         try:
             self.exitcode = self._act(opts, console)
             console.stdout.flush()
