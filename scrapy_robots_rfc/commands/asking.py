@@ -6,7 +6,10 @@ of it, is the topics' business.
 
 from __future__ import annotations
 
+import signal
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
@@ -31,7 +34,7 @@ from scrapy_robots_rfc.stores.address import sqlite_path
 if TYPE_CHECKING:
     import argparse
     from asyncio import Task
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -54,6 +57,7 @@ _WITHOUT: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
+    "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",  # no spider of the project is asked for anything
 }
 
 _ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
@@ -215,18 +219,70 @@ def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> No
 
     async def guarded(crawler: Crawler) -> None:
         try:
-            await work(Inquirer(crawler))
+            await _Stoppable(work(Inquirer(crawler)))
+        except KeyboardInterrupt as error:
+            failures.append(error)
+            if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                signal.raise_signal(signal.SIGINT)  # the crawl ends as by one that comes while it waits
         except OSError as error:  # that of an output, for instance: the command's own, and not the project's
             failures.append(error)
         except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
             failures.append(_said(error))
 
     try:
-        _begin(settings, guarded, failures).start()
-    except OSError as error:  # a log file that cannot be made
-        raise _said(error) from error
+        with _handlers_kept():
+            process = _begin(settings, guarded, failures)
+            if not any(isinstance(failure, KeyboardInterrupt) for failure in failures):  # there is no work left
+                process.start()
+    except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
+        failures.append(_said(error))
     for failure in failures:
         raise failure
+
+
+class _Stoppable:
+    """Work that Ctrl-C ends where it does not wait, such as in the middle of a line. Where it does, the crawl is ended.
+
+    A crawl does nothing about a signal before its loop goes on, and that is when all is printed.
+
+    :raises KeyboardInterrupt: it was ended so.
+    """
+
+    def __init__(self, work: Awaitable[None]) -> None:
+        self._steps = work.__await__()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        step: Callable[[], Any] = partial(next, self._steps)
+        while True:
+            handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                waits_for = step()
+            except StopIteration:
+                return
+            finally:
+                signal.signal(signal.SIGINT, handler)
+            try:
+                step = partial(self._steps.send, (yield waits_for))
+            except BaseException as error:  # noqa: BLE001 - the work's business
+                step = partial(self._steps.throw, error)
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Have signals do after a crawl what they did before: its own handlers stay, and tell a loop that has ended."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _first(failure: BaseException) -> BaseException:
+    """Return what went wrong first: Scrapy may fail once more when it ends a crawl that could not begin."""
+    while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
+        failure = failure.__context__
+    return failure
 
 
 def _begin(
@@ -255,6 +311,7 @@ def _begin(
 
 def _said(failure: BaseException) -> BaseException:
     """Return what the command ends with: what the project's own code raises is said in one line, OSErrors among it."""
+    failure = _first(failure)
     if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
         return failure
     text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"

@@ -75,7 +75,7 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
         elif sources.is_url(opts.robots):
             asking.crawl(settings, partial(judge.download, urls, opts.robots))
         else:
-            judge.go_by(urls, sources.read(opts.robots, console), opts.robots)
+            judge.go_by(urls, sources.read(opts.robots, console, ours.max_size), opts.robots)
     finally:
         judge.progress.clear()
     if judge.done < len(urls):

@@ -57,7 +57,7 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     askers = judging.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else sources.numbered(opts.urls, console)
     urls = [url for number, url in lines if _is_url(url, number, opts.urls, console)]
-    bodies = _bodies(settings, names, console)
+    bodies = _bodies(settings, names, console, ours.max_size)
     files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]
     for name, file in dict(zip(names, files, strict=True)).items():
         sources.doubt(name, file, console)
@@ -99,9 +99,9 @@ def _changed(
                 yield before, after
 
 
-def _bodies(settings: ScrapySettings, names: tuple[str, ...], console: Console) -> list[bytes]:
+def _bodies(settings: ScrapySettings, names: tuple[str, ...], console: Console, max_size: int) -> list[bytes]:
     """Return what is compared; a crawl runs only where something is to be fetched."""
-    found: dict[str, bytes] = {name: sources.read(name, console) for name in names if not sources.is_url(name)}
+    found = {name: sources.read(name, console, max_size) for name in names if not sources.is_url(name)}
     wanted = [name for name in dict.fromkeys(names) if name not in found]
     if wanted:
         asking.crawl(settings, partial(_download, wanted, found))

@@ -52,14 +52,14 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
     size = read_settings(settings).max_size
-    name, body = _fetched(settings, options) if is_url(options.source) else _read(console, options)
+    name, body = _fetched(settings, options) if is_url(options.source) else _read(console, options, size)
     found = lint(RobotsTxt.parse(body, max_size=size))
     _FORMATS[options.format](name, found, console)
     return max((EXIT[finding.severity] for finding in found), default=0)
 
 
-def _read(console: Console, options: argparse.Namespace) -> tuple[str, bytes]:
-    return options.source, read(options.source, console)
+def _read(console: Console, options: argparse.Namespace, size: int) -> tuple[str, bytes]:
+    return options.source, read(options.source, console, size)
 
 
 def _fetched(settings: Settings, options: argparse.Namespace) -> tuple[str, bytes]:

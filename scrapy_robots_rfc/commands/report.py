@@ -13,7 +13,7 @@ from scrapy_robots_rfc.commands.report_files import ReportFile
 from scrapy_robots_rfc.commands.report_page import page
 from scrapy_robots_rfc.commands.report_sums import Sums, record_of
 from scrapy_robots_rfc.commands.report_text import lines_of, many
-from scrapy_robots_rfc.commands.sources import STANDARD
+from scrapy_robots_rfc.commands.sources import STANDARD, once
 from scrapy_robots_rfc.commands.target import Kind, target_of, written
 from scrapy_robots_rfc.commands.terminal import Style
 
@@ -60,7 +60,7 @@ def report(_: object, console: Console, options: argparse.Namespace) -> int:
         raise Failed("standard input can be one of the files only once", 2)
     reports = [Path(name) for name in options.files if name != STANDARD]
     target = None if options.html is None else target_of(options.html, _PAGE, reports)
-    sums, files = Sums(), [ReportFile(name) for name in options.files]
+    sums, files = Sums(), [ReportFile(name) for name in once(options.files, console)]
     for file in files:
         for record in file.records(console):
             sums.add(record)

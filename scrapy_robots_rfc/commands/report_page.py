@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.report_plots import bars, escaped, legend, over_time
 from scrapy_robots_rfc.commands.report_sums import most
-from scrapy_robots_rfc.commands.report_tables import sections
+from scrapy_robots_rfc.commands.report_tables import rule_place, sections
 from scrapy_robots_rfc.commands.report_text import NO_ORIGIN, NO_SPIDER, many
 from scrapy_robots_rfc.commands.report_times import between, width
 from scrapy_robots_rfc.core.decision import Reason
@@ -110,8 +110,8 @@ def _plots(sums: Sums) -> Iterator[str]:
             f'<figure><figcaption><h2>Over time</h2><p class="note">a bar is {width(sums.timeline.width)}</p>'
             f"{legend(sums)}</figcaption>{plot}</figure>"
         )
-    reasons = [(escaped(reason), {reason: count}) for reason, count in most(sums.reasons, _BARS)]
-    origins = [(escaped(origin or NO_ORIGIN), sums.origins[origin]) for origin, _ in most(sums.by_origin, _BARS)]
+    reasons = [(_name(reason), {reason: count}) for reason, count in most(sums.reasons, _BARS)]
+    origins = [(_name(origin or NO_ORIGIN), sums.origins[origin]) for origin, _ in most(sums.by_origin, _BARS)]
     rules = [(_short(key), {_RULE: count}) for key, count in most(sums.rules, _BARS)]
     named = (("Reasons", reasons), ("Origins that cost most", origins), ("Rules that cost most", rules))
     figures = (
@@ -122,5 +122,12 @@ def _plots(sums: Sums) -> Iterator[str]:
     yield f'<div class="plots">{"".join(figures)}</div>'
 
 
+def _name(text: str) -> str:
+    return f"<span>{escaped(text)}</span>"
+
+
 def _short(key: RuleKey) -> str:
-    return f'<code>{escaped(key.rule)}</code><span class="quiet">{escaped(key.origin or NO_ORIGIN)}</span>'
+    """Return a rule with all that tells it from others: a file may say the same twice, for different crawlers."""
+    place = rule_place(key)
+    below = [escaped(key.origin or NO_ORIGIN), *([escaped(place)] if place else [])]
+    return f"<code>{escaped(key.rule)}</code>" + "".join(f'<span class="quiet">{text}</span>' for text in below)

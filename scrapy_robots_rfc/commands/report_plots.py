@@ -43,7 +43,7 @@ def colour_of(reason: str) -> str:
 def bars(rows: Sequence[tuple[str, Mapping[str, int]]], requests: int) -> str:
     """Return a list of bars, the first of which is the longest.
 
-    :param rows: HTML of the name, and its requests by reason.
+    :param rows: HTML of the name, in elements of which each is cut for itself, and its requests by reason.
     :param requests: of all.
     """
     items, most = [], 0

@@ -129,9 +129,15 @@ def _rule(key: RuleKey, count: int, sums: Sums, cells: _Cells) -> tuple[_Cell, .
     first = "" if example is None else f'<span class="note">{_link(example, "")}</span>'
     origin = None if key.origin is None else Origin.of(key.origin)
     file = _link(key.origin, NO_ORIGIN, None if origin is None else origin.robots_url)
-    place = [*([] if key.line is None else [f"line {key.line}"]), *([] if key.token is None else [f"for {key.token}"])]
-    there = f'<span class="note">{escaped(", ".join(place))}</span>' if place else ""
+    place = rule_place(key)
+    there = f'<span class="note">{escaped(place)}</span>' if place else ""
     return f"<code>{escaped(key.rule)}</code>{first}", f"{file}{there}", *cells.of(count)
+
+
+def rule_place(key: RuleKey) -> str:
+    """Return where a rule stands in its file, and for whom, as far as the report says so."""
+    line = [] if key.line is None else [f"line {key.line}"]
+    return ", ".join([*line, *([] if key.token is None else [f"for {key.token}"])])
 
 
 def _spiders(sums: Sums, cells: _Cells, top: int) -> _Table:

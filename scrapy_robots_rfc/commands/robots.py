@@ -6,6 +6,7 @@ In here: options, settings, the store. What a topic does is its own module's bus
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from argparse import ArgumentParser
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 #: How an SQLite file begins; an empty one is a database without tables.
 _SQLITE = b"SQLite format 3\0"
+
+#: The exit code after Ctrl-C.
+STOPPED = 2
 
 
 class Command(ScrapyCommand):
@@ -75,31 +79,40 @@ class Command(ScrapyCommand):
         if args:
             prog = "scrapy robots" if opts.topic is None else f"scrapy robots {opts.topic}"
             _Parser(prog=prog).error(f"unrecognized arguments: {' '.join(args)}")
+        if opts.topic is not None:
+            opts.set = [*opts.set, *opts.also_set]
+        super().process_options(args, opts)
         if opts.topic is None:
             raise UsageError
-        opts.set = [*opts.set, *opts.also_set]
-        super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - all of them are options
         """Do what is asked for, and set the exit code."""
         _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
         try:
+            self._answer(opts, console)
+        except KeyboardInterrupt:
+            # The rest is short, and whoever is impatient gets no traceback.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            console.complain("stopped")
+            self.exitcode = STOPPED
+            abandon(console.stdout)  # its reader may have stopped reading
+
+    def _answer(self, opts: argparse.Namespace, console: Console) -> None:
+        """Do what is asked for; whatever ends it early but Ctrl-C is said, and has an exit code."""
+        try:
             self.exitcode = self._act(opts, console)
-            sys.stdout.flush()
-        except Failed as error:
+            console.stdout.flush()
+        except (Failed, SettingError) as error:
             console.complain(str(error))
-            self.exitcode = error.code
-        except SettingError as error:
-            console.complain(str(error))
-            self.exitcode = 2
+            self.exitcode = error.code if isinstance(error, Failed) else 2
         except OSError as error:
             if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
                 self.exitcode = getattr(opts, "failed", 0)  # where the code is an answer, there is none
             else:
                 console.complain(f"the output cannot be written: {error.strerror or error}")
                 self.exitcode = getattr(opts, "failed", 1)
-            abandon(sys.stdout)
+            abandon(console.stdout)
 
     def _act(self, opts: argparse.Namespace, console: Console) -> int:
         assert self.settings is not None

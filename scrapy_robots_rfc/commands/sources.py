@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import os
 import re
+import stat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from scrapy_robots_rfc.commands.output import Console
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 STANDARD = "-"
 
 _ADVICE = "name a file, a URL, or - for standard input"
+_PIECE = 65_536  # octets that are read at a time
 
 _LINE_END = re.compile("\r\n?|\n")
 #: An octet that is no text, as Python keeps it: a half of a surrogate pair that has no other half (PEP 383).
@@ -47,13 +50,15 @@ def named(source: str) -> str:
     return stripped(source) if is_url(source) else source
 
 
-def read(source: str, console: Console) -> bytes:
+def read(source: str, console: Console, max_size: int | None = None) -> bytes:
     """Return the octets of a file or of standard input.
 
+    :param max_size: how many of a robots.txt count: one more is read, which says that it is too long. A device may
+        have no end. ``None``: all that there are.
     :raises Failed: it cannot be read.
     """
     with opened(source, console) as file, telling(source):
-        return file.read()
+        return _octets(file, None if max_size is None else max_size + 1)
 
 
 def opened(source: str, console: Console, advice: str = _ADVICE) -> AbstractContextManager[IO[bytes]]:
@@ -90,6 +95,14 @@ def doubt(source: str, file: RobotsTxt, console: Console) -> None:
         console.complain(f"{named(source)} looks like an HTML page, no robots.txt: see scrapy robots lint {name}")
 
 
+def _octets(file: IO[bytes], most: int | None) -> bytes:
+    """Return what there is, in pieces: between them Ctrl-C is heard, and room is taken for no more than there is."""
+    found = bytearray()
+    while piece := file.read(_PIECE if most is None else min(most - len(found), _PIECE)):
+        found += piece
+    return bytes(found)
+
+
 def lines(source: str, console: Console) -> list[str]:
     """Return the URLs of `numbered` alone."""
     return [url for _, url in numbered(source, console)]
@@ -103,6 +116,35 @@ def numbered(source: str, console: Console) -> list[tuple[int, str]]:
     text = read(source, console).removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     found = ((number, line.strip()) for number, line in enumerate(_LINE_END.split(text), 1))
     return [(number, as_url(line)) for number, line in found if line and not line.startswith("#")]
+
+
+def once(names: Sequence[str], console: Console) -> list[str]:
+    """Return the names of files, each file by the first of its names; that there are others is said in one line.
+
+    :param names: may be links, or `-`, standard input; a file that is not there stays.
+    """
+    known: dict[object, str] = {}
+    again: list[tuple[str, str]] = []
+    for name in names:
+        identity = _identity(name, console) or object()
+        if identity in known:
+            again.append((name, known[identity]))
+        else:
+            known[identity] = name
+    if again:
+        name, first = again[0]
+        more = f" (and {len(again) - 1:,} more)" if again[1:] else ""
+        console.complain(f"{name} is the same file as {first}{more}: each file counts once")
+    return list(known.values())
+
+
+def _identity(name: str, console: Console) -> tuple[int, int] | None:
+    """Return what all names of a file have in common; ``None``: there is none, or it is a pipe or device."""
+    try:
+        found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
+    except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def as_url(text: str) -> str:

@@ -82,6 +82,27 @@ def test_bars(shown: tuple[Browser, dict[str, Any]]) -> None:
         assert [width for width, _ in bars] == pytest.approx([bars[0][1] * n / numbers[0] for n in numbers], abs=0.1)
 
 
+def test_rules_that_are_long(browser: Browser, tmp_path: Path) -> None:
+    """However long patterns and names are, each bar shows site, line and token of its rule: no two are the same."""
+    rule, origins = f"Disallow: /{'p' * 3000}", ("https://a.example", f"https://{'b' * 900}.example")
+    keys = [(origin, line, token) for origin in origins for line in (2, 3) for token in ("*", "foobot")]
+    made(tmp_path, [record(rule=rule, origin=origin, line=line, token=token) for origin, line, token in keys])
+    script = """
+        return [...document.querySelectorAll(".bars:has(code) .name")].map((name) => [name.offsetHeight,
+            ...[...name.children].map((part) => [part.innerText, part.getBoundingClientRect().bottom
+                <= name.getBoundingClientRect().bottom && part.offsetHeight > 10])])
+    """
+    for width in (360, 1440):
+        browser.screen(width)
+        browser.open(tmp_path / "report.html")
+        names = browser.run(script)
+        assert [[text for text, _ in parts[1:]] for _, *parts in names] == [
+            [origin, f"line {line}, for {token}"] for origin, line, token in keys
+        ]
+        assert all(seen for _, *parts in names for _, seen in parts)
+        assert max(height for height, *_ in names) < 150
+
+
 def test_over_time(shown: tuple[Browser, dict[str, Any]]) -> None:
     """The bars over time stand in order, are as high as their numbers are large, and so are the parts by reason."""
     browser, sums = shown

@@ -1,13 +1,15 @@
-"""Where `scrapy robots` takes a robots.txt from that is given by its URL, and where its own crawl keeps files."""
+"""Where `scrapy robots` takes files from, by URL or by name, how far it reads them, and where its crawl keeps some."""
 
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.commands.running import run
+from tests.commands.reports import FEW, exported
+from tests.commands.running import TIMEOUT, run, start
 from tests.scrapy.site import HANG, Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -72,6 +74,63 @@ def test_a_url_without_an_end(tmp_path: Path) -> None:
     with Site({"/r.txt": Reply(body=FILE.encode(), endless=True)}) as site:
         done = run("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots", site.url("/r.txt"), folder=tmp_path)
     assert (done.code, done.err) == (1, "")
+
+
+def long(size: int) -> str:
+    """A file of that size, most of which is comments."""
+    comment = "#" * 999 + "\n"
+    return f"{(FILE + comment * (size // 1000))[: size - 1]}\n"
+
+
+@pytest.mark.parametrize("source", ["-", "/dev/stdin"])
+@pytest.mark.parametrize(
+    ("arguments", "says", "code"),
+    [
+        (("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots"), "disallowed   https://a.example/x.pdf", 1),
+        (("diff", "short.txt"), "0 rules removed or added", 0),
+        (("lint",), "1 error", 3),
+    ],
+    ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
+)
+def test_a_file_that_does_not_end(
+    arguments: tuple[str, ...], says: str, code: int, source: str, tmp_path: Path
+) -> None:
+    """Of a local file, and of standard input, no more is read than counts and the octet that is too much."""
+    (tmp_path / "short.txt").write_text(FILE)
+    ours, its = os.pipe()
+    process = start(*arguments, source, folder=tmp_path, stdin=ours)
+    os.close(ours)
+    with os.fdopen(its, "wb") as given:  # open until the command has ended
+        given.write(long(512_000).encode() + b"\n")
+        given.flush()
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, err) == (code, "")
+    assert says in out
+
+
+@pytest.mark.parametrize("size", [600_000, 10**30])
+def test_a_limit_of_ones_own(size: int, tmp_path: Path) -> None:
+    """The limit is ROBOTSTXT_MAX_SIZE, however much that is: a shorter file takes no more room than it needs."""
+    (tmp_path / "long.txt").write_text(long(550_000))
+    done = run("lint", "long.txt", "-s", f"ROBOTSTXT_MAX_SIZE={size}", folder=tmp_path)
+    assert (done.code, done.out) == (0, "long.txt: nothing found\n")
+
+
+def test_one_report_by_several_names(tmp_path: Path) -> None:
+    """A report that is named twice, by whatever names, is counted once, and one line says so."""
+    (tmp_path / "r.jsonl").write_bytes(exported(FEW))
+    (tmp_path / "link.jsonl").symlink_to("r.jsonl")
+    (tmp_path / "copy.jsonl").write_bytes(exported(FEW))
+    once = json.loads(run("report", "r.jsonl", "--json", folder=tmp_path).out)
+    again = run("report", "r.jsonl", "./r.jsonl", "--json", folder=tmp_path)
+    assert (again.code, json.loads(again.out)) == (0, once)
+    assert again.err == "scrapy robots report: ./r.jsonl is the same file as r.jsonl: each file counts once\n"
+    with (tmp_path / "r.jsonl").open() as stdin:
+        names = ("link.jsonl", "copy.jsonl", "r.jsonl", "-")
+        process = start("report", *names, "--json", folder=tmp_path, stdin=stdin.fileno())
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert json.loads(out)["requests"] == 2 * once["requests"]
+    assert err == "scrapy robots report: r.jsonl is the same file as link.jsonl (and 1 more): each file counts once\n"
 
 
 def test_a_job_directory(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""`scrapy robots` in projects of which a part does not load: what it does not need, and what it says of the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands.running import TIMEOUT, launch, run, start
+from tests.scrapy.site import Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.commands.copies import Done
+
+FILE = "User-agent: *\nDisallow: /x\n\nUser-agent: shopbot\nDisallow: /y\n"
+SELECT = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with a name for its crawls, a downloader middleware and a spider that cannot be imported."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
+    for package in (tmp_path / "shop", tmp_path / "shop" / "spiders"):
+        package.mkdir()
+        (package / "__init__.py").touch()
+    (tmp_path / "shop" / "spiders" / "one.py").write_text("import no_such_module\n")
+    (tmp_path / "shop" / "settings.py").write_text(
+        'SPIDER_MODULES = ["shop.spiders"]\n'
+        'ROBOTSTXT_USER_AGENT = "shopbot"\n'
+        'DOWNLOADER_MIDDLEWARES = {"shop.middlewares.Signed": 50}\n'
+    )
+    (tmp_path / "shop" / "middlewares.py").write_text(
+        "class Signed:\n"
+        "    def process_request(self, request):\n"
+        '        request.headers["X-Signed"] = "shop"\n'
+        '        print("signed")\n'
+    )
+    return tmp_path
+
+
+def test_a_spider_that_does_not_load(folder: Path) -> None:
+    """No spider is needed, so a broken one is no matter; all else that the project sets applies."""
+    with Site({"/robots.txt": robots(FILE)}) as site:
+        checked = launch("check", site.url("/y"), folder=folder)
+        others = [
+            run(*topic, site.url("/robots.txt"), folder=folder).code for topic in (("show",), ("lint",), ("diff", "-"))
+        ]
+        assert {asked.headers["X-Signed"] for asked in site.asked} == {"shop"}
+    assert (checked.code, checked.err) == (1, "")
+    assert "disallowed   " in checked.out
+    assert "  group      for shopbot: it is named there (lines 4-5)" in checked.lines
+    assert others == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("LOG_LEVEL=FOO", "ValueError: Unknown level: 'FOO'"),
+        ('ADDONS={"no.such": 1}', "ModuleNotFoundError: No module named 'no'"),
+        ("ASYNCIO_EVENT_LOOP=no.such", "ModuleNotFoundError: No module named 'no'"),
+        ("TWISTED_DNS_RESOLVER=no.such", "ModuleNotFoundError: No module named 'no'"),
+        ("REACTOR_THREADPOOL_MAXSIZE=x", "ValueError: invalid literal for int() with base 10: 'x'"),
+        ("DUPEFILTER_CLASS=no.such", "ModuleNotFoundError: No module named 'no'"),
+    ],
+)
+def test_settings_that_make_no_crawl(setting: str, says: str, tmp_path: Path) -> None:
+    """A part that is missing is named in one line, and the exit code is 2, which is no verdict."""
+    with Site({"/robots.txt": robots(FILE)}) as site:
+        done = run("check", site.url("/y"), "-s", setting, folder=tmp_path)
+    error = f"scrapy robots check: no crawl is possible with these settings: {says}\n"
+    assert (done.code, done.out, done.err) == (2, "", error)
+
+
+@pytest.mark.parametrize("reactor", [SELECT, "TWISTED_REACTOR_ENABLED=0"])
+def test_what_went_wrong_first(reactor: str, tmp_path: Path) -> None:
+    """With another reactor, or none, it is the missing part that is named, too, and not what it was missed for."""
+    done = run("show", "http://127.0.0.1:9/", "-s", "DUPEFILTER_CLASS=no.such", "-s", reactor, folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(" with these settings: ModuleNotFoundError: No module named 'no'\n")
+
+
+def test_no_setting(robots: Callable[..., Done]) -> None:
+    """A setting without a value is refused in one line, wherever it stands, and whether there is a topic or not."""
+    for arguments in (("-s", "FOO"), ("-s", "FOO", "lint", "-"), ("lint", "-", "-s", "FOO")):
+        done = robots(*arguments)
+        error = "scrapy robots: Invalid -s value, use -s NAME=VALUE; see scrapy robots --help\n"
+        assert (done.code, done.out, done.err) == (2, "", error)
+
+
+def test_prints_in_the_log(folder: Path) -> None:
+    """With LOG_STDOUT what the project's code prints is no part of the answer, and the answer is no part of the log."""
+    with Site({"/robots.txt": robots(FILE)}) as site:
+        done = run("check", site.url("/x"), "-s", "LOG_STDOUT=1", folder=folder)
+    assert (done.code, done.err) == (0, "")
+    assert done.lines[0] == f"allowed      {site.url('/x')}"
+    assert "signed" not in done.out
+
+
+def test_nobody_reads_with_prints_in_the_log(tmp_path: Path) -> None:
+    """With LOG_STDOUT, too, a reader who has seen enough is no error."""
+    with Site({"/robots.txt": robots(FILE)}) as site:
+        (tmp_path / "urls").write_text(f"{site.url('/z')}\n" * 5000)
+        with (tmp_path / "urls").open() as urls:
+            process = start("check", "-s", "LOG_STDOUT=1", folder=tmp_path, stdin=urls.fileno())
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"allowed      {site.url('/z')}\n"
+        process.stdout.close()
+        assert process.wait(TIMEOUT) == 2
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()

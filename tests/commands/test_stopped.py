@@ -1,0 +1,130 @@
+"""Ctrl-C in `scrapy robots`, wherever it is: while it reads, while it prints, in its crawl and behind it.
+
+A process that has read all that was sent to it, or whose output nobody reads, sleeps in the middle of its work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import termios
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from tests.commands.copies import OPEN, fill
+from tests.commands.running import TIMEOUT, start
+from tests.scrapy.site import Site
+from tests.scrapy.site import robots as file
+
+if TYPE_CHECKING:
+    import subprocess
+
+#: Blank lines, which every topic passes over.
+BLANK = b"\n" * 200_000
+#: As output, more than a pipe and the buffers before it hold.
+MANY = 5000
+STORE = "sqlite:///robots.sqlite"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with files that there is much to say about."""
+    (tmp_path / "robots.txt").write_text("User-agent: *\n" + "Disallow: z\n" * MANY)
+    (tmp_path / "other.txt").write_text("User-agent: *\n" + "".join(f"Disallow: /{n}\n" for n in range(MANY)))
+    (tmp_path / "urls").write_text("https://a.example/x\n" * MANY)
+    store = SqliteStore(tmp_path / "robots.sqlite")
+    store.open()
+    fill(store, **{f"a{number}": OPEN for number in range(MANY)})
+    store.close()
+    return tmp_path
+
+
+def sleeps(process: subprocess.Popen[str]) -> bool:
+    """Whether a process waits for something, or has ended (proc(5))."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0] in "SZ"
+
+
+def unread(pipe: int) -> int:
+    """How many octets a pipe holds."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), "little")
+
+
+def stopped(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Send the signal of Ctrl-C to a process when it sleeps, and read nothing; return its exit code and its errors."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    while not sleeps(process):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    try:
+        return process.wait(TIMEOUT), process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check",),
+        ("check", "https://a.example/", "--robots", "-"),
+        ("lint", "-"),
+        ("diff", "-", "robots.txt"),
+        ("report", "-"),
+        ("cache", "import", "--store", STORE),
+    ],
+    ids=" ".join,
+)
+def test_reading(arguments: tuple[str, ...], folder: Path) -> None:
+    """While a command reads, Ctrl-C ends it with one line and the exit code 2."""
+    ours, its = os.pipe()
+    process = start(*arguments, folder=folder, stdin=ours)
+    os.close(ours)
+    with os.fdopen(its, "wb") as given:
+        given.write(BLANK)
+        given.flush()
+        while unread(its) and process.poll() is None:
+            time.sleep(0.001)
+        assert stopped(process) == (2, f"scrapy robots {arguments[0]}: stopped\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "-", "--robots", "other.txt"),
+        ("check", "-", "--robots", "{site}"),  # it prints within its crawl
+        ("check", "-", "-s", 'ROBOTSTXT_OVERRIDES={{"https://a.example": "other.txt"}}'),
+        ("lint", "robots.txt"),
+        ("lint", "{site}"),  # behind its crawl
+        ("diff", "robots.txt", "other.txt"),
+        ("cache", "export", "--store", STORE),
+    ],
+    ids=" ".join,
+)
+def test_printing(arguments: tuple[str, ...], folder: Path) -> None:
+    """While a command prints, Ctrl-C ends it all the same, though nobody reads what it prints."""
+    with Site({"/other.txt": file((folder / "robots.txt").read_text())}) as site:
+        filled = [argument.format(site=site.url("/other.txt")) for argument in arguments]
+        with (folder / "urls").open() as urls:
+            process = start(*filled, folder=folder, stdin=urls.fileno())
+        assert process.stdout is not None
+        os.read(process.stdout.fileno(), 1)
+        assert stopped(process) == (2, f"scrapy robots {arguments[0]}: stopped\n")
+
+
+def test_without_a_reactor(folder: Path) -> None:
+    """A crawl without Twisted's reactor, or with another one, is stopped the same way while it prints."""
+    for setting in ("TWISTED_REACTOR_ENABLED=0", "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"):
+        with (folder / "urls").open() as urls:
+            overrides = 'ROBOTSTXT_OVERRIDES={"https://a.example": "other.txt"}'
+            process = start("check", "-s", overrides, "-s", setting, folder=folder, stdin=urls.fileno())
+        assert process.stdout is not None
+        os.read(process.stdout.fileno(), 1)
+        assert stopped(process) == (2, "scrapy robots check: stopped\n")
