@@ -34,6 +34,8 @@ class Outages:
     def __init__(self, name: str, limit: float, *, clock: Callable[[], float], count: Callable[[str], None]) -> None:
         self._name, self._limit, self._clock, self._count = name, limit, clock, count
         self._not_before: dict[str, float] = {}
+        # When the call that goes ahead of others of its kind was made.
+        self._ahead: dict[str, float] = {}
         self._began: tuple[str, float] | None = None
         self._failed_last = 0.0
 
@@ -44,6 +46,7 @@ class Outages:
             return False
         if call in self._not_before:
             self._not_before[call] = now + self._limit + PAUSE
+            self._ahead[call] = now
         return True
 
     def failed(self, call: str, error: Exception) -> None:
@@ -51,6 +54,7 @@ class Outages:
         self._count(stats.STORE_ERRORS)
         now = self._failed_last = self._clock()
         self._not_before[call] = now + PAUSE
+        self._ahead.pop(call, None)
         if self._began is None:
             self._began = call, now
             logger.warning(
@@ -64,9 +68,15 @@ class Outages:
 
         :param since: when the call was made: one from before the last failure tells nothing about what came after.
         """
-        if since < self._failed_last or not self._not_before:
+        if not self._not_before:
+            return
+        ahead = self._ahead.get(call)
+        if since < self._failed_last:
+            if ahead is not None and since >= ahead:  # nothing came of it: the next one may go ahead
+                self._not_before[call] = self._clock()
             return
         self._not_before.pop(call, None)
+        self._ahead.pop(call, None)
         if self._began is not None:
             first, began = self._began
             now = self._clock()

@@ -54,6 +54,22 @@ def test_a_success_from_before(log: Log) -> None:
     assert log.said == [BEGINS]
 
 
+def test_one_that_went_ahead_for_nothing(log: Log) -> None:
+    """Where another kind of call fails while one goes ahead, its success says nothing, and the next one goes ahead."""
+    log.outages.failed("get", OSError())
+    log.now += 6
+    assert log.outages.may_try("get")
+    began = log.now
+    log.now += 1
+    log.outages.failed("put", OSError())
+    assert not log.outages.may_try("get")
+    log.outages.worked("get", began)
+    assert log.outages.may_try("get")
+    assert not log.outages.may_try("get")
+    log.outages.worked("get", log.now)
+    assert log.said == [BEGINS, ENDS]
+
+
 def test_the_call_that_began_it_ends_it(log: Log) -> None:
     """An outage is over when what failed first works; that something else works is no reason to say so."""
     log.outages.failed("put", OSError())
