@@ -65,7 +65,9 @@ def probe(path: Path) -> tuple[int, int] | None:
 
 def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
     """Yield the rows: each interpreter that `make test` does not use already, and the oldest of everything."""
-    everything: tuple[str, ...] = ("-m", "not wheel and not once")
+    # Laws of the core are the same everywhere, and benches are for one version.
+    apart = ("--ignore=tests/property", "--ignore=tests/bench")
+    everything: tuple[str, ...] = ("-m", "not wheel and not once", *apart)
     crawls = ("--reactor=default", "-m", "reactor")
     oldest = min(found)
     # Old dependencies on a newer CPython warn about themselves; the other rows take a warning for an error.
