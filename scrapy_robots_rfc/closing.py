@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.core.decision import Reason, printable
+from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.tally import Tally
 
@@ -130,7 +131,7 @@ class Closing:
         sites, capped = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_CAPPED)
         if not sites:
             return ""
-        paced = f"{sites} {'site' if sites == 1 else 'sites'} paced"
+        paced = f"{many(sites, 'site')} paced"
         at_most = f" ({capped} of them at ROBOTSTXT_CRAWL_DELAY_MAX)" if capped else ""
         longest, added = self._count(stats.CRAWL_DELAY_MAX), self._count(stats.CRAWL_DELAY_ADDED)
         return f"{paced}{at_most}, up to {longest:g} s between two requests, {_number(added)} s added"

@@ -26,6 +26,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
+from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.feed_options import load_client, unknown, wrong
 from scrapy_robots_rfc.outages import said
@@ -177,9 +178,8 @@ class Feed(FeedExporter):
             self._all_stored = Waiter()
             await self._all_stored
         lost = f"; writes that failed: {self._lost}" if self._lost else ""
-        text = "%s: %d %s in %s%s"
-        records = "record" if self._written == 1 else "records"
-        logger.info(text, KEY, self._written, records, self._place, lost, extra={"spider": self._spider})
+        records = many(self._written, "record")
+        logger.info("%s: %s in %s%s", KEY, records, self._place, lost, extra={"spider": self._spider})
 
     # At start.
 

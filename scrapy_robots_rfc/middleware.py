@@ -18,6 +18,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_robots_rfc import _compat, early, signals, stats
 from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.feeds import Feeds
@@ -227,9 +228,8 @@ class RfcRobotsTxtMiddleware:
         kept = "they are in JOBDIR, and decided when the crawl is resumed"
         lost = "they are dropped, as all that is queued"
         logger.info(
-            "%d %s waited for a robots.txt when the spider closed: %s",
-            count,
-            "request" if count == 1 else "requests",
+            "%s waited for a robots.txt when the spider closed: %s",
+            many(count, "request"),
             kept if self._crawler.settings["JOBDIR"] else lost,
             extra=self._extra,
         )

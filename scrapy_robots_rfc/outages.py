@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.stores.address import without_credentials
 
 if TYPE_CHECKING:
@@ -88,5 +89,4 @@ class Outages:
 def said(error: Exception) -> str:
     """What an error says, on one short line without credentials: a driver's text may hold the address it was given."""
     text = without_credentials(" ".join(str(error).split()))
-    printable = "".join(character if character.isprintable() else "?" for character in text)
-    return f"{type(error).__name__}: {printable[:200]}".removesuffix(": ")
+    return f"{type(error).__name__}: {printable(text)[:200]}".removesuffix(": ")

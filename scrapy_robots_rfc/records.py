@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from scrapy_robots_rfc.core.decision import printable
+from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origin import without_userinfo
 
 if TYPE_CHECKING:

@@ -120,6 +120,7 @@ ORDER = (
     "core.percent",
     "core.agents",
     "core.decision",
+    "core.text",
 )
 
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.

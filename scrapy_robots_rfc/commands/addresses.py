@@ -10,7 +10,7 @@ from base64 import b64encode
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.core.decision import printable
+from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
 
 #: What a text is that has no origin, and what to do about it.

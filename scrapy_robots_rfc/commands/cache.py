@@ -14,7 +14,7 @@ from scrapy_robots_rfc.commands.output import Failed, moment, span
 from scrapy_robots_rfc.commands.shelf import Shelf, readable
 from scrapy_robots_rfc.commands.sources import STANDARD, as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style
-from scrapy_robots_rfc.core.decision import printable
+from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.dump import record_of
@@ -82,7 +82,7 @@ def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
         else:
             say(_row(shown(key), found, shelf.now, style))
     if not options.json:
-        say(f"{_many(count)} in {shelf.name}, {fresh} of them fresh")
+        say(f"{many(count, 'origin')} in {shelf.name}, {fresh} of them fresh")
     return 0
 
 
@@ -100,9 +100,7 @@ def show(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
         return 0
     style = Style.of(console.stdout)
     for name, text in _facts(key, found, shelf.now):
-        first, *more = style.wrapped(printable(text), _INDENT)
-        console.say(f"{style.paint(f'{name:<{_INDENT}}', Colour.FAINT)}{first}")
-        for line in more:
+        for line in style.fact(name, text, _INDENT, lead=""):
             console.say(line)
     if found.body is not None:
         console.say()
@@ -125,7 +123,7 @@ def purge(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
         dropped += there
         if named and not there:
             console.complain(f"{key} is not in {shelf.name}")
-    console.say(f"{_many(dropped)} dropped from {shelf.name}")
+    console.say(f"{many(dropped, 'origin')} dropped from {shelf.name}")
     return 1 if dropped < len(named) else 0
 
 
@@ -216,7 +214,3 @@ _COLOURS = {
     "unreachable": Colour.BAD,
     "unreadable": Colour.BAD,
 }
-
-
-def _many(count: int) -> str:
-    return f"{count:,} {'origin' if count == 1 else 'origins'}"

@@ -14,9 +14,9 @@ from scrapy_robots_rfc.commands.addresses import ADVICE, NO_URL, file_url, strip
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Colour, Style
-from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.origin import Origin
 
 if TYPE_CHECKING:
@@ -173,12 +173,12 @@ def _summary(changes: list[Change], changed: list[tuple[Finding, Finding]], urls
     sides = [{rule.line for change in changes for rule in rules(change)} for rules in (_REMOVED, _ADDED)]
     rules = sum(map(len, sides))
     written = len({old.line for change in changes for old, _ in change.rewritten})
-    text = f"{rules:,} {'rule' if rules == 1 else 'rules'} removed or added"
+    text = f"{many(rules, 'rule')} removed or added"
     if written:
         text += f", {written:,} written differently"
     bare = sum(change.bare for change in changes)
     if bare:
-        text += f", {bare:,} {'group' if bare == 1 else 'groups'} without a rule came or went"
+        text += f", {many(bare, 'group')} without a rule came or went"
     if urls is not None:
         text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
     return text

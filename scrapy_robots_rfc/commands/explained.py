@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.judging import lost
-from scrapy_robots_rfc.commands.terminal import Colour, columns
-from scrapy_robots_rfc.core.decision import RuleKind, printable
+from scrapy_robots_rfc.commands.terminal import FACTS, Colour, columns
+from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import octets
+from scrapy_robots_rfc.core.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.robots import Robots
 
-_INDENT = 13  # where the facts begin
 _AROUND = 2  # lines of a group shown before and after one that matters
 _MOST_LOST = 20
 
@@ -36,18 +36,18 @@ def lines_of(finding: Finding, style: Style, *, agent: bool = False) -> Iterator
 
     :param agent: say who asks.
     """
-    verdict = style.paint(f"{finding.verdict:<{_INDENT - 1}}", Colour.STRONG, _COLOURS[finding.verdict])
+    verdict = style.paint(f"{finding.verdict:<{FACTS - 1}}", Colour.STRONG, _COLOURS[finding.verdict])
     yield f"{verdict} {printable(finding.url)}"
     if agent:
-        yield from fact("agent", finding.asker.name, style)
-    yield from fact("why", finding.why, style)
+        yield from style.fact("agent", finding.asker.name)
+    yield from style.fact("why", finding.why)
     if finding.robots is not None and finding.source is not None:
-        yield from fact("robots.txt", access(finding.robots, finding.source), style)
+        yield from style.fact("robots.txt", access(finding.robots, finding.source))
         yield from redirects(finding.hops, style)
     explanation = finding.explanation
     if explanation is None:
         return
-    yield from fact("group", f"{explanation.choice}{places(explanation.parts)}", style)
+    yield from style.fact("group", f"{explanation.choice}{places(explanation.parts)}")
     assert finding.robots is not None
     file = finding.robots.robots
     assert file is not None
@@ -55,13 +55,6 @@ def lines_of(finding: Finding, style: Style, *, agent: bool = False) -> Iterator
     if decided is not None:
         yield from excerpt(file, explanation.parts, decided, [rule.line for rule in lost(finding)], style)
     yield from _losers(finding, style)
-
-
-def fact(name: str, text: str, style: Style) -> Iterator[str]:
-    """Yield a name and a text, wrapped where there is a width."""
-    first, *more = style.wrapped(printable(text), _INDENT)
-    yield f"  {style.paint(f'{name:<{_INDENT - 3}}', Colour.FAINT)} {first}"
-    yield from more
 
 
 def access(robots: Robots, source: str) -> str:
@@ -80,7 +73,7 @@ def redirects(hops: Sequence[Hop], style: Style) -> Iterator[str]:
     """Yield the redirects that the fetch followed."""
     for hop in hops:
         where = "without a usable Location" if hop.target is None else f"to {hop.target}"
-        yield from fact("redirected", f"{hop.status} {where}", style)
+        yield from style.fact("redirected", f"{hop.status} {where}")
 
 
 def places(parts: Sequence[Part]) -> str:
@@ -142,9 +135,9 @@ def _losers(finding: Finding, style: Style) -> Iterator[str]:
     found = lost(finding)
     decided = None if finding.decision is None else finding.decision.rule
     for rule in found[:_MOST_LOST]:
-        yield from fact("lost", f"line {rule.line}: {rule} ({_because(rule, decided)})", style)
+        yield from style.fact("lost", f"line {rule.line}: {rule} ({_because(rule, decided)})")
     if len(found) > _MOST_LOST:
-        yield from fact("lost", f"and {len(found) - _MOST_LOST:,} more", style)
+        yield from style.fact("lost", f"and {len(found) - _MOST_LOST:,} more")
 
 
 def _because(rule: Rule, decided: Rule | None) -> str:

@@ -12,10 +12,10 @@ from scrapy_robots_rfc.commands.asking import crawl, prepare
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.sources import is_url, read
 from scrapy_robots_rfc.commands.terminal import Colour, Style
-from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.core.findings import Severity
 from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def _text(name: str, found: Sequence[Finding], console: Console) -> None:
             for line in style.wrapped(printable(told), _INDENT) if told else ():
                 console.say(line if line.startswith(" ") else f"{' ' * _INDENT}{line}")
     counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
-    many = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
-    console.say(printable(f"{name}: {many or 'nothing found'}"))
+    summary = ", ".join(many(count, word) for count, word in counts if count)
+    console.say(printable(f"{name}: {summary or 'nothing found'}"))
 
 
 def _json(name: str, found: Sequence[Finding], console: Console) -> None:

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from scrapy_robots_rfc.core.decision import printable
+from scrapy_robots_rfc.core.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

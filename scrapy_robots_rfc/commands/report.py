@@ -12,10 +12,11 @@ from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.report_files import ReportFile
 from scrapy_robots_rfc.commands.report_page import page
 from scrapy_robots_rfc.commands.report_sums import Sums, record_of
-from scrapy_robots_rfc.commands.report_text import lines_of, many
+from scrapy_robots_rfc.commands.report_text import lines_of
 from scrapy_robots_rfc.commands.sources import STANDARD, once
 from scrapy_robots_rfc.commands.target import Kind, target_of, written
 from scrapy_robots_rfc.commands.terminal import Style
+from scrapy_robots_rfc.core.text import many
 
 if TYPE_CHECKING:
     import argparse

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from scrapy_robots_rfc.commands.report_plots import bars, escaped, legend, over_time
 from scrapy_robots_rfc.commands.report_sums import most
 from scrapy_robots_rfc.commands.report_tables import rule_place, sections
-from scrapy_robots_rfc.commands.report_text import NO_ORIGIN, NO_SPIDER, many
+from scrapy_robots_rfc.commands.report_text import NO_ORIGIN, NO_SPIDER
 from scrapy_robots_rfc.commands.report_times import between, width
 from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.text import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

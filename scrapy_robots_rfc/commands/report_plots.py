@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.report_sums import percent
 from scrapy_robots_rfc.commands.report_times import said, width
-from scrapy_robots_rfc.core.decision import Reason, printable
+from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

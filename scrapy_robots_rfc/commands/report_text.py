@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy_robots_rfc.commands.report_sums import most, percent
 from scrapy_robots_rfc.commands.report_times import between
 from scrapy_robots_rfc.commands.terminal import Colour
-from scrapy_robots_rfc.core.decision import printable
+from scrapy_robots_rfc.core.text import many, printable
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     K = TypeVar("K")
 
-_INDENT = 13  # where the facts begin
 NO_ORIGIN = "(no origin)"
 NO_SPIDER = "(no name)"
 
@@ -35,9 +34,7 @@ def lines_of(sums: Sums, files: Sequence[ReportFile], top: int, style: Style) ->
     """
     yield style.paint(headline(sums), Colour.STRONG)
     for name, text in _facts(sums, files, top):
-        first, *more = style.wrapped(printable(text), _INDENT)
-        yield f"  {style.paint(f'{name:<{_INDENT - 3}}', Colour.FAINT)} {first}"
-        yield from more
+        yield from style.fact(name, text)
     tables = _Tables(sums, top, style)
     yield from tables.table("by reason", sums.reasons, str)
     yield from tables.table("by origin", sums.by_origin, lambda origin: origin or NO_ORIGIN)
@@ -72,11 +69,6 @@ def rule_text(key: RuleKey) -> str:
     line = "" if key.line is None else f" line {key.line}"
     token = "" if key.token is None else f" (for {key.token})"
     return f"{key.origin or NO_ORIGIN}{line}: {key.rule}{token}"
-
-
-def many(count: int, what: str) -> str:
-    """Return a number of things."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _listed(names: Sequence[str], top: int) -> str:

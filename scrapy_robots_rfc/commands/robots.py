@@ -23,7 +23,7 @@ from scrapy_robots_rfc.commands import cache, check, diff, lint, report, show, t
 from scrapy_robots_rfc.commands.output import Console, Failed, abandon
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
-from scrapy_robots_rfc.core.decision import printable
+from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.outages import said
 from scrapy_robots_rfc.settings import read_settings

@@ -14,12 +14,12 @@ from scrapy_robots_rfc._compat import Runtime
 from scrapy_robots_rfc.commands import asking, judging
 from scrapy_robots_rfc.commands.addresses import origin_of
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
-from scrapy_robots_rfc.commands.explained import access, fact, places, redirects
+from scrapy_robots_rfc.commands.explained import access, places, redirects
 from scrapy_robots_rfc.commands.output import Failed, span
 from scrapy_robots_rfc.commands.sources import as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style, columns
-from scrapy_robots_rfc.core.decision import printable
 from scrapy_robots_rfc.core.explain import explain
+from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
@@ -128,24 +128,24 @@ async def _ask(origin: Origin, limit: Limit | None, found: list[_Shown], inquire
 
 def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
     robots = shown.robots
-    yield from fact("robots.txt", access(robots, robots.origin.robots_url), style)
+    yield from style.fact("robots.txt", access(robots, robots.origin.robots_url))
     yield from redirects(shown.hops, style)
     if math.isfinite(shown.fresh_for):
-        yield from fact("fresh for", span(shown.fresh_for), style)
+        yield from style.fact("fresh for", span(shown.fresh_for))
     file = robots.robots
     if file is None:
         return
     cut = ", the rest is too much and does not count" if file.truncated else ""
-    yield from fact("octets", f"{file.size:,}{cut}", style)
+    yield from style.fact("octets", f"{file.size:,}{cut}")
     applying: dict[int, list[str]] = {}
     for asker in askers:
         for part in (yield from _of_asker(shown, asker, style, named=len(askers) > 1)):
             applying.setdefault(part.first, []).append(asker.name)
     for sitemap in file.sitemaps:
-        yield from fact("sitemap", sitemap, style)
+        yield from style.fact("sitemap", sitemap)
     for record in file.records:
         if record.key not in _SITEMAPS:
-            yield from fact("record", f"line {record.line}: {record.key}: {record.value}", style)
+            yield from style.fact("record", f"line {record.line}: {record.key}: {record.value}")
     for group in file.groups:
         yield ""
         names = applying.get(group.line, [])
@@ -158,9 +158,9 @@ def _of_asker(shown: _Shown, asker: Asker, style: Style, *, named: bool) -> Gene
     if explanation is None:
         return ()
     if named:
-        yield from fact("agent", asker.name, style)
-    yield from fact("group", f"{explanation.choice}{places(explanation.parts)}", style)
-    yield from fact("delay", shown.pace(asker), style)
+        yield from style.fact("agent", asker.name)
+    yield from style.fact("group", f"{explanation.choice}{places(explanation.parts)}")
+    yield from style.fact("delay", shown.pace(asker))
     return explanation.parts
 
 

@@ -13,9 +13,13 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from scrapy_robots_rfc.core.text import printable
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: The column where the facts of most topics begin.
+FACTS = 13
 _NARROWEST = 40  # columns; a terminal that says less gets longer lines than it has room for
 _BAR = 30
 
@@ -65,6 +69,16 @@ class Style:
         room = max(self.width - indent, _NARROWEST // 2)
         lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
         return [lines[0], *(f"{' ' * indent}{line}" for line in lines[1:])]
+
+    def fact(self, name: str, text: str, indent: int = FACTS, lead: str = "  ") -> Iterator[str]:
+        """Yield the lines of a fact: its name, and a text, wrapped where there is a width.
+
+        :param indent: the column where the text begins.
+        :param lead: what the line begins with.
+        """
+        first, *more = self.wrapped(printable(text), indent)
+        yield f"{lead}{self.paint(f'{name:<{indent - len(lead)}}', Colour.FAINT)}{first}"
+        yield from more
 
     def cut(self, text: str, indent: int = 0) -> str:
         """Return what of a text fits into a line that has so many columns already."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from scrapy_robots_rfc.core.text import printable
+
 
 class RuleKind(enum.Enum):
     """The two rules of RFC 9309, 2.2.2."""
@@ -38,13 +40,6 @@ class Reason(enum.Enum):
     CRAWL_DELAY = "crawl_delay"
     #: The user exempted the site from being asked: allowed.
     EXEMPT = "exempt"
-
-
-def printable(text: str) -> str:
-    """Return a site's text for log lines, reports and terminals: no control character may act there."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 @dataclass(frozen=True, slots=True)

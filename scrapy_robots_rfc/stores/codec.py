@@ -11,6 +11,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origin import without_userinfo
 
@@ -96,7 +97,7 @@ def encode(copy: Copy) -> bytes:
     head: dict[str, object] = {
         "outcome": copy.outcome.value,
         "status": copy.status,
-        "cause": "".join(character if character.isprintable() else "?" for character in copy.cause[:_LONGEST_CAUSE]),
+        "cause": printable(copy.cause)[:_LONGEST_CAUSE],
         "fetched": copy.fetched,
         "fresh_until": copy.fresh_until,
         "confirmed": copy.confirmed,
