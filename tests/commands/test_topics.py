@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
-from tests.commands.copies import CLOSED, MISSING, OPEN, Done, fill
+from tests.commands.copies import CLOSED, DAY, MISSING, NOW, OPEN, Done, fill
 from tests.commands.reports import exported, record
 from tests.commands.running import COMMAND, TIMEOUT, environment, launch, on_terminal, run
 from tests.example.running import ROOT
@@ -22,8 +22,19 @@ from tests.scrapy.site import Reply, Site
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy_robots_rfc.stores.codec import Copy
+
 FILE = f"User-agent: *\nDisallow: /x\nDisallow: /{'long' * 30}\nDisallow: /caf\xe9\nDisallow: z\n"
 STORE = "sqlite:///robots.sqlite"
+
+
+def old(copy: Copy) -> Copy:
+    """The same from weeks ago, and for weeks: for how long is written the same now and some seconds later."""
+    weeks = 40.2 * DAY
+    since = None if copy.unreachable_since is None else NOW - weeks
+    confirmed = None if copy.confirmed is None else NOW - weeks
+    until = NOW + weeks if copy.fresh_until > NOW else NOW - weeks
+    return replace(copy, fetched=NOW - weeks, fresh_until=until, confirmed=confirmed, unreachable_since=since)
 
 
 @pytest.fixture
@@ -35,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "robots.jsonl").write_bytes(exported([record(rule=f"Disallow: /{'long' * 30}", spider="caf\xe9")]))
     store = SqliteStore(tmp_path / "robots.sqlite")
     store.open()
-    fill(store, a=replace(OPEN, body=FILE.encode()), b=MISSING, c=CLOSED)
+    fill(store, a=old(replace(OPEN, body=FILE.encode())), b=old(MISSING), c=old(CLOSED))
     store.close()
     return tmp_path
 
