@@ -2,8 +2,8 @@
 
 Each row is an environment of its own under .venv-matrix/, kept until pyproject.toml or oldest.txt change. Three rows
 run at a time, each with its runs side by side; what a run prints goes to a file and is shown when it failed.
-`python -m tools.matrix --list` only lists the rows, `--ends` runs the first and the last of them: the oldest of
-everything, and the newest interpreter.
+`python -m tools.matrix --list` only lists the rows, `--ends` runs the first and the last of them, the oldest of
+everything and the newest interpreter, each under one reactor: processes of their own crawl under the others.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,12 +133,12 @@ def main() -> int:
     """Run every row and return the exit code."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--list", action="store_true", help="list the rows and run nothing")
-    options.add_argument("--ends", action="store_true", help="only the first and the last row")
+    options.add_argument("--ends", action="store_true", help="only the first and the last row, under one reactor")
     options.add_argument("names", nargs="*", metavar="row", help="run only these rows")
     arguments = options.parse_args()
     chosen = [row for row in rows(interpreters()) if not arguments.names or row.name in arguments.names]
     if arguments.ends:
-        chosen = [chosen[0], *chosen[1:][-1:]]
+        chosen = [replace(row, runs=row.runs[:1]) for row in (chosen[0], *chosen[1:][-1:])]
     if arguments.list:
         for row in chosen:
             print(row.name, row.python)
