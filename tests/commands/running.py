@@ -96,6 +96,16 @@ def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> sub
     )
 
 
+def read_one_line(process: subprocess.Popen[str]) -> tuple[str, int, str]:
+    """Read a line of a command's output, and no more of it; return that, its exit code and its errors."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    line = process.stdout.readline()
+    process.stdout.close()
+    with process.stderr:
+        return line, process.wait(TIMEOUT), process.stderr.read()
+
+
 def on_terminal(*arguments: str, folder: Path, stdin: str = "", anew: bool = False, **more: str) -> Done:
     """Run a command whose output and errors go to one terminal.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import TIMEOUT, launch, run, start
+from tests.commands.running import launch, read_one_line, run, start
 from tests.scrapy.site import Site, robots
 
 if TYPE_CHECKING:
@@ -105,10 +105,4 @@ def test_nobody_reads_with_prints_in_the_log(tmp_path: Path) -> None:
         (tmp_path / "urls").write_text(f"{site.url('/z')}\n" * 5000)
         with (tmp_path / "urls").open() as urls:
             process = start("check", "-s", "LOG_STDOUT=1", folder=tmp_path, stdin=urls.fileno())
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"allowed      {site.url('/z')}\n"
-        process.stdout.close()
-        assert process.wait(TIMEOUT) == 2
-    assert process.stderr is not None
-    assert process.stderr.read() == ""
-    process.stderr.close()
+        assert read_one_line(process) == (f"allowed      {site.url('/z')}\n", 2, "")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
-from tests.commands.running import TIMEOUT, launch, on_terminal, run, start
+from tests.commands.running import TIMEOUT, launch, on_terminal, read_one_line, run, start
 from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -303,13 +303,7 @@ def test_nobody_reads(given: str, tmp_path: Path) -> None:
     (tmp_path / "urls").write_text(f"{SITE}/a\n" * 5000)
     with (tmp_path / "urls").open() as urls:
         process = start("check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls.fileno())
-    assert process.stdout is not None
-    assert process.stdout.readline() == f"allowed      {SITE}/a\n"
-    process.stdout.close()
-    assert process.wait(TIMEOUT) == 2
-    assert process.stderr is not None
-    assert process.stderr.read() == ""
-    process.stderr.close()
+    assert read_one_line(process) == (f"allowed      {SITE}/a\n", 2, "")
 
 
 def test_another_parser(tmp_path: Path) -> None:
