@@ -68,6 +68,10 @@ class _Attempt:
         last = self.inquiry.last
         return self.before if last is None else last.term
 
+    def changes(self, outcome: Outcome) -> bool:
+        """Whether something else governed before, or nothing."""
+        return self.before is None or self.before.outcome is not outcome
+
 
 _Result: TypeAlias = Attempted[Robots] | Elsewhere | GaveWay
 
@@ -291,7 +295,7 @@ class RobotsService:
             self._remember(attempt, robots, copy)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
-        elif attempt.before is None or attempt.before.outcome is not Outcome.UNREACHABLE:
+        elif attempt.changes(Outcome.UNREACHABLE):
             self._troubles.again(attempt.origin, robots.cause)
         return Attempted(robots, again)
 
@@ -337,8 +341,7 @@ class RobotsService:
         return Robots(origin, term, copy.status, cause, file, self._ports.agent, copy.fetched)
 
     def _remember(self, attempt: _Attempt, robots: Robots, copy: Copy) -> None:
-        before = attempt.before
-        changed = before is None or before.outcome is not robots.outcome
+        before, changed = attempt.before, attempt.changes(robots.outcome)
         made = attempt.inquiry.attempts + 1
         reached = robots.term.unreachable_since is None
         self._troubles.concluded(

@@ -317,6 +317,9 @@ TABLE = (
 )  # fmt: skip
 
 
+_BY_FIELD = {row.field: row for row in TABLE}
+
+
 def read_settings(settings: BaseSettings) -> Settings:
     """Read and check the settings of a crawl.
 
@@ -328,7 +331,7 @@ def read_settings(settings: BaseSettings) -> Settings:
     if read.cache_min_age <= read.cache_max_age:
         return read
     if settings.getpriority("ROBOTSTXT_CACHE_MIN_AGE"):
-        [row] = [row for row in TABLE if row.field == "cache_min_age"]
+        row = _BY_FIELD["cache_min_age"]
         raise SettingError(row.key, settings[row.key], f"{row.accepted}, {read.cache_max_age:g}")
     return replace(read, cache_min_age=read.cache_max_age)  # the user wants it shorter than the default
 
@@ -338,8 +341,7 @@ def read_max_size(settings: BaseSettings) -> int:
 
     :raises SettingError: the value is not accepted.
     """
-    [row] = [row for row in TABLE if row.field == "max_size"]
-    size = _read(row, settings)
+    size = _read(_BY_FIELD["max_size"], settings)
     assert isinstance(size, int)
     return size
 
