@@ -1,6 +1,7 @@
-"""Law: a pattern matches where a matcher that tries every place of every run says so, whoever is asked (RFC 9309, 2.2.3).
+"""Law: a pattern matches where a matcher that tries every place of every run says so (RFC 9309, 2.2.3).
 
-The first verdict on a file comes from its lines, later ones from an index, and explanations from a third way.
+The first verdict on a file comes from its lines, later ones from an index, and explanations from a third place: all
+three are asked.
 """
 
 from __future__ import annotations
