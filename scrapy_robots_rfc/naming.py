@@ -39,8 +39,8 @@ class Naming:
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
         meta = request.meta.get(KEY)
+        spider = getattr(self._crawler.spider, KEY, None)  # may be a property, whose own errors are the user's to see
         try:
-            spider = getattr(self._crawler.spider, KEY, None)
             return self._agents.of(meta, spider, request.headers.get)
         except TypeError:
             raise AgentError(f"{KEY} is {meta if meta is not None else spider!r}; it must be {ACCEPTED}") from None

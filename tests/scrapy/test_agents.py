@@ -111,6 +111,37 @@ async def test_wrong_spider_attribute_stops_the_crawl(site: Site, value: Any) ->
     assert site.targets == []
 
 
+class Broken(Pages):
+    """Has a name for robots.txt that it fails to make, from some request on."""
+
+    asked = 0
+    good = 0
+
+    @property
+    def robotstxt_user_agent(self) -> str:
+        """Fail as any code may."""
+        Broken.asked += 1
+        return "spiderbot" if Broken.asked <= self.good else "a" + 5  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("good", [0, 3])
+@ensureDeferred
+async def test_error_of_the_spiders_own_property(site: Site, good: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TypeError in a spider's property is no wrong name: it reaches the user as it is, and no page is fetched."""
+    monkeypatch.setattr(Broken, "asked", 0)
+    monkeypatch.setattr(Broken, "good", good)
+    url = site.url("/x")
+    try:
+        result = await crawl([url], spider=Broken)
+    except TypeError as error:  # at start
+        found: object = error
+    else:
+        found = result.outcomes[url]
+    assert type(found) is TypeError
+    assert "can only concatenate str" in str(found)
+    assert site.pages == []
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

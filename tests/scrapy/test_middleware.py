@@ -41,6 +41,18 @@ async def test_errback_sees_the_decision(site: Site) -> None:
     assert str(error) == "Forbidden by robots.txt (robots.txt line 3: Disallow: /private)"
 
 
+@pytest.mark.parametrize(
+    ("allowed", "page"), [("/*%C3%A9?q=%3D$", "/priv"), ("/*xxxxxx?%3Dlonglong$", "/priv?longlong")]
+)
+@ensureDeferred
+async def test_an_allow_that_matches_nothing_opens_nothing(site: Site, allowed: str, page: str) -> None:
+    """A closed site stays closed to a page that an Allow nearly matches, at the first request and at later ones."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nDisallow: /\nAllow: {allowed}\n")
+    requests = [Request(site.url(page), dont_filter=True, meta={"number": number}) for number in range(4)]
+    await crawl(requests)
+    assert site.pages == []
+
+
 @ensureDeferred
 async def test_log_line_has_the_reason(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The stock log line, with the line of the file or the access result added."""

@@ -51,6 +51,16 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 1, DELAY]
 
 
+@ensureDeferred
+async def test_unit(site: Clocked) -> None:
+    """A Crawl-delay is kept in its unit, which may be a plural and end in a full stop."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 60} mins.\n")
+    result = await crawl(urls(site, 3))
+    assert fetched(result) == 3
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("crawl_delay/max") == pytest.approx(DELAY)
+
+
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was logged of a site's pace."""
     return [r.getMessage() for r in caplog.records if r.name == "scrapy_robots_rfc.pacing"]
