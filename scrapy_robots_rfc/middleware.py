@@ -38,7 +38,7 @@ from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.tally import Tally
 from scrapy_robots_rfc.verdicts import Verdicts, shown
-from scrapy_robots_rfc.waiting import Batch, WaitingRoom
+from scrapy_robots_rfc.waiting import WAITED, Batch, WaitingRoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -88,7 +88,7 @@ class RfcRobotsTxtMiddleware:
             settings.max_waiting,
             ask=self.service.ask,
             joined=lambda: self._count(stats.WAITS),
-            hold=self.service.hold,
+            hold=lambda origin, robots: (self.service.hold(origin, robots), robots.term.fresh_until),
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
@@ -118,6 +118,7 @@ class RfcRobotsTxtMiddleware:
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
+        waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
             if MARK not in request.meta:
@@ -132,7 +133,7 @@ class RfcRobotsTxtMiddleware:
         batch = self._waiting.returned(request)
         if batch is not None:  # it was let go to be set aside, and came back past the scheduler
             return self._wait_in_place(request, agent, batch, direct=True)
-        robots = self._waiting.promised(origin) or self.service.at_hand(origin)
+        robots = self._waiting.promised(origin, waited) or self.service.at_hand(origin)
         if robots is None:
             return self._wait(request, origin, agent)
         return self._finish(request, robots, agent)

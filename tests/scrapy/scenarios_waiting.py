@@ -8,14 +8,16 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.waiting import WAITED
 from tests.scrapy.crawling import Pages
 from tests.scrapy.scenarios import FORBID_ALL, OURS, Gate, Run
+from tests.scrapy.scenarios_failing import short
 from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -244,6 +246,51 @@ async def few_fetches(run: Run) -> dict[str, Any]:
             }
 
 
+class Closes:
+    """A robots.txt that allows all pages the first time, once the gate is open, and none from then on."""
+
+    def __init__(self) -> None:
+        self.fetches = 0
+
+    def __call__(self, _: Asked) -> Reply:
+        """Answer."""
+        self.fetches += 1
+        return robots("User-agent: *\nDisallow:\n", gate=Gate.opened) if self.fetches == 1 else robots(FORBID_ALL)
+
+
+class Linked(Pages):
+    """Asks for a page that the first one leads to; keeps what is in the meta of what comes."""
+
+    metas: ClassVar[list[str]] = []
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Ask, once, ahead of all that waits."""
+        self.metas += response.meta
+        if not self.outcomes:
+            yield response.follow("/linked", self.parse, errback=self.failed, priority=5)
+        super().parse(response)
+
+
+async def reserved(run: Run) -> dict[str, Any]:
+    """Three pages wait for a file that is stale at once; the first one links to another page."""
+    Gate.opened, Gate.expected = threading.Event(), 3
+    Linked.metas = []
+    changes = Closes()
+    settings = {**OURS, "CONCURRENT_REQUESTS": 1, "ROBOTSTXT_CACHE_MAX_AGE": 1e-6}
+    with Site({"/robots.txt": changes}) as site:
+        meta = {WAITED: "of another crawl"}
+        requests = [Request(site.url(f"/{number}"), priority=9 - 4 * number, meta=meta) for number in range(3)]
+        result = await run(Linked, settings, requests)
+        return {
+            "waited": [short(result.outcomes[request.url]) for request in requests[:2]],
+            "linked": short(result.outcomes[site.url("/linked")]),
+            "fetches": changes.fetches,
+            "set_aside": result.stat("set_aside"),
+            "leaked": WAITED in Linked.metas,
+        }
+
+
 WAITING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches)
+    function.__name__: function
+    for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches, reserved)
 }

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.signals import request_reached_downloader
 
 from tests.scrapy.crawling import crawl, records
 from tests.scrapy.scenarios import OURS, Gate
-from tests.scrapy.scenarios_failing import CloseSoon
-from tests.scrapy.scenarios_waiting import FEW, Faithful, snapshot
+from tests.scrapy.scenarios_failing import CloseSoon, short
+from tests.scrapy.scenarios_waiting import FEW, Closes, Faithful, snapshot
 from tests.scrapy.site import Reply, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from tests.scrapy.scripted import Clock
     from tests.scrapy.site import Site
 
 
@@ -74,6 +79,45 @@ def test_order(results: dict[str, Any]) -> None:
 def test_few_fetches_at_once(results: dict[str, Any]) -> None:
     """No more than ROBOTSTXT_CONCURRENT_FETCHES are under way; who stands in line is served when one ends."""
     assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200, "too_late": True}
+
+
+def test_reserved(results: dict[str, Any]) -> None:
+    """A file that is stale at once decides for those who waited for it; a page that comes later has it asked anew."""
+    assert results["reserved"] == {
+        "waited": [200, 200],
+        "linked": "rule",
+        "fetches": 2,
+        "set_aside": 4,
+        "leaked": False,
+    }
+
+
+@pytest.mark.reactor
+@pytest.mark.parametrize("on_disk", [False, True])
+@ensureDeferred
+async def test_reserved_for_a_minute(site: Site, clock: Clock, tmp_path: Path, on_disk: bool) -> None:
+    """Eight pages wait for a file that is stale after a second: it decides for a minute, then it is asked for anew."""
+    Gate.opened, Gate.expected = threading.Event(), 8
+
+    def go_by(request: Request) -> None:
+        clock.now += 0 if request.url.endswith("/robots.txt") else 20
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(go_by, request_reached_downloader, weak=False)
+
+    changes = site.replies["/robots.txt"] = Closes()
+    settings = {
+        **OURS,
+        "CONCURRENT_REQUESTS": 1,
+        "ROBOTSTXT_CACHE_MAX_AGE": 1,
+        "ROBOTSTXT_CACHE": None,
+        "JOBDIR": str(tmp_path) if on_disk else None,
+    }
+    urls = [site.url(f"/{number}") for number in range(8)]
+    result = await crawl(urls, settings, prepare=prepare)
+    assert [short(outcome) for outcome in result.outcomes.values()] == [200] * 4 + ["rule"] * 4
+    assert changes.fetches == 2
+    assert 8 < result.stat("set_aside") <= 8 + 4  # the last of them may come when the file is there
 
 
 @pytest.mark.reactor
