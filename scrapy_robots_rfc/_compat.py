@@ -42,6 +42,9 @@ LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, 
 #: What a coroutine gets in which nobody is interested any more: without asyncio, a plain exception.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
 
+# Commands whose crawl is one question of somebody at a terminal; view is a kind of fetch.
+_ASKING = tuple(f"scrapy.commands.{name}" for name in ("fetch", "parse", "check"))
+
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
@@ -220,6 +223,15 @@ def is_closing(crawler: Crawler) -> bool:
     engine = crawler.engine
     slot = engine._slot
     return engine.spider is None or slot is None or slot.closing is not None
+
+
+def asks_once(crawler: Crawler) -> bool:
+    """Whether one of Scrapy's commands for a person who waits has this crawl: fetch, view, parse, check, shell.
+
+    The first four put a `start` of their own into the spider's class; the shell makes an engine and crawls nothing.
+    """
+    start = getattr(crawler.spidercls, "start", None)
+    return getattr(start, "__module__", "") in _ASKING or not getattr(crawler, "crawling", True)
 
 
 def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:

@@ -7,6 +7,7 @@ decided elsewhere.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.robots import UNREACHABLE
 from scrapy_robots_rfc.service import RobotsService, undecided
-from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.tally import Tally
@@ -361,7 +362,7 @@ def robots_service(crawler: Crawler) -> RobotsService:
 
 
 def _settings_of(crawler: Crawler) -> Settings:
-    """Read the settings of a crawl that obeys robots.txt."""
+    """Read the settings of a crawl that obeys robots.txt; a command that asks for one page has no backoff."""
     settings = read_settings(crawler.settings)
     if not settings.obey:
         if settings.unheeded:
@@ -370,6 +371,8 @@ def _settings_of(crawler: Crawler) -> Settings:
     if settings.early and not early.is_enabled(crawler.settings):
         accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
         raise SettingError(early.KEY, True, accepted)
+    if _compat.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
+        return replace(settings, unreachable_backoff=())  # whoever waits at a terminal asks again himself
     return settings
 
 
