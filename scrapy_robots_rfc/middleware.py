@@ -31,6 +31,7 @@ from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
+from scrapy_robots_rfc.progress import Progress
 from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.robots import UNREACHABLE
 from scrapy_robots_rfc.service import RobotsService, undecided
@@ -93,6 +94,7 @@ class RfcRobotsTxtMiddleware:
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
+        self._progress = Progress(crawler, self._waiting, self._pacing, _compat.Runtime())
         self._listen()
 
     def _listen(self) -> None:
@@ -198,6 +200,7 @@ class RfcRobotsTxtMiddleware:
 
     async def _spider_closed(self) -> None:
         """Say what became of the crawl, and let go of all that it holds, whatever happens to the words."""
+        self._progress.close()
         try:
             self._sum_up()
         finally:
@@ -215,7 +218,7 @@ class RfcRobotsTxtMiddleware:
         self._tell_of_undecided()
         slowed: Tally[str] = Tally() if self._pacing is None else self._pacing.slowed
         closing = Closing(stats_collector.get_stats(), self.service.troubles, self._verdicts.cost, slowed)
-        text = closing.text()
+        text = closing.text(self._crawler.spider.name if self._crawler.spider else "")
         for key, value in closing.stats():
             stats_collector.set_value(key, value)
         if text is not None:
@@ -227,8 +230,9 @@ class RfcRobotsTxtMiddleware:
             return
         assert self._crawler.stats is not None
         self._crawler.stats.inc_value(stats.UNDECIDED, count)
-        kept = "they are in JOBDIR, and decided when the crawl is resumed"
-        lost = "they are dropped, as all that is queued"
+        they_are = "it is" if count == 1 else "they are"
+        kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
+        lost = f"{they_are} dropped, as all that is queued"
         logger.info(
             "%s waited for a robots.txt when the spider closed: %s",
             many(count, "request"),
@@ -267,6 +271,7 @@ class RfcRobotsTxtMiddleware:
         for level, line in announcements(self._settings):
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
+        self._progress.begin()
         ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
         if ahead is not None:
             ahead.begin(self._foresight())

@@ -1,7 +1,7 @@
 """The waiting room: requests whose verdict is not known yet, set aside so that they hold nothing of the crawl.
 
-In here: who waits, where, and who goes when. Of a request only its meta is touched; what a verdict says is the
-middleware's business, and how Scrapy lets a request go and takes it back is `_compat.py`'s.
+In here: who waits, where, and who goes when. Requests are opaque; what a verdict says is the middleware's business, and
+how Scrapy lets a request go and takes it back is `_compat.py`'s.
 
 How a request is set aside: `process_request` returns the request itself, so that the engine schedules it anew; on that
 way `request_scheduled` takes it out, and the engine has forgotten it. One that other code downloads past the scheduler
@@ -26,7 +26,7 @@ from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.flights import tell_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
     from scrapy_robots_rfc._compat import Runtime
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: A request.
+#: A request; opaque in here.
 Request: TypeAlias = Any
 
 #: Requests that are given back in one go, so that many do not stop everything else.
@@ -53,8 +53,11 @@ _FIRST_SWEEP = 1000
 class Outside(Protocol):
     """The scheduler and the engine, as the waiting room needs them."""
 
-    def put_back(self, requests: list[Request]) -> None:
-        """Give requests to the scheduler, in this order, past its filter of duplicates."""
+    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
+        """Give requests to the scheduler, in this order, past its filter of duplicates.
+
+        :param mark: goes into the meta of those that it takes.
+        """
 
     def backwards(self, request: Request) -> bool:
         """Whether the scheduler hands out last what it was given first."""
@@ -93,6 +96,22 @@ class Batch(Generic[_T]):
             self.listeners.append(waiter.resolve)
             return await waiter
         return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What waits.
+
+    :param requests: how many.
+    :param keys: for how many verdicts.
+    :param longest: the key that has been waited for longest.
+    :param seconds: for how long.
+    """
+
+    requests: int
+    keys: int
+    longest: Any
+    seconds: float
 
 
 @dataclass(eq=False, slots=True)
@@ -157,6 +176,15 @@ class WaitingRoom(Generic[_T]):
     def full(self) -> bool:
         """Whether no more requests may be set aside."""
         return len(self) >= self._limit
+
+    def waits(self) -> Waits | None:
+        """Return what waits for a verdict; ``None``: nothing does."""
+        batches = [batch for batch in self._batches.values() if batch.requests or batch.listeners]
+        if not batches:
+            return None
+        first = min(batches, key=lambda batch: batch.since)
+        requests = sum(len(batch.requests) + len(batch.listeners) for batch in batches)
+        return Waits(requests, len(batches), first.key, self._runtime.clock() - first.since)
 
     # Coming.
 
@@ -236,17 +264,16 @@ class WaitingRoom(Generic[_T]):
     def _put_back(self, batch: Batch[_T], requests: list[Request]) -> None:
         if batch.later is None:
             self.handed_back += len(requests)
+            self._outside.put_back(requests, {})
         else:
-            self._promise(batch.later, requests)
-        self._outside.put_back(requests)
+            self._promise(batch.later, len(requests))
+            self._outside.put_back(requests, {WAITED: batch.later.mark})
 
-    def _promise(self, promise: _Promise[_T], requests: list[Request]) -> None:
+    def _promise(self, promise: _Promise[_T], count: int) -> None:
         if len(self._promises) >= self._sweep_at:
             self._sweep()
         self._promises[promise.mark] = promise
-        promise.count += len(requests)
-        for request in requests:
-            request.meta[WAITED] = promise.mark
+        promise.count += count
 
     def _sweep(self) -> None:
         """Forget promises that have run out: their requests were dropped on the way."""

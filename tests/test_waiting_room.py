@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -29,8 +29,10 @@ class Scheduler:
 
     queue: list[Request] = field(default_factory=list)
 
-    def put_back(self, requests: list[Request]) -> None:
+    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Take requests."""
+        for request in requests:
+            request.meta.update(mark)
         self.queue += requests
 
     def backwards(self, _request: Request) -> bool:

@@ -41,6 +41,7 @@ COMMANDS = {
     "check": ("shop",),
     "shell": ("-c", "1", "{url}"),
 }
+CRAWL = ("-a", "start_urls={url}", "shop")
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def scrapy(command: str, url: str, folder: Path, *options: str) -> str:
         "ADDONS = {'scrapy_robots_rfc.Addon': 500}\nRETRY_ENABLED = False\nSPIDER_MODULES = ['spiders']\n"
     )
     (folder / "spiders.py").write_text(SPIDER.format(url=url))
-    arguments = [argument.format(url=url) for argument in COMMANDS[command]]
+    arguments = [argument.format(url=url) for argument in COMMANDS.get(command, CRAWL)]
     done = subprocess.run(
         [sys.executable, "-m", "scrapy", command, *options, "-s", "LOG_ENABLED=True", *arguments],
         cwd=folder,
@@ -71,7 +72,10 @@ def scrapy(command: str, url: str, folder: Path, *options: str) -> str:
 
 @pytest.mark.parametrize(
     ("command", "reactor"),
-    [*((command, "asyncio") for command in COMMANDS), *((c, r) for c in ("fetch", "shell") for r in ("select", "none"))],
+    [
+        *((command, "asyncio") for command in COMMANDS),
+        *((c, r) for c in ("fetch", "shell") for r in ("select", "none")),
+    ],
 )
 def test_no_backoff(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
     """A command that asks for a page has its robots.txt asked for once, and says at once that it is unreachable."""
@@ -90,7 +94,6 @@ def test_backoff_of_the_users(failing: Site, tmp_path: Path) -> None:
 
 def test_crawls_have_it(failing: Site, tmp_path: Path) -> None:
     """A crawl of the same spider asks again after 5 s: nothing in it looks like a command."""
-    COMMANDS["crawl"] = ("-a", "start_urls={url}", "shop")
     with failing as site:
         log = scrapy("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")
         assert site.targets == ["/robots.txt"], log

@@ -6,6 +6,8 @@ In here: what is crawled. Nothing sleeps: a robots.txt comes when what must not 
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
 
-from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc import RobotsDisallowed, progress
 from scrapy_robots_rfc.waiting import WAITED
+from tests.scrapy.clocked import PACED
 from tests.scrapy.crawling import Pages
 from tests.scrapy.scenarios import FORBID_ALL, OURS, Gate, Run
 from tests.scrapy.scenarios_failing import short
@@ -265,7 +268,7 @@ class Linked(Pages):
 
     def parse(self, response: Any, **_: Any) -> Any:
         """Ask, once, ahead of all that waits."""
-        self.metas += response.meta
+        self.metas.extend(response.meta)
         if not self.outcomes:
             yield response.follow("/linked", self.parse, errback=self.failed, priority=5)
         super().parse(response)
@@ -290,7 +293,38 @@ async def reserved(run: Run) -> dict[str, Any]:
         }
 
 
+class Heard(logging.Handler):
+    """Hears what waits, and lets the slow robots.txt come then."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self.gate = gate
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self.lines.append(record.getMessage())
+        self.gate.set()
+
+
+async def told(run: Run) -> dict[str, Any]:
+    """Pages of one site wait for its robots.txt, which comes when that was told; those of another one keep its pace."""
+    gate = threading.Event()
+    heard, long = Heard(gate), progress.LONG
+    progress.logger.addHandler(heard)
+    progress.logger.setLevel(logging.INFO)
+    progress.LONG = 0.01
+    try:
+        with Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) as slow, Site({"/robots.txt": PACED}) as paced:
+            pages = [site.url(f"/{number}") for site in (slow, paced) for number in range(3)]
+            await run(Pages, {"LOGSTATS_INTERVAL": 0.02}, pages)
+            return {"lines": sorted({re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in heard.lines})}
+    finally:
+        progress.LONG = long
+        progress.logger.removeHandler(heard)
+
+
 WAITING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
-    for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches, reserved)
+    for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches, reserved, told)
 }

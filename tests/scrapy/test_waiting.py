@@ -81,6 +81,17 @@ def test_few_fetches_at_once(results: dict[str, Any]) -> None:
     assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200, "too_late": True}
 
 
+def test_told(results: dict[str, Any]) -> None:
+    """While requests wait, a line says for what, for which site longest, and when the last one that is paced is due."""
+    lines = {part for line in results["told"]["lines"] for part in line.split("; ")}
+    held = "held back by Crawl-delay or Request-rate"
+    assert {
+        f"N requests {held}, the last of them is due at N",
+        f"N request {held}, it is due at N",
+    } <= lines
+    assert any(line.endswith("(longest: http://N.N.N.N, N s)") for line in lines)
+
+
 def test_reserved(results: dict[str, Any]) -> None:
     """A file that is stale at once decides for those who waited for it; a page that comes later has it asked anew."""
     assert results["reserved"] == {
@@ -153,6 +164,32 @@ async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) 
     assert len(spider.dropped) == dropped
     assert all(snapshot(request) == before for request, before in spider.sent)
     assert len(spider.came) == 4 - dropped
+
+
+@pytest.mark.reactor
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (False, "1 request waited for a robots.txt when the spider closed: it is dropped, as all that is queued"),
+        (
+            True,
+            (
+                "1 request waited for a robots.txt when the spider closed: it is in JOBDIR, and decided when the crawl "
+                "is resumed"
+            ),
+        ),
+    ],
+)
+@ensureDeferred
+async def test_one_undecided(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture, tmp_path: Path, job: bool, says: str
+) -> None:
+    """The line says of one request what becomes of it."""
+    site.replies["/robots.txt"] = Reply(503)
+    CloseSoon.expected = 1
+    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600], "JOBDIR": str(tmp_path) if job else None}
+    await crawl([site.url("/"), other.url("/page")], settings, spider=CloseSoon)
+    assert says in records(caplog, logging.INFO)
 
 
 @pytest.mark.reactor
