@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
+from scrapy_robots_rfc._compat import Runtime
 from scrapy_robots_rfc.progress import Progress
+from tests.documents import block
 from tests.scrapy.crawling import make_crawler
 from tests.test_waiting_room import Clock, Room
 
@@ -77,8 +80,33 @@ def test_one_request() -> None:
     assert progress.text() == "1 request waits for the robots.txt of 1 site (longest: a, 5 s)"
 
 
+def test_as_documented() -> None:
+    """Many requests wait for several sites, as the page on slow files has it."""
+    room, clock = Room(), Timers()
+    progress = begun(room, clock, 60)
+    for number in range(12):
+        room.wait(f"http://{'abc'[number % 3]}.example")
+    clock.now = 42
+    assert progress.text() == block("docs/failing.md", "text", "held back").partition("; ")[0]
+
+
 def test_turned_off() -> None:
     """Where LOGSTATS_INTERVAL is 0, nothing is told."""
     room, clock = Room(), Timers()
     begun(room, clock, 0).close()
     assert not clock.timers
+
+
+class Morning(Runtime):
+    """It is 05:26:33 on a day in November, wherever this is."""
+
+    def date(self) -> float:
+        """That time."""
+        return time.mktime((2026, 11, 22, 5, 26, 33, 0, 0, -1))
+
+
+def test_times_ahead() -> None:
+    """A time of day is as log lines have it; on another day it has its date; too far ahead there is none to miss."""
+    assert Morning().at(65) == "05:27:38"
+    assert Morning().at(24 * 3600) == "2026-11-23 05:26:33"
+    assert Morning().at(1e300) == Morning().at(1e9)

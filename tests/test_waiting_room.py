@@ -75,7 +75,7 @@ class Room:
 
     def wait(self, key: str) -> Request:
         """A request comes, and is set aside."""
-        request = Request(f"http://{key}.example/")
+        request = Request("data:,")
         self.room.leave(request, self.room.join(key, request))
         assert self.room.take(request)
         return request

@@ -21,6 +21,7 @@ import scrapy
 
 class Shop(scrapy.Spider):
     name = "shop"
+    start_urls = ["{url}"]
 
     def parse(self, response):
         '''
@@ -41,7 +42,6 @@ COMMANDS = {
     "check": ("shop",),
     "shell": ("-c", "1", "{url}"),
 }
-CRAWL = ("-a", "start_urls={url}", "shop")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def scrapy(command: str, url: str, folder: Path, *options: str) -> str:
         "ADDONS = {'scrapy_robots_rfc.Addon': 500}\nRETRY_ENABLED = False\nSPIDER_MODULES = ['spiders']\n"
     )
     (folder / "spiders.py").write_text(SPIDER.format(url=url))
-    arguments = [argument.format(url=url) for argument in COMMANDS.get(command, CRAWL)]
+    arguments = [argument.format(url=url) for argument in COMMANDS.get(command, ["shop"])]
     done = subprocess.run(
         [sys.executable, "-m", "scrapy", command, *options, "-s", "LOG_ENABLED=True", *arguments],
         cwd=folder,

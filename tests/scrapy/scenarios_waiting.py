@@ -304,7 +304,8 @@ class Heard(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a line."""
         self.lines.append(record.getMessage())
-        self.gate.set()
+        if "for the robots.txt of" in self.lines[-1]:
+            self.gate.set()
 
 
 async def told(run: Run) -> dict[str, Any]:

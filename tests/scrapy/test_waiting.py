@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.signals import request_reached_downloader
 
+from tests.documents import block
 from tests.scrapy.crawling import crawl, records
 from tests.scrapy.scenarios import OURS, Gate
 from tests.scrapy.scenarios_failing import CloseSoon, short
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
     from tests.scrapy.scripted import Clock
     from tests.scrapy.site import Site
+
+
+DOCUMENTED = block("docs/failing.md", "text", "held back").rstrip()
 
 
 def test_slow_origin_holds_nobody_up(results: dict[str, Any]) -> None:
@@ -89,6 +94,7 @@ def test_told(results: dict[str, Any]) -> None:
         f"N requests {held}, the last of them is due at N",
         f"N request {held}, it is due at N",
     } <= lines
+    assert re.sub(r"\d+(:\d+)*", "N", DOCUMENTED.rpartition("; ")[2]) in lines
     assert any(line.endswith("(longest: http://N.N.N.N, N s)") for line in lines)
 
 
