@@ -22,7 +22,7 @@ from twisted.internet.error import DNSLookupError
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator, Mapping
 
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
@@ -41,6 +41,12 @@ LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, 
 
 #: What a coroutine gets in which nobody is interested any more: without asyncio, a plain exception.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
+
+# Commands whose crawl is one question of somebody at a terminal; view is a kind of fetch.
+_ASKING = tuple(f"scrapy.commands.{name}" for name in ("fetch", "parse", "check"))
+
+# Seconds ahead that a date is shown at most, some thirty years: beyond some point there are none.
+_LONGEST = 1e9
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
@@ -135,6 +141,12 @@ class Runtime:
         """Seconds since 1970, on the clock that dates are made with."""
         return time.time()
 
+    def at(self, seconds: float) -> str:
+        """The local time so many seconds from now, as log lines have it; with the date, where that is another day."""
+        now = self.date()
+        today, then = time.localtime(now), time.localtime(now + min(seconds, _LONGEST))
+        return time.strftime("%H:%M:%S" if today[:3] == then[:3] else "%Y-%m-%d %H:%M:%S", then)
+
 
 def _unless_cancelled(failure: Failure) -> None:
     """Pass over the end of a task whose work is done elsewhere; Twisted logs any other error, as asyncio does."""
@@ -222,6 +234,15 @@ def is_closing(crawler: Crawler) -> bool:
     return engine.spider is None or slot is None or slot.closing is not None
 
 
+def asks_once(crawler: Crawler) -> bool:
+    """Whether one of Scrapy's commands for a person who waits has this crawl: fetch, view, parse, check, shell.
+
+    The first four put a `start` of their own into the spider's class; the shell makes an engine and crawls nothing.
+    """
+    start = getattr(crawler.spidercls, "start", None)
+    return getattr(start, "__module__", "") in _ASKING or not getattr(crawler, "crawling", True)
+
+
 def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
     """The meta of every request that waits in a queue of the downloader, for its slot's delay or concurrency."""
     # A downloader that the user put in Scrapy's place need not have slots.
@@ -306,20 +327,28 @@ class Backdoor:
         """Whether the scheduler hands out last what it was given first."""
         return self._backwards[bool(request.meta.get("is_start_request"))]
 
-    def put_back(self, requests: list[Request]) -> None:
+    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Give requests to the scheduler, past its filter of duplicates: they went through it when they were new.
+
+        :param mark: goes into the meta of those that it takes.
 
         No `request_scheduled` is sent, since it was. One that the scheduler does not take is dropped as the engine
         would drop it.
         """
         slot = self._slot
         for request in requests:
+            taken = False
+            request.meta.update(mark)
             try:
                 with _unfiltered(slot.scheduler, request):
                     taken = slot.scheduler.enqueue_request(request)
             except Exception:
                 logger.exception("The scheduler failed on %s", request)
                 continue
+            finally:
+                if not taken:
+                    for key in mark:
+                        del request.meta[key]
             if not taken:
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=request, spider=self._crawler.spider

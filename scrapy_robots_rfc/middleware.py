@@ -7,6 +7,7 @@ decided elsewhere.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,15 +31,16 @@ from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
+from scrapy_robots_rfc.progress import Progress
 from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.robots import UNREACHABLE
 from scrapy_robots_rfc.service import RobotsService, undecided
-from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.tally import Tally
 from scrapy_robots_rfc.verdicts import Verdicts, shown
-from scrapy_robots_rfc.waiting import Batch, WaitingRoom
+from scrapy_robots_rfc.waiting import WAITED, Batch, WaitingRoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -88,10 +90,11 @@ class RfcRobotsTxtMiddleware:
             settings.max_waiting,
             ask=self.service.ask,
             joined=lambda: self._count(stats.WAITS),
-            hold=self.service.hold,
+            hold=lambda origin, robots: (self.service.hold(origin, robots), robots.term.fresh_until),
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
+        self._progress = Progress(crawler, self._waiting, self._pacing, _compat.Runtime())
         self._listen()
 
     def _listen(self) -> None:
@@ -118,6 +121,7 @@ class RfcRobotsTxtMiddleware:
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
+        waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
             if MARK not in request.meta:
@@ -132,7 +136,7 @@ class RfcRobotsTxtMiddleware:
         batch = self._waiting.returned(request)
         if batch is not None:  # it was let go to be set aside, and came back past the scheduler
             return self._wait_in_place(request, agent, batch, direct=True)
-        robots = self._waiting.promised(origin) or self.service.at_hand(origin)
+        robots = self._waiting.promised(origin, waited) or self.service.at_hand(origin)
         if robots is None:
             return self._wait(request, origin, agent)
         return self._finish(request, robots, agent)
@@ -196,6 +200,7 @@ class RfcRobotsTxtMiddleware:
 
     async def _spider_closed(self) -> None:
         """Say what became of the crawl, and let go of all that it holds, whatever happens to the words."""
+        self._progress.close()
         try:
             self._sum_up()
         finally:
@@ -213,7 +218,7 @@ class RfcRobotsTxtMiddleware:
         self._tell_of_undecided()
         slowed: Tally[str] = Tally() if self._pacing is None else self._pacing.slowed
         closing = Closing(stats_collector.get_stats(), self.service.troubles, self._verdicts.cost, slowed)
-        text = closing.text()
+        text = closing.text(self._crawler.spider.name if self._crawler.spider else "")
         for key, value in closing.stats():
             stats_collector.set_value(key, value)
         if text is not None:
@@ -225,8 +230,9 @@ class RfcRobotsTxtMiddleware:
             return
         assert self._crawler.stats is not None
         self._crawler.stats.inc_value(stats.UNDECIDED, count)
-        kept = "they are in JOBDIR, and decided when the crawl is resumed"
-        lost = "they are dropped, as all that is queued"
+        they_are = "it is" if count == 1 else "they are"
+        kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
+        lost = f"{they_are} dropped, as all that is queued"
         logger.info(
             "%s waited for a robots.txt when the spider closed: %s",
             many(count, "request"),
@@ -265,6 +271,7 @@ class RfcRobotsTxtMiddleware:
         for level, line in announcements(self._settings):
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
+        self._progress.begin()
         ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
         if ahead is not None:
             ahead.begin(self._foresight())
@@ -360,7 +367,7 @@ def robots_service(crawler: Crawler) -> RobotsService:
 
 
 def _settings_of(crawler: Crawler) -> Settings:
-    """Read the settings of a crawl that obeys robots.txt."""
+    """Read the settings of a crawl that obeys robots.txt; a command that asks for one page has no backoff."""
     settings = read_settings(crawler.settings)
     if not settings.obey:
         if settings.unheeded:
@@ -369,6 +376,8 @@ def _settings_of(crawler: Crawler) -> Settings:
     if settings.early and not early.is_enabled(crawler.settings):
         accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
         raise SettingError(early.KEY, True, accepted)
+    if _compat.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
+        return replace(settings, unreachable_backoff=())  # whoever waits at a terminal asks again himself
     return settings
 
 

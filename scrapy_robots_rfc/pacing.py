@@ -89,12 +89,14 @@ class _Lane:
 class _Visit:
     """A request on its way through a gated slot.
 
+    :param started: it has been sent, or is about to be.
     :param unanswered: it has started, and its answer has not begun.
     :param held_since: when it was first held back.
     """
 
     lane: _Lane
     site: _Site | None = None
+    started: bool = False
     unanswered: bool = False
     held_since: float | None = None
 
@@ -309,6 +311,28 @@ class Pacing:
             if not visit.lane.present[visit.site]:
                 del visit.lane.present[visit.site]
 
+    def held(self) -> tuple[int, float]:
+        """How many requests are held back, and in how many seconds the last of them is due at the soonest.
+
+        Those that stand in the scheduler's queue are not among them: it is not told what they are for.
+        """
+        now, utc = self._clock(), self._utc()
+        intervals = {lane: self._interval(lane, utc) for lane in self._lanes.values()}
+        held: Counter[_Lane | _Site] = Counter()
+        requests = 0
+        for visit in self._visits.values():
+            if not visit.started and intervals.get(visit.lane):
+                requests += 1
+                held[visit.lane] += 1
+                if visit.site is not None:
+                    held[visit.site] += 1
+        seconds = 0.0
+        for holder, count in held.items():
+            interval = intervals[holder] if isinstance(holder, _Lane) else self._interval(holder, utc)
+            first = holder.turns.wait(None, interval, now, patient=False) or 0.0
+            seconds = max(seconds, first + (count - 1) * interval)
+        return requests, seconds
+
     # Whose turn it is.
 
     def _wait(self, request: Request) -> float | None:
@@ -344,7 +368,7 @@ class Pacing:
         holder.waiting[key] = visit.held_since
 
     def _begin(self, request: Request, visit: _Visit, now: float) -> None:
-        visit.unanswered = True
+        visit.started = visit.unanswered = True
         visit.lane.turns.start(request, now)
         if visit.site is not None:
             visit.site.turns.start(request, now)
@@ -355,7 +379,7 @@ class Pacing:
             visit.site.shared.start(request)
         if visit.held_since is not None:
             self._added += now - visit.held_since
-            if visit.site is not None and now > visit.held_since:
+            if now > visit.held_since:  # also one of a site that asks for nothing, in the slot of one that does
                 self.slowed.add(str(self._origin(request)), now - visit.held_since)
             visit.held_since = None
             self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))

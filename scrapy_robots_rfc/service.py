@@ -18,7 +18,7 @@ from scrapy_robots_rfc.copies import following, rules_of, term_of
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports, no_answer
-from scrapy_robots_rfc.flights import Flight, Flights
+from scrapy_robots_rfc.flights import TICK, Flight, Flights
 from scrapy_robots_rfc.inquiries import Attempted, Elsewhere, GaveWay, Inquiries, Inquiry
 from scrapy_robots_rfc.memory import Memory
 from scrapy_robots_rfc.policy import backoff
@@ -262,7 +262,7 @@ class RobotsService:
         self._ports.count(stats.CACHE_STORE_HITS)
         robots = self._revive(attempt.origin, copy)
         if robots.term.unreachable_since is not None:
-            self._warn(robots, attempt.known, None)
+            self._warn(robots, attempt.known)
         self._remember(attempt, robots, copy)
         return Attempted(robots)
 
@@ -285,19 +285,19 @@ class RobotsService:
         copy = following(attempt.held, fetched, now, self._limits_after(access), since)
         robots = self._revive(attempt.origin, copy, file)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
-        again = None
+        to_come: tuple[float, ...] = ()
         if isinstance(access, Unreachable):
             # An earlier copy, or a failure so old that it opens the origin, is no reason to keep requests waiting.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                again = self._backoff.again(attempt.inquiry.attempts, access.retry_after)
-            self._warn(robots, attempt.known, again)
-        if again is None:
+                to_come = self._backoff.to_come(attempt.inquiry.attempts, access.retry_after)
+            self._warn(robots, attempt.known, attempt.inquiry.attempts + 1, to_come)
+        if not to_come:
             self._remember(attempt, robots, copy)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
         elif attempt.changes(Outcome.UNREACHABLE):
             self._troubles.again(attempt.origin, robots.cause)
-        return Attempted(robots, again)
+        return Attempted(robots, to_come[0] if to_come else None)
 
     def _limits_after(self, access: Access) -> Limits:
         """Leave a server alone for as long as it asks."""
@@ -351,14 +351,23 @@ class RobotsService:
             self._troubles.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)
 
-    def _warn(self, robots: Robots, known: Term | None, again: float | None) -> None:
-        """Say that a file cannot be reached and what follows: at the first failure of a run, and when that changes."""
-        if known is not None and known.unreachable_since is not None and known.outcome is robots.outcome:
-            return
-        attempts = 0 if again is None else len(self._settings.unreachable_backoff)
-        if again is None:
+    def _warn(self, robots: Robots, known: Term | None, made: int = 1, to_come: tuple[float, ...] = ()) -> None:
+        """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
+
+        :param made: attempts.
+        :param to_come: seconds before each further one.
+        """
+        warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
+        if to_come:
+            # The two ticks are those after which the end of a pause, and that of an attempt, are noticed.
+            until = self._ports.runtime.at(1 + sum(to_come) + len(to_come) * (self._settings.timeout + 2 * TICK))
+            if warned:
+                self._troubles.goes_on(robots.origin, robots.cause, made, to_come, until)
+            else:
+                self._troubles.begins(robots.origin, robots.cause, to_come, until)
+        elif not warned:
             again = robots.term.fresh_until - self._ports.runtime.clock()
-        self._troubles.failed(robots.origin, robots.cause, robots.outcome, again, attempts)
+            self._troubles.failed(robots.origin, robots.cause, robots.outcome, again)
 
 
 def undecided(origin: Origin) -> RobotsUndecided:

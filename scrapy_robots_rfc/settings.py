@@ -34,6 +34,7 @@ DAY = 86_400
 Value: TypeAlias = Any
 
 OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
+BACKOFF = "ROBOTSTXT_UNREACHABLE_BACKOFF"
 PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
 
 
@@ -283,7 +284,7 @@ TABLE = (
         "How many robots.txt files are fetched at once; the others stand in line.",
     ),
     Setting(
-        "ROBOTSTXT_UNREACHABLE_BACKOFF", "unreachable_backoff", "list of seconds", [5, 15, 45],
+        BACKOFF, "unreachable_backoff", "list of seconds", [5, 15, 45],
         "a list of numbers, at least 0", _delays,
         "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
     ),

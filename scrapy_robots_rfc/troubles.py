@@ -11,11 +11,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.core.text import listed
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.tally import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy_robots_rfc.policy.origin import Origin
 
@@ -51,19 +52,40 @@ class Troubles:
         self.unreachable, self.stale = Names(), Names()
         self._waiting: dict[Origin, str] = {}
 
-    def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, attempts: int) -> None:
+    def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float) -> None:
         """Warn that a file cannot be reached.
 
         :param outcome: what governs.
         :param again: in how many seconds it is asked for again.
-        :param attempts: how many more are made while its requests wait.
         """
-        follows = self._follows[outcome]
-        if attempts:
-            more = "one more attempt; if it fails" if attempts == 1 else f"up to {attempts} more attempts; if they fail"
-            follows = f"its requests wait for {more}, {follows}"
         message = "%s is unreachable (%s): %s; it is asked for again in %g s"
-        logger.warning(message, origin.robots_url, cause, follows, round(again, 2))
+        logger.warning(message, origin.robots_url, cause, self._follows[outcome], round(again, 2))
+
+    def begins(self, origin: Origin, cause: str, delays: Sequence[float], until: str) -> None:
+        """Warn that a file cannot be reached, and that its requests wait.
+
+        :param delays: seconds before each further attempt.
+        :param until: when the last one of them is over at the latest.
+        """
+        message = (
+            "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
+            "latest, then %s"
+        )
+        after = listed([f"{round(delay, 2):g}" for delay in delays])
+        logger.warning(message, origin.robots_url, cause, after, until, self._follows[Outcome.UNREACHABLE])
+
+    def goes_on(self, origin: Origin, cause: str, made: int, delays: Sequence[float], until: str) -> None:
+        """Say that a further attempt has failed, and is not the last one.
+
+        :param made: how many were made.
+        :param delays: seconds before each further attempt.
+        :param until: when the last one of them is over at the latest.
+        """
+        message = (
+            "%s is still unreachable (%s) after attempt %d of %d: asked again after %g s; given up at %s at the latest"
+        )
+        attempts = made + len(delays)
+        logger.info(message, origin.robots_url, cause, made, attempts, round(delays[0], 2), until)
 
     def again(self, origin: Origin, cause: str) -> None:
         """An attempt has failed, and another one is to come; before, the origin did not count as unreachable."""
