@@ -98,10 +98,9 @@ _ADVICE = {
     "NotConfigured": "see DOWNLOAD_HANDLERS, and install what the handler needs",
     "StopDownload": "let its handlers of bytes_received and headers_received pass requests for robots.txt",
     "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
-    "OSError": "give the process more files or ports, or lower CONCURRENT_REQUESTS",
 }
-_EXPECTED = frozenset(_ADVICE)
 _OTHERWISE = "mend it, or take it out of the settings"
+_EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
 
 # Causes in a chain that are looked at, and characters of a library's text that are shown.
 _LONGEST_CHAIN, _LONGEST_TEXT = 20, 160
@@ -136,10 +135,10 @@ def fault_of(error: Exception) -> Fault:
     part, method = _part(error)
     own = next((one for one in chain if isinstance(one, OSError) and one.errno in _OWN_ERRNO), None)
     if own is not None:
-        return Fault(f"this machine: {_text(own)}", "this machine", _ADVICE["OSError"])
+        return Fault(f"this machine: {_text(own)}", "this machine", _EXHAUSTED)
     if method not in _HOOKS and (isinstance(error, RobotsError) or _is_network(error)):
         return _network(chain)
-    kind = next((name for name in _names(error) if name in _EXPECTED), None)
+    kind = next((name for name in _names(error) if name in _ADVICE), None)
     name = type(error).__name__
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"

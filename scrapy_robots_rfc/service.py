@@ -335,7 +335,7 @@ class RobotsService:
         elif inquiry.untried() is not None:
             self._troubles.other_route(attempt.origin, robots.cause)
         else:
-            self._warn(robots, attempt.known, None if hopeless else again)
+            self._warn(robots, attempt.known, None if hopeless else again, alone=True)
         return Attempted(robots, again, alone=True, hopeless=hopeless)
 
     def _without_route(self, inquiry: Inquiry[Robots]) -> None:
@@ -407,14 +407,14 @@ class RobotsService:
             self._troubles.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)
 
-    def _warn(self, robots: Robots, known: Term | None, again: float | None) -> None:
+    def _warn(self, robots: Robots, known: Term | None, again: float | None, *, alone: bool = False) -> None:
         """Say that a file cannot be reached and what follows: at the first failure of a run, and when that changes."""
         if known is not None and known.unreachable_since is not None and known.outcome is robots.outcome:
             return
         attempts = 0 if again is None else len(self._settings.unreachable_backoff)
         if again is None:
             again = robots.term.fresh_until - self._ports.runtime.clock()
-        self._troubles.failed(robots.origin, robots.cause, robots.outcome, again, attempts)
+        self._troubles.failed(robots.origin, robots.cause, robots.outcome, again, attempts, alone=alone)
 
 
 def _for_all(known: Robots | Copy) -> bool:

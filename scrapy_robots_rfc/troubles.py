@@ -55,14 +55,17 @@ class Troubles:
         self._waiting: dict[Origin, str] = {}
         self._local: set[str] = set()
 
-    def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, attempts: int) -> None:
+    def failed(
+        self, origin: Origin, cause: str, outcome: Outcome, again: float, attempts: int, *, alone: bool = False
+    ) -> None:
         """Warn that a file cannot be reached.
 
         :param outcome: what governs.
         :param again: in how many seconds it is asked for again.
         :param attempts: how many more are made while its requests wait.
+        :param alone: whether it is closed for the requests of one route only.
         """
-        follows = self._follows[outcome]
+        follows = f"{self._follows[outcome]}{' that way' if alone and outcome is Outcome.UNREACHABLE else ''}"
         if attempts:
             more = "one more attempt; if it fails" if attempts == 1 else f"up to {attempts} more attempts; if they fail"
             follows = f"its requests wait for {more}, {follows}"
