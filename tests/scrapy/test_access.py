@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
-from scrapy.http import Response
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from tests.scrapy.crawling import SETTINGS, Crawl, crawl
 from tests.scrapy.site import HANG, Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.http import Response
 
 pytestmark = pytest.mark.reactor
 

@@ -1,4 +1,4 @@
-"""What fails in the crawl itself, or on the way through a proxy, under every runtime: see scenarios_routes.py."""
+"""What fails in the crawl itself or on the way through a proxy: see scenarios_local.py and scenarios_routes.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scrapy.scenarios_routes import SECRET
+from tests.scrapy.scenarios_local import SECRET
 
 FAILED = "ERROR http://SITE/robots.txt could not be asked for, because the crawl itself failed ("
 FOLLOWS = "): none of its pages is fetched until that is mended; "
