@@ -292,13 +292,20 @@ def give_place(crawler: Crawler, request: Request) -> bool:
     return True
 
 
-def unbound_pool(crawler: Crawler, scheme: str) -> None:
+def unbound_pool(crawler: Crawler, scheme: str) -> bool:
     """Lift the bound that download handlers without a reactor put on their connections: CONCURRENT_REQUESTS, too.
 
     The engine keeps that bound on pages; on top of it come the robots.txt files, else slow ones would take all of it. A
     handler of another kind is left as it is.
+
+    :returns: whether the handlers could be looked at; else that is logged, and need not be tried again.
     """
-    handler: Any = crawler.engine.downloader.handlers._get_handler(scheme)
+    try:
+        handler: Any = crawler.engine.downloader.handlers._get_handler(scheme)
+    except AttributeError as error:  # a downloader that the user put in Scrapy's place
+        lost = "slow robots.txt files may take the connections of pages"
+        logger.warning("DOWNLOADER keeps its download handlers elsewhere (%s): %s", error, lost)
+        return False
     with contextlib.suppress(AttributeError):  # aiohttp
         handler._session.connector._limit = 0
     with contextlib.suppress(AttributeError):  # httpx, for the clients of proxies, which are made later
@@ -307,6 +314,7 @@ def unbound_pool(crawler: Crawler, scheme: str) -> None:
     for name in ("_default_client", "_client"):  # httpx, in newer and older versions
         with contextlib.suppress(AttributeError):
             getattr(handler, name)._transport._pool._max_connections = sys.maxsize
+    return True
 
 
 class Backdoor:

@@ -7,8 +7,10 @@ meanings are `policy/access.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
@@ -17,9 +19,9 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.decoding import decode
-from scrapy_robots_rfc.errors import BrokenTransferError
 from scrapy_robots_rfc.fetching import Answer
 from scrapy_robots_rfc.policy.caching import Caching
+from scrapy_robots_rfc.routes import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
+    from scrapy.signalmanager import SignalManager
 
+    from scrapy_robots_rfc.fetching import Sent
     from scrapy_robots_rfc.stores.codec import Validators
 
 #: The meta key that marks our own requests; its value is the `_Transfer`.
@@ -79,14 +83,15 @@ class Downloader:
         self._max_size = max_size
         self._transfers = 0
         self._schemes: set[str] = set()
+        self._bounded = True
 
     async def __call__(
         self,
         url: str,
         *,
         timeout: float,  # noqa: ASYNC109 - Scrapy's own timeout
-        asker: Request | None,
         mark: object,
+        sent: Sent,
         known: Validators | None = None,
         authorization: bytes | None = None,
     ) -> Answer:
@@ -96,7 +101,8 @@ class Downloader:
         """
         transfer = _Transfer(mark)
         meta = {**self._meta, "download_timeout": timeout, MARK: transfer}
-        request = _robots_request(url, asker, meta, known)
+        request = _robots_request(url, sent.asker, meta, known)
+        sent.proxy = partial(_proxy_of, request)
         if authorization is not None:
             request.headers[b"Authorization"] = authorization
         self._prepare(urlparse_cached(request).scheme)
@@ -125,8 +131,8 @@ class Downloader:
         # One octet more than counts, so that the parser sees that there is more.
         cut = transfer.received > self._max_size
         if "download_stopped" in response.flags and not cut:
-            # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
-            raise BrokenTransferError
+            # Not by a handler of a signal, see `_shield`: what is missing might be what closes.
+            raise StopDownload(fail=False)
         body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
         return Answer(response.status, None, body, caching=_caching(response.headers))
 
@@ -135,13 +141,14 @@ class Downloader:
         return {meta[MARK].mark for meta in queued_metas(self._crawler) if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
-        if scheme not in self._schemes:
+        if self._bounded and scheme not in self._schemes:
             self._schemes.add(scheme)
-            unbound_pool(self._crawler, scheme)
+            self._bounded = unbound_pool(self._crawler, scheme)
 
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
         if not self._transfers:
+            _shield(self._crawler.signals)
             self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
             self._crawler.signals.connect(self._response_downloaded, signals.response_downloaded)
         self._transfers += 1
@@ -149,6 +156,7 @@ class Downloader:
     def _stop_listening(self) -> None:
         self._transfers -= 1
         if not self._transfers:
+            _let_go(self._crawler.signals)
             self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
             self._crawler.signals.disconnect(self._response_downloaded, signals.response_downloaded)
 
@@ -168,6 +176,55 @@ class Downloader:
             # HttpCompressionMiddleware, which comes next, drops a body over DOWNLOAD_MAXSIZE, or does not bound it.
             transfer.codings = response.headers.getlist(b"Content-Encoding")
             response.headers.pop(b"Content-Encoding", None)
+
+
+#: The signals whose handlers may stop a transfer.
+_STOPPING = (signals.headers_received, signals.bytes_received)
+
+# Signal managers whose crawl has transfers of ours under way -> how many downloaders have.
+_SHIELDED: WeakKeyDictionary[SignalManager, int] = WeakKeyDictionary()
+
+
+def _shield(manager: SignalManager) -> None:
+    """Let no handler but ours stop a transfer of ours: a spider may stop each page of its own, as Scrapy documents.
+
+    Every download handler reads from the answers of a signal's handlers whether a transfer goes on. A handler that
+    stops it is still called; its answer is left out.
+    """
+    _SHIELDED[manager] = _SHIELDED.get(manager, 0) + 1
+    if _SHIELDED[manager] > 1:
+        return
+    send = manager.send_catch_log
+
+    def shielded(signal: object = None, **named: object) -> list[tuple[Any, Any]]:
+        answers = send(signal, **named)
+        request = named.get("request")
+        if signal not in _STOPPING or not isinstance(request, Request) or MARK not in request.meta:
+            return answers
+        return [answer for answer in answers if not _stops(answer[1]) or _is_ours(answer[0])]
+
+    manager.send_catch_log = shielded  # type: ignore[method-assign]
+
+
+def _let_go(manager: SignalManager) -> None:
+    """Undo `_shield`."""
+    _SHIELDED[manager] -= 1
+    if not _SHIELDED[manager]:
+        del _SHIELDED[manager], manager.send_catch_log
+
+
+def _is_ours(handler: object) -> bool:
+    return isinstance(getattr(handler, "__self__", None), Downloader)
+
+
+def _stops(answer: object) -> bool:
+    """Whether a handler of a signal raised StopDownload; what it raises comes as a `Failure`."""
+    return isinstance(getattr(answer, "value", None), StopDownload)
+
+
+def _proxy_of(request: Request) -> str | None:
+    proxy = request.meta.get("proxy")
+    return named(proxy) if proxy else None
 
 
 def _caching(headers: Headers) -> Caching:

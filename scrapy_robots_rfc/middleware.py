@@ -34,6 +34,7 @@ from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.progress import Progress
 from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.robots import UNREACHABLE
+from scrapy_robots_rfc.routes import Routes, Via, origin_of
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.steering import announcements, steering_of
@@ -74,6 +75,7 @@ class RfcRobotsTxtMiddleware:
         stats_collector = crawler.stats
         assert stats_collector is not None
         self._count = stats_collector.inc_value
+        self._routes = Routes(crawler)
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._naming = Naming(crawler, settings.user_agent)
         self._parser_class = _load_parser(settings, crawler)
@@ -88,9 +90,9 @@ class RfcRobotsTxtMiddleware:
         self._verdicts = Verdicts(crawler, settings, self._pacing, self._feeds, _compat.Runtime().utc)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
-            ask=self.service.ask,
+            ask=self._ask,
             joined=lambda: self._count(stats.WAITS),
-            hold=lambda origin, robots: (self.service.hold(origin, robots), robots.term.fresh_until),
+            hold=lambda place, robots: (self.service.hold(origin_of(place), robots), robots.term.fresh_until),
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
@@ -136,9 +138,11 @@ class RfcRobotsTxtMiddleware:
         batch = self._waiting.returned(request)
         if batch is not None:  # it was let go to be set aside, and came back past the scheduler
             return self._wait_in_place(request, agent, batch, direct=True)
-        robots = self._waiting.promised(origin, waited) or self.service.at_hand(origin)
+        route = self._routes.of(request)
+        place = origin if route is None else Via(origin, route)
+        robots = self._waiting.promised(place, waited) or self.service.at_hand(origin, route=route)
         if robots is None:
-            return self._wait(request, origin, agent)
+            return self._wait(request, place, agent)
         return self._finish(request, robots, agent)
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
@@ -165,10 +169,14 @@ class RfcRobotsTxtMiddleware:
         if robots is None or not self._verdicts.exempts(robots):
             self._count(stats.ALLOWED)
 
+    def _ask(self, place: Origin | Via, request: Request, listener: Callable[[Robots | None], object]) -> None:
+        route = place.route if isinstance(place, Via) else None
+        self.service.ask(origin_of(place), request, listener, route)
+
     def _wait(
-        self, request: Request, origin: Origin, agent: Agent | None
+        self, request: Request, place: Origin | Via, agent: Agent | None
     ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
-        batch = self._waiting.join(origin, request)
+        batch = self._waiting.join(place, request)
         if batch.open and self._waiting.full:
             return self._wait_in_place(request, agent, batch)
         if batch.value is not None:  # without asyncio, the fetch may be over already
@@ -187,7 +195,7 @@ class RfcRobotsTxtMiddleware:
             return request
         self._count(stats.UNDECIDED)
         logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
-        raise undecided(batch.key)
+        raise undecided(origin_of(batch.key))
 
     def _request_scheduled(self, request: Request) -> None:
         if self._waiting.take(request):
@@ -307,7 +315,7 @@ class RfcRobotsTxtMiddleware:
             queued=download.queued,
             count=self._count,
             ignored=(IgnoreRequest,),
-            hopeless=(*_compat.UNRESOLVED, IgnoreRequest),
+            hopeless=_compat.UNRESOLVED,
             late=_compat.LATE,
             expected=self._expected,
             fetched=self._fetched,

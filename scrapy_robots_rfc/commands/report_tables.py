@@ -33,6 +33,7 @@ _RULE, _UNREACHABLE = Reason.RULE.value, Reason.UNREACHABLE.value
 _MEANING = {
     _RULE: "a rule of the site's robots.txt",
     _UNREACHABLE: "robots.txt could not be had, so nobody knows the rules",
+    Reason.LOCAL.value: "a part of the crawl itself failed, so that nobody knows the rules",
     Reason.CRAWL_DELAY.value: "the site asks for a longer interval than is kept",
     Reason.PARSER.value: "the project's own parser says so",
 }
