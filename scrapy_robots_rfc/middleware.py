@@ -383,5 +383,6 @@ def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
         instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
         instance.allowed  # noqa: B018 - so does a class of another kind
     except Exception as error:
-        raise SettingError("ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED) from error
+        accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
+        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
     return parser
