@@ -28,7 +28,7 @@ def log_in_one_line(error: BaseException) -> None:
     """
     error.__dict__[_MARK] = True
     logging.getLogger("asyncio").addFilter(_is_other_record)
-    twisted_logger = getattr(defer, "log", None)
+    twisted_logger: Any = getattr(defer, "log", None)
     observer = getattr(twisted_logger, "observer", None)
     if observer is not None and not isinstance(observer, _Observer):
         twisted_logger.observer = _Observer(observer)

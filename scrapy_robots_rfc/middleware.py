@@ -35,6 +35,7 @@ from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.robots import UNREACHABLE
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.startup import startup_lines
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.tally import Tally
@@ -266,8 +267,9 @@ class RfcRobotsTxtMiddleware:
             return origin
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Say which exceptions this crawl makes, and warn once about tokens that site owners cannot know."""
-        for level, line in announcements(self._settings):
+        """Say what is odd about the set-up, which exceptions this crawl makes, and which tokens nobody can know."""
+        lines = startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware)
+        for level, line in (*lines, *announcements(self._settings)):
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
         ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
@@ -368,8 +370,8 @@ def _settings_of(crawler: Crawler) -> Settings:
     """Read the settings of a crawl that obeys robots.txt."""
     settings = read_settings(crawler.settings)
     if not settings.obey:
-        if settings.unheeded:
-            logger.warning("%s: nothing comes of it, because ROBOTSTXT_OBEY is not True", settings.unheeded)
+        for level, line in startup_lines(crawler.settings, settings, RfcRobotsTxtMiddleware):
+            logger.log(level, line, extra={"spider": crawler.spider})
         raise NotConfigured
     if settings.early and not early.is_enabled(crawler.settings):
         accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"

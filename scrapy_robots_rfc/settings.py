@@ -413,11 +413,7 @@ def read_max_size(settings: BaseSettings) -> int:
 
 
 def _read(row: Setting, settings: BaseSettings) -> object:
-    value = row.default
-    if row.key in settings:  # settings.get() takes a None of the user's for "not set"
-        value = settings[row.key]
-    if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
-        value = row.default  # nobody chose Scrapy's default
+    value = _written(row, settings)
     try:
         return row.read(value)
     except _WrongEntryError as wrong:
@@ -425,3 +421,14 @@ def _read(row: Setting, settings: BaseSettings) -> object:
         raise SettingError(name, _hidden(wrong.value), wrong.accepted) from None
     except (ValueError, TypeError, OverflowError):
         raise SettingError(row.key, _hidden(value), row.accepted) from None
+
+
+def _written(row: Setting, settings: BaseSettings) -> Value:
+    if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
+        return row.default  # nobody chose Scrapy's default
+    return settings[row.key] if row.key in settings else row.default  # settings.get() takes a None for "not set"
+
+
+def parser_of(settings: BaseSettings) -> Value:
+    """Return the class of the parser, or its path, whether there is one or not."""
+    return _written(_BY_FIELD["parser"], settings)

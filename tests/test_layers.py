@@ -47,6 +47,7 @@ ORDER = (
     "addon",
     "sitemaps",
     "middleware",
+    "startup",
     "early",
     "reuse",
     "verdicts",
@@ -81,6 +82,7 @@ ORDER = (
     "decoding",
     "_scheduling",
     "components",
+    "_unhandled",
     "_compat",
     "stores.__init__",
     "stores.opening",
@@ -135,6 +137,7 @@ SCRAPY = {
     "addon",
     "sitemaps",
     "middleware",
+    "startup",
     "early",
     "reuse",
     "verdicts",
@@ -152,7 +155,7 @@ SCRAPY = {
     "errors",
     "stores.opening",
 }
-TWISTED = {"_compat"}
+TWISTED = {"_compat", "_unhandled"}
 #: Who may know redis-py, which not everybody has.
 REDIS = {"stores.redis"}
 
