@@ -16,7 +16,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import _scheduling, stats
 from scrapy_robots_rfc.components import stands_for
-from scrapy_robots_rfc.errors import RobotsDisallowed
+from scrapy_robots_rfc.errors import RobotsDisallowed, SettingError
 from scrapy_robots_rfc.reuse import is_robots_txt
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.verdicts import shown
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.naming import Naming
     from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.verdicts import Verdicts
 
 logger = logging.getLogger(__name__)
@@ -159,6 +160,11 @@ class Foresight:
         return True
 
 
-def is_enabled(settings: BaseSettings) -> bool:
-    """Whether a crawl has the middleware, or a subclass of it, among its spider middlewares."""
-    return any(stands_for(key, RfcEarlyMiddleware) for key in _scheduling.spider_middlewares(settings))
+def check_early(settings: Settings, scrapy_settings: BaseSettings) -> None:
+    """See to it that a crawl which asks for the middleware, or a subclass of it, has one among its spider middlewares.
+
+    :raises SettingError: it has none.
+    """
+    middlewares = _scheduling.spider_middlewares(scrapy_settings)
+    if settings.early and not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
+        raise SettingError(KEY, True, f"False, or SPIDER_MIDDLEWARES must have {PATH!r}: {POSITION}")

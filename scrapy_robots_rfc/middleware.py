@@ -76,7 +76,7 @@ class RfcRobotsTxtMiddleware:
         self._count = stats_collector.inc_value
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._naming = Naming(crawler, settings.user_agent)
-        self._parser_class = _load_parser(settings, crawler)
+        self._parser_class = load_parser(settings, crawler)
         self._feeds = Feeds(crawler, settings, _compat.Runtime()) if settings.report else None
         self._settings = settings
         ports = self._ports(settings)
@@ -373,13 +373,15 @@ def _settings_of(crawler: Crawler) -> Settings:
         for level, line in startup_lines(crawler.settings, settings, RfcRobotsTxtMiddleware):
             logger.log(level, line, extra={"spider": crawler.spider})
         raise NotConfigured
-    if settings.early and not early.is_enabled(crawler.settings):
-        accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
-        raise SettingError(early.KEY, True, accepted)
+    early.check_early(settings, crawler.settings)
     return settings
 
 
-def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+    """Return the parser's class.
+
+    :raises SettingError: it cannot be loaded or made, or is no parser.
+    """
     try:
         parser: type[Any] = load_object(settings.parser)
         instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start

@@ -233,7 +233,7 @@ def _origin(key: object) -> Origin:
 
 
 def _entry(key: object) -> str:
-    return f"%s[{_hidden(key)!r}]"
+    return f"%s[{hidden(key)!r}]"
 
 
 def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
@@ -253,13 +253,13 @@ def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
     return uris
 
 
-def _hidden(value: Value) -> Value:
-    """Return a value for an error, without the credentials that URIs in it may hold, but so that they are missed."""
+def hidden(value: Value) -> Value:
+    """Return a value to be shown, without the credentials that URIs in it may hold, but so that they are missed."""
     if isinstance(value, str):
         return without_credentials(value, "***@")
     if isinstance(value, Mapping):
-        return {_hidden(key): _hidden(item) for key, item in value.items()}
-    return [_hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {hidden(key): hidden(item) for key, item in value.items()}
+    return [hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _number_or_none(value: object) -> float | None:
@@ -383,7 +383,7 @@ TABLE = (
 )  # fmt: skip
 
 
-_BY_FIELD = {row.field: row for row in TABLE}
+BY_FIELD = {row.field: row for row in TABLE}
 
 
 def read_settings(settings: BaseSettings) -> Settings:
@@ -391,13 +391,13 @@ def read_settings(settings: BaseSettings) -> Settings:
 
     :raises SettingError: a value is not accepted; names key, value and what is.
     """
-    read = Settings(**{row.field: _read(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
+    read = Settings(**{row.field: read_row(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
     if read.cache is None and settings["JOBDIR"]:
         read = replace(read, cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age <= read.cache_max_age:
         return read
     if settings.getpriority("ROBOTSTXT_CACHE_MIN_AGE"):
-        row = _BY_FIELD["cache_min_age"]
+        row = BY_FIELD["cache_min_age"]
         raise SettingError(row.key, settings[row.key], f"{row.accepted}, {read.cache_max_age:g}")
     return replace(read, cache_min_age=read.cache_max_age)  # the user wants it shorter than the default
 
@@ -407,28 +407,30 @@ def read_max_size(settings: BaseSettings) -> int:
 
     :raises SettingError: the value is not accepted.
     """
-    size = _read(_BY_FIELD["max_size"], settings)
+    size = read_row(BY_FIELD["max_size"], settings)
     assert isinstance(size, int)
     return size
 
 
-def _read(row: Setting, settings: BaseSettings) -> object:
-    value = _written(row, settings)
+def read_row(row: Setting, settings: BaseSettings) -> object:
+    """Read and check one setting.
+
+    :raises SettingError: its value is not accepted.
+    """
+    value = written(row, settings)
     try:
         return row.read(value)
     except _WrongEntryError as wrong:
         name = wrong.name.replace("%s", row.key, 1)
-        raise SettingError(name, _hidden(wrong.value), wrong.accepted) from None
+        raise SettingError(name, hidden(wrong.value), wrong.accepted) from None
     except (ValueError, TypeError, OverflowError):
-        raise SettingError(row.key, _hidden(value), row.accepted) from None
+        raise SettingError(row.key, hidden(value), row.accepted) from None
 
 
-def _written(row: Setting, settings: BaseSettings) -> Value:
+def written(row: Setting, settings: BaseSettings) -> Value:
+    """Return what the user wrote, not checked, or the default."""
     if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
         return row.default  # nobody chose Scrapy's default
-    return settings[row.key] if row.key in settings else row.default  # settings.get() takes a None for "not set"
-
-
-def parser_of(settings: BaseSettings) -> Value:
-    """Return the class of the parser, or its path, whether there is one or not."""
-    return _written(_BY_FIELD["parser"], settings)
+    if row.key not in settings:
+        return row.default
+    return settings[row.key]  # settings.get() takes a None for "not set"

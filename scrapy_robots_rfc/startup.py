@@ -1,4 +1,4 @@
-"""What a crawl says at its start about its own set-up: names that nothing reads, and parts that work against each other.
+"""What a crawl says at its start about its set-up: names that nothing reads, parts that work against each other.
 
 `scrapy robots settings` says the same without a crawl. A value that is not accepted is an error, see `settings.py`.
 """
@@ -13,7 +13,7 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
 from scrapy_robots_rfc.components import loaded, placed, stands_for
 from scrapy_robots_rfc.parser import RfcRobotParser
-from scrapy_robots_rfc.settings import TABLE, parser_of
+from scrapy_robots_rfc.settings import BY_FIELD, TABLE, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +52,7 @@ def unknown(settings: BaseSettings) -> list[str]:
     """Return the settings of the user's that are named like one of ours, and that nothing reads."""
     known = {row.key for row in TABLE}
     return sorted(
-        key
-        for key in settings
-        if str(key).startswith(_PREFIXES) and key not in known and settings.getpriority(key)
+        key for key in settings if str(key).startswith(_PREFIXES) and key not in known and settings.getpriority(key)
     )
 
 
@@ -76,11 +74,8 @@ def obeys(settings: BaseSettings) -> bool:
 def _beside(middlewares: list[str | type], ours: type) -> Iterator[tuple[int, str]]:
     stock = [key for key in middlewares if stands_for(key, RobotsTxtMiddleware) and not stands_for(key, ours)]
     if stock:
-        yield (
-            logging.WARNING,
-            f"{', '.join(map(named, stock))} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice, "
-            f"and a request needs the leave of both; set it to None in {_MIDDLEWARES}",
-        )
+        text = f"{', '.join(map(named, stock))} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
+        yield logging.WARNING, f"{text}, and a request needs the leave of both; set it to None in {_MIDDLEWARES}"
 
 
 def _off(settings: BaseSettings) -> tuple[int, str]:
@@ -91,7 +86,7 @@ def _off(settings: BaseSettings) -> tuple[int, str]:
 
 
 def _parser(settings: BaseSettings) -> Iterator[tuple[int, str]]:
-    key = parser_of(settings)
+    key = written(BY_FIELD["parser"], settings)
     found = loaded(key)
     ours = isinstance(found, type) and issubclass(found, RfcRobotParser) and found.allowed is RfcRobotParser.allowed
     if not ours:
@@ -99,6 +94,6 @@ def _parser(settings: BaseSettings) -> Iterator[tuple[int, str]]:
         yield logging.INFO, text
 
 
-def named(key: str | type) -> str:
-    """Return the name of a component, for people."""
+def named(key: object) -> str:
+    """Return a component, or what is no text, for people."""
     return f"{key.__module__}.{key.__qualname__}" if isinstance(key, type) else str(key)

@@ -19,6 +19,7 @@ ORDER = (
     "__init__",
     "commands.robots",
     "commands.cache",
+    "commands.settings",
     "commands.diff",
     "commands.show",
     "commands.check",
@@ -128,6 +129,7 @@ ORDER = (
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
 SCRAPY = {
     "commands.robots",
+    "commands.settings",
     "commands.diff",
     "commands.show",
     "commands.check",

@@ -75,10 +75,8 @@ def test_command(site: Site, project: Path, command: str, runtime: str) -> None:
     """Under Scrapy's commands the log has one line on it, the exit code is 1, and nothing is requested."""
     wrong = ("-s", "ROBOTSTXT_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")
     done = python("-m", "scrapy", *command.split(), "-s", runtime, *wrong, folder=project)
-    assert errors(done.stderr) == [
-        "scrapy_robots_rfc._unhandled] ERROR: The crawl does not start: "
-        "ROBOTSTXT_UNREACHABLE_STATUSES[1] = '500' is not accepted; it must be a status from 400 to 499"
-    ]
+    error = "ROBOTSTXT_UNREACHABLE_STATUSES[1] = '500' is not accepted; it must be a status from 400 to 499"
+    assert errors(done.stderr) == [f"scrapy_robots_rfc._unhandled] ERROR: The crawl does not start: {error}"]
     assert done.returncode == 1
     assert site.targets == []
 

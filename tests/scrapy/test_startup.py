@@ -32,7 +32,7 @@ class Lenient(RfcRobotsTxtMiddleware):
 class OwnVerdicts(RfcRobotParser):
     """Decides by itself."""
 
-    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:  # noqa: ARG002 - Scrapy's names
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Allow all."""
         return True
 
@@ -40,7 +40,7 @@ class OwnVerdicts(RfcRobotParser):
 class OwnDelay(RfcRobotParser):
     """Leaves the verdicts alone."""
 
-    def crawl_delay(self, user_agent: str | bytes) -> float | None:  # noqa: ARG002 - Scrapy's name
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
         """Ask for none."""
         return None
 
@@ -53,10 +53,8 @@ def middlewares(**positions: Any) -> dict[str, Any]:
 
 def beside(names: str) -> list[str]:
     """The warning about middlewares that work beside ours."""
-    return [
-        f"{names} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice, and a request needs the "
-        "leave of both; set it to None in DOWNLOADER_MIDDLEWARES"
-    ]
+    twice = f"{names} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
+    return [f"{twice}, and a request needs the leave of both; set it to None in DOWNLOADER_MIDDLEWARES"]
 
 
 def unknown(key: str, near: str) -> str:
@@ -86,7 +84,7 @@ def unknown(key: str, near: str) -> str:
 async def test_warnings(
     site: Site, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], expected: list[str]
 ) -> None:
-    """Scrapy's own middleware beside ours and a name that nothing reads are warned about, once each, and all else not."""
+    """Scrapy's own middleware beside ours and a name that nothing reads are warned about, once each."""
     result = await crawl([site.url("/x"), site.url("/y")], settings)
     assert records(caplog) == expected
     assert list(result.outcomes.values()) == [200, 200]
@@ -111,7 +109,9 @@ async def test_not_obeyed(
     """Our middleware without ROBOTSTXT_OBEY is told in a line, and warned about where nobody said that it is off."""
     monkeypatch.delitem(crawling.SETTINGS, "ROBOTSTXT_OBEY")
     await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OBAY": True})
-    off = "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
+    off = (
+        "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
+    )
     wrong = unknown("ROBOTSTXT_OBAY", "ROBOTSTXT_OBEY")
     told = [(record.levelno, record.getMessage()) for record in caplog.records if record.name in LOGGERS]
     assert told == [(logging.WARNING, wrong), (level, off + advice)]
