@@ -8,12 +8,15 @@ reaches a caller who does ask, and every other error is logged as ever.
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet import defer
 
+from scrapy_robots_rfc.errors import RobotsError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 logger = logging.getLogger(__name__)
 
@@ -21,12 +24,18 @@ logger = logging.getLogger(__name__)
 _MARK = "_stopped_a_crawl"
 
 
-def log_in_one_line(error: BaseException) -> None:
-    """Have an error logged in one line, if nobody asks for it.
+@contextmanager
+def logged_in_one_line() -> Iterator[None]:
+    """Have an error of ours that is raised within logged in one line, if nobody asks for it; its text says all."""
+    try:
+        yield
+    except RobotsError as error:
+        error.__dict__[_MARK] = True
+        _watch()
+        raise
 
-    :param error: the one that is about to be raised; its text has to say all.
-    """
-    error.__dict__[_MARK] = True
+
+def _watch() -> None:
     logging.getLogger("asyncio").addFilter(_is_other_record)
     twisted_logger: Any = getattr(defer, "log", None)
     observer = getattr(twisted_logger, "observer", None)
@@ -64,7 +73,8 @@ class _Observer:
         if failure is None and event.get("isError"):
             self._headlines.append(event)
             return
-        ours = failure is not None and _logged(failure.value)
-        headlines, self._headlines = self._headlines, []
-        for each in [] if ours else [*headlines, event]:
+        events, self._headlines = [*self._headlines, event], []
+        if failure is not None and _logged(failure.value):
+            del events[-2:]
+        for each in events:
             self._observer(each)

@@ -15,6 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import _scheduling, stats
+from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.components import stands_for
 from scrapy_robots_rfc.errors import RobotsDisallowed, SettingError
 from scrapy_robots_rfc.reuse import is_robots_txt
@@ -62,7 +63,8 @@ class RfcEarlyMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
-        return cls(crawler)
+        with logged_in_one_line():
+            return cls(crawler)
 
     def begin(self, refuses: Callable[[Request], bool]) -> None:
         """Drop from now on what is refused; `RfcRobotsTxtMiddleware` says so.

@@ -16,12 +16,12 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _compat, early, signals, stats
-from scrapy_robots_rfc._unhandled import log_in_one_line
+from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.download import MARK, Downloader
-from scrapy_robots_rfc.errors import SettingError, StoreError
+from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.feeds import Feeds
 from scrapy_robots_rfc.fetching import Ports
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile, digest_of
@@ -108,11 +108,8 @@ class RfcRobotsTxtMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
-        try:
+        with logged_in_one_line():
             return cls(crawler)
-        except (SettingError, StoreError) as error:
-            log_in_one_line(error)
-            raise
 
     def process_request(
         self, request: Request

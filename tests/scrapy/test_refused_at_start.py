@@ -104,6 +104,29 @@ def test_what_is_behind(site: Site, project: Path, setting: str, says: str) -> N
     assert (done.returncode, site.targets) == (1, [])
 
 
+OTHER_PARTS = {
+    "the parser alone": (
+        '{"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser", "ROBOTSTXT_MAX_SIZE": 5}',
+        "ROBOTSTXT_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309, 2.5)",
+    ),
+    "the spider middleware alone": (
+        '{"SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcEarlyMiddleware": 10}, "ROBOTSTXT_EARLY": 7}',
+        "ROBOTSTXT_EARLY = 7 is not accepted; it must be True or False",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_PARTS)
+def test_other_parts(site: Site, project: Path, name: str) -> None:
+    """The same goes for the parts of this package that work under Scrapy's own middleware."""
+    custom, error = OTHER_PARTS[name]
+    spider = SPIDER.format(port=site.port).partition("    custom_settings")[0] + f"    custom_settings = {custom}\n"
+    (project / "shop" / "spiders" / "refused.py").write_text(spider)
+    done = python("-m", "scrapy", "crawl", "refused", "-s", "LOG_LEVEL=WARNING", folder=project)
+    assert errors(done.stderr) == [f"scrapy_robots_rfc._unhandled] ERROR: The crawl does not start: {error}"]
+    assert (done.returncode, site.targets) == (1, [])
+
+
 #: Each runs a crawl that is refused, and prints what reaches the caller.
 SCRIPTS = {
     "CrawlerProcess": """
