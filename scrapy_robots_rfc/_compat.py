@@ -223,6 +223,15 @@ def send_once(crawler: Crawler) -> None:
             handler._session._retry_connection = False
 
 
+def apply_addons(crawler: Crawler) -> None:
+    """Let the add-ons of a crawl change its settings, as they do when it starts."""
+    load = getattr(getattr(crawler, "addons", None), "load_settings", None)
+    if load is None:
+        logger.warning("Scrapy has no Crawler.addons.load_settings(): what add-ons set is not shown")
+    else:
+        load(crawler.settings)
+
+
 def is_closing(crawler: Crawler) -> bool:
     """Whether the spider is being closed, or is closed.
 

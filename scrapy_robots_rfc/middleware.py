@@ -17,6 +17,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _compat, early, signals, stats
+from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import many
@@ -37,6 +38,7 @@ from scrapy_robots_rfc.robots import UNREACHABLE
 from scrapy_robots_rfc.routes import Routes, Via, origin_of
 from scrapy_robots_rfc.service import RobotsService, undecided
 from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.startup import startup_lines
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.tally import Tally
@@ -78,7 +80,7 @@ class RfcRobotsTxtMiddleware:
         self._routes = Routes(crawler)
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._naming = Naming(crawler, settings.user_agent)
-        self._parser_class = _load_parser(settings, crawler)
+        self._parser_class = load_parser(settings, crawler)
         self._feeds = Feeds(crawler, settings, _compat.Runtime()) if settings.report else None
         self._settings = settings
         ports = self._ports(settings)
@@ -111,7 +113,8 @@ class RfcRobotsTxtMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
-        return cls(crawler)
+        with logged_in_one_line():
+            return cls(crawler)
 
     def process_request(
         self, request: Request
@@ -275,8 +278,9 @@ class RfcRobotsTxtMiddleware:
             return origin
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Say which exceptions this crawl makes, and warn once about tokens that site owners cannot know."""
-        for level, line in announcements(self._settings):
+        """Say what is odd about the set-up, which exceptions this crawl makes, and which tokens nobody can know."""
+        lines = startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware)
+        for level, line in (*lines, *announcements(self._settings)):
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
         self._progress.begin()
@@ -378,22 +382,25 @@ def _settings_of(crawler: Crawler) -> Settings:
     """Read the settings of a crawl that obeys robots.txt; a command that asks for one page has no backoff."""
     settings = read_settings(crawler.settings)
     if not settings.obey:
-        if settings.unheeded:
-            logger.warning("%s: nothing comes of it, because ROBOTSTXT_OBEY is not True", settings.unheeded)
+        for level, line in startup_lines(crawler.settings, settings, RfcRobotsTxtMiddleware):
+            logger.log(level, line, extra={"spider": crawler.spider})
         raise NotConfigured
-    if settings.early and not early.is_enabled(crawler.settings):
-        accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
-        raise SettingError(early.KEY, True, accepted)
+    early.check_early(settings, crawler.settings)
     if _compat.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
         return replace(settings, unreachable_backoff=())  # whoever waits at a terminal asks again himself
     return settings
 
 
-def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+    """Return the parser's class.
+
+    :raises SettingError: it cannot be loaded or made, or is no parser.
+    """
     try:
         parser: type[Any] = load_object(settings.parser)
         instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
         instance.allowed  # noqa: B018 - so does a class of another kind
     except Exception as error:
-        raise SettingError("ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED) from error
+        accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
+        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
     return parser

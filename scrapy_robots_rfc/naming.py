@@ -51,12 +51,17 @@ class Naming:
 
     def opened(self, spider: Spider) -> None:
         """Take the header as it is now; warn once about tokens that site owners cannot know."""
-        header = self._agents.default_header = default_header(self._crawler.settings, spider) or ""
-        text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
-        configured = self._setting is not None or getattr(spider, KEY, None) is not None
-        warning = advice(self.default(), text, configured=configured)
+        self._agents.default_header = default_header(self._crawler.settings, spider)
+        warning = self.advice(spider)
         if warning is not None:
             logger.warning(warning, extra={"spider": spider})
+
+    def advice(self, spider: Spider | None) -> str | None:
+        """Return what is wrong with the tokens of a crawl; ``None`` where nothing is."""
+        header = self._agents.default_header or ""
+        text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
+        configured = self._setting is not None or getattr(spider, KEY, None) is not None
+        return advice(self.default(), text, configured=configured)
 
 
 def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:

@@ -19,6 +19,7 @@ ORDER = (
     "__init__",
     "commands.robots",
     "commands.cache",
+    "commands.settings",
     "commands.diff",
     "commands.show",
     "commands.check",
@@ -47,6 +48,7 @@ ORDER = (
     "addon",
     "sitemaps",
     "middleware",
+    "startup",
     "early",
     "reuse",
     "verdicts",
@@ -84,6 +86,7 @@ ORDER = (
     "faults",
     "_scheduling",
     "components",
+    "_unhandled",
     "_compat",
     "stores.__init__",
     "stores.opening",
@@ -129,6 +132,7 @@ ORDER = (
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
 SCRAPY = {
     "commands.robots",
+    "commands.settings",
     "commands.diff",
     "commands.show",
     "commands.check",
@@ -138,6 +142,7 @@ SCRAPY = {
     "addon",
     "sitemaps",
     "middleware",
+    "startup",
     "early",
     "reuse",
     "verdicts",
@@ -157,7 +162,7 @@ SCRAPY = {
     "errors",
     "stores.opening",
 }
-TWISTED = {"_compat"}
+TWISTED = {"_compat", "_unhandled"}
 #: Who may know redis-py, which not everybody has.
 REDIS = {"stores.redis"}
 

@@ -34,9 +34,9 @@ class Picky:
         (["r.jsonl"], TYPES),
         ("r.jsonl", TYPES),
         ('["ftp://me:secret@h/r"]', TYPES),
-        ({"ftp://me:secret@h/r.jsonl": "jsonlines"}, TYPES),
-        ({"": {}}, TYPES),
-        ({3: {}}, TYPES),
+        ({"ftp://me:secret@h/r.jsonl": "jsonlines"}, "a dict of the feed's options"),
+        ({"": {}}, "a URI or a path"),
+        ({3: {}}, "a URI or a path"),
         ({"r.jsonl": {"format": "yaml"}}, "with a format: 'csv', 'jl', 'json', "),
         ({"r": {}}, "with a format: "),
         ({"r": {"format": ["json"]}}, "with a format: "),
@@ -82,7 +82,7 @@ async def test_refused(
     settings = {"FEED_STORAGES": {"absent": "tests.scrapy.test_feeds_refused.Absent"}, "ROBOTSTXT_REPORT": report}
     with pytest.raises(SettingError) as caught:
         await crawl([site.url("/x")], settings)
-    assert caught.value.key.startswith("ROBOTSTXT_REPORT")
+    assert caught.value.key.removeprefix("a key of ").startswith("ROBOTSTXT_REPORT")
     assert caught.value.accepted.startswith(accepted)
     error: BaseException | None = caught.value
     while error is not None:
