@@ -16,8 +16,8 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
-from scrapy_robots_rfc.decoding import decode
-from scrapy_robots_rfc.errors import BrokenTransferError
+from scrapy_robots_rfc.decoding import Decoder, decode
+from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError
 from scrapy_robots_rfc.fetching import Answer
 from scrapy_robots_rfc.policy.caching import Caching
 
@@ -54,12 +54,38 @@ class _Transfer:
     """One hop of a fetch, shared by the copies of its request that retries make.
 
     :param mark: the fetch that it belongs to.
+    :param request: the copy whose answer is coming.
+    :param decoder: tells when enough has come; ``None``: nobody can make sense of what comes.
+    :param stopped: whether we had the transfer stopped, because the rest plays no part.
     """
 
     mark: object
     request: Request | None = None
-    received: int = 0
     codings: list[bytes] = field(default_factory=list)
+    decoder: Decoder | None = None
+    stopped: bool = False
+
+    def begin(self, request: Request, codings: list[bytes], limit: int) -> None:
+        """Get ready for a body, that of a retry too.
+
+        :param codings: the values of its Content-Encoding headers.
+        :param limit: decoded octets that are read of it.
+        """
+        self.request, self.codings, self.stopped = request, codings, False
+        try:
+            self.decoder = Decoder(codings, limit)
+        except DecodingError:  # as `decode` says in the end
+            self.decoder = None
+
+    def has_enough(self, data: bytes) -> bool:
+        """Take the next octets, and say whether what comes after them plays no part."""
+        try:
+            if self.decoder is not None:
+                self.decoder.feed(data)
+        except DecodingError:
+            self.decoder = None
+        self.stopped = self.decoder is None or self.decoder.full
+        return self.stopped
 
     def __deepcopy__(self, _memo: object) -> _Transfer:
         return self  # identity is what it is for
@@ -68,7 +94,7 @@ class _Transfer:
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl.
 
-    :param max_size: octets after which a transfer is cut off.
+    :param max_size: decoded octets after which a transfer is cut off.
     :param retry: whether Scrapy's own retries apply.
     :param abandoned: called with a request whose answer nobody waits for any more, although it is under way.
     """
@@ -76,9 +102,14 @@ class Downloader:
     def __init__(self, crawler: Crawler, max_size: int, *, retry: bool, abandoned: Callable[[Request], object]) -> None:
         self._crawler, self._abandoned = crawler, abandoned
         self._meta = META if retry else {**META, "dont_retry": True}
-        self._max_size = max_size
+        self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._schemes: set[str] = set()
+        self._handlers = (
+            (self._headers_received, signals.headers_received),
+            (self._bytes_received, signals.bytes_received),
+            (self._response_downloaded, signals.response_downloaded),
+        )
 
     async def __call__(
         self,
@@ -122,12 +153,10 @@ class Downloader:
             headers = response.headers
             location, retry_after = headers.get(b"Location"), headers.get(b"Retry-After")
             return Answer(response.status, location, b"", retry_after, _caching(headers))
-        # One octet more than counts, so that the parser sees that there is more.
-        cut = transfer.received > self._max_size
-        if "download_stopped" in response.flags and not cut:
+        if "download_stopped" in response.flags and not transfer.stopped:
             # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
             raise BrokenTransferError
-        body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
+        body = decode(response.body, transfer.codings, self._limit)
         return Answer(response.status, None, body, caching=_caching(response.headers))
 
     def queued(self) -> set[object]:
@@ -142,24 +171,28 @@ class Downloader:
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
         if not self._transfers:
-            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
-            self._crawler.signals.connect(self._response_downloaded, signals.response_downloaded)
+            for handler, signal in self._handlers:
+                self._crawler.signals.connect(handler, signal)
         self._transfers += 1
 
     def _stop_listening(self) -> None:
         self._transfers -= 1
         if not self._transfers:
-            self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
-            self._crawler.signals.disconnect(self._response_downloaded, signals.response_downloaded)
+            for handler, signal in self._handlers:
+                self._crawler.signals.disconnect(handler, signal)
+
+    def _headers_received(self, headers: Headers, request: Request) -> None:
+        transfer: _Transfer | None = request.meta.get(MARK)
+        if transfer is not None:
+            transfer.begin(request, headers.getlist(b"Content-Encoding"), self._limit)
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
-        transfer = request.meta.get(MARK)
+        transfer: _Transfer | None = request.meta.get(MARK)
         if transfer is None:
             return
-        if transfer.request is not request:  # the first octets of a retry
-            transfer.request, transfer.received = request, 0
-        transfer.received += len(data)
-        if transfer.received > self._max_size:
+        if transfer.request is not request:  # a download handler of the user's that does not tell of headers
+            transfer.begin(request, [], self._limit)
+        if transfer.has_enough(data):
             raise StopDownload(fail=False)
 
     def _response_downloaded(self, request: Request, response: Response) -> None:
@@ -176,7 +209,7 @@ def _caching(headers: Headers) -> Caching:
 
 
 def _robots_request(url: str, asker: Request | None, meta: dict[str, Any], known: Validators | None) -> Request:
-    headers = {b"Accept-Encoding": b"identity"}
+    headers: dict[bytes, bytes] = {}  # Accept-Encoding and all else are what Scrapy gives a page
     if known is not None and known.etag is not None:
         headers[b"If-None-Match"] = known.etag
     if known is not None and known.last_modified is not None:
