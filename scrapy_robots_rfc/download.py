@@ -16,6 +16,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
+from scrapy_robots_rfc._endings import Endings
 from scrapy_robots_rfc.decoding import Decoder, decode
 from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError
 from scrapy_robots_rfc.fetching import Answer
@@ -105,6 +106,7 @@ class Downloader:
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._schemes: set[str] = set()
+        self._endings = Endings(MARK)
         self._handlers = (
             (self._headers_received, signals.headers_received),
             (self._bytes_received, signals.bytes_received),
@@ -156,6 +158,8 @@ class Downloader:
         if "download_stopped" in response.flags and not transfer.stopped:
             # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
             raise BrokenTransferError
+        if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
+            raise BrokenTransferError
         body = decode(response.body, transfer.codings, self._limit)
         return Answer(response.status, None, body, caching=_caching(response.headers))
 
@@ -167,6 +171,7 @@ class Downloader:
         if scheme not in self._schemes:
             self._schemes.add(scheme)
             unbound_pool(self._crawler, scheme)
+            self._endings.watch(self._crawler, scheme)
 
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
@@ -192,6 +197,7 @@ class Downloader:
             return
         if transfer.request is not request:  # a download handler of the user's that does not tell of headers
             transfer.begin(request, [], self._limit)
+        self._endings.received(request)
         if transfer.has_enough(data):
             raise StopDownload(fail=False)
 

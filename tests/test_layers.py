@@ -80,6 +80,7 @@ ORDER = (
     "identity",
     "decoding",
     "_scheduling",
+    "_endings",
     "components",
     "_compat",
     "stores.__init__",
@@ -147,12 +148,13 @@ SCRAPY = {
     "download",
     "settings",
     "_scheduling",
+    "_endings",
     "components",
     "_compat",
     "errors",
     "stores.opening",
 }
-TWISTED = {"_compat"}
+TWISTED = {"_compat", "_endings"}
 #: Who may know redis-py, which not everybody has.
 REDIS = {"stores.redis"}
 

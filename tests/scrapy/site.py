@@ -43,6 +43,7 @@ class Reply:
     :param endless: the body goes on until the client has had enough.
     :param reset: the connection is reset (RST): at once, or at the end of a body that `closes`.
     :param closes: the body has neither a length nor chunks: the end of the connection ends it.
+    :param end: waited for before that.
     """
 
     status: int = 200
@@ -54,6 +55,7 @@ class Reply:
     endless: bool = False
     reset: bool = False
     closes: bool = False
+    end: threading.Event | None = None
 
 
 def robots(text: str, **other: Any) -> Reply:
@@ -183,6 +185,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
             self.wfile.flush()
             self.close_connection = True
+            if reply.end is not None:
+                reply.end.wait(10)
             if reply.reset:
                 self._reset()
             return
