@@ -42,7 +42,7 @@ META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # the file does not judge itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
     "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
-    "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours
+    "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours; `kept` puts answers there
     "dont_merge_cookies": True,  # the file is the same for everybody
     "download_maxsize": 0,  # longer files are cut off, not refused
     "download_warnsize": 0,
@@ -98,10 +98,19 @@ class Downloader:
     :param max_size: decoded octets after which a transfer is cut off.
     :param retry: whether Scrapy's own retries apply.
     :param abandoned: called with a request whose answer nobody waits for any more, although it is under way.
+    :param kept: called with each answer that is whole: the URL, the response, and its body without content coding.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool, abandoned: Callable[[Request], object]) -> None:
-        self._crawler, self._abandoned = crawler, abandoned
+    def __init__(
+        self,
+        crawler: Crawler,
+        max_size: int,
+        *,
+        retry: bool,
+        abandoned: Callable[[Request], object],
+        kept: Callable[[str, Response, bytes], object] = lambda *_: None,
+    ) -> None:
+        self._crawler, self._abandoned, self._kept = crawler, abandoned, kept
         self._meta = META if retry else {**META, "dont_retry": True}
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
@@ -133,7 +142,10 @@ class Downloader:
         if authorization is not None:
             request.headers[b"Authorization"] = authorization
         self._prepare(urlparse_cached(request).scheme)
-        return self._answer(await self._transferred(request), transfer)
+        response = await self._transferred(request)
+        answer = self._answer(response, transfer)
+        self._kept(url, response, answer.body)
+        return answer
 
     async def _transferred(self, request: Request) -> Response:
         engine = self._crawler.engine

@@ -49,6 +49,7 @@ ORDER = (
     "middleware",
     "early",
     "reuse",
+    "replay",
     "verdicts",
     "feeds",
     "feed_options",
@@ -80,6 +81,7 @@ ORDER = (
     "identity",
     "decoding",
     "_scheduling",
+    "_httpcache",
     "_endings",
     "components",
     "_compat",
@@ -126,6 +128,7 @@ ORDER = (
 
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
 SCRAPY = {
+    "replay",
     "commands.robots",
     "commands.diff",
     "commands.show",
@@ -148,6 +151,7 @@ SCRAPY = {
     "download",
     "settings",
     "_scheduling",
+    "_httpcache",
     "_endings",
     "components",
     "_compat",
