@@ -35,7 +35,8 @@ class Endings:
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
-        self._connection: _Connection | None = None
+        #: The connection whose octets are being handed over.
+        self.delivering: _Connection | None = None
         self._reset: WeakSet[Request] = WeakSet()
 
     def watch(self, crawler: Crawler, scheme: str) -> None:
@@ -53,8 +54,8 @@ class Endings:
 
     def received(self, request: Request) -> None:
         """Take note that octets for a request have come; called while its handler hands them over."""
-        if self._connection is not None:
-            self._connection.request = request
+        if self.delivering is not None:
+            self.delivering.request = request
 
     def was_reset(self, request: Request | None) -> bool:
         """Whether the connection of a request was reset while it was the last one on it. aiohttp's raise instead."""
@@ -67,16 +68,14 @@ class Endings:
         def watched(address: object) -> Any:  # noqa: ANN401 - as above
             protocol = build(address)
             if protocol is not None:
-                _Connection(protocol, self._begins, self._lost)
+                _Connection(protocol, self)
             return protocol
 
         made.buildProtocol = watched
         return made
 
-    def _begins(self, connection: _Connection | None) -> None:
-        self._connection = connection
-
-    def _lost(self, request: Request) -> None:
+    def lost(self, request: Request) -> None:
+        """Take note that the connection of a request was reset."""
         self._reset.add(request)
 
     async def _read(self, read: Callable[..., Awaitable[Any]], response: Any, request: Request) -> Any:  # noqa: ANN401 - aiohttp's
@@ -95,15 +94,10 @@ class _Connection:
     Over TLS it is the end of the TCP connection that counts: many servers leave out TLS's own (close_notify).
     """
 
-    def __init__(
-        self,
-        protocol: Any,  # noqa: ANN401 - Twisted's
-        delivers: Callable[[_Connection | None], None],
-        lost: Callable[[Request], None],
-    ) -> None:
+    def __init__(self, protocol: Any, endings: Endings) -> None:  # noqa: ANN401 - Twisted's
         #: The request that octets have come for last.
         self.request: Request | None = None
-        self._delivers, self._lost = delivers, lost
+        self._endings = endings
         protocol.makeConnection = partial(self._made, protocol.makeConnection)
         protocol.dataReceived = partial(self._received, protocol.dataReceived)
 
@@ -112,13 +106,13 @@ class _Connection:
         make(transport)
 
     def _received(self, received: Callable[[bytes], None], data: bytes) -> None:
-        self._delivers(self)
+        self._endings.delivering = self
         try:
             received(data)
         finally:
-            self._delivers(None)
+            self._endings.delivering = None
 
     def _ended(self, ended: Callable[[Failure], None], reason: Failure) -> None:
         if self.request is not None and not isinstance(reason.value, ConnectionDone):
-            self._lost(self.request)
+            self._endings.lost(self.request)
         ended(reason)

@@ -86,7 +86,7 @@ class HttpCache:
     def why_passed_on(self, request: Request) -> str | None:
         """Why a request would be sent, where the cache refuses what is missing; ``None``: it will answer or refuse."""
         if self._parts is None:
-            return "HTTPCACHE_ENABLED is off"
+            return "no HTTP cache is at work (HTTPCACHE_ENABLED)"
         if request.meta.get("dont_cache"):
             return "its meta has dont_cache"
         policy, storage = self._parts

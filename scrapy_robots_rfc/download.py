@@ -99,6 +99,7 @@ class Downloader:
     :param retry: whether Scrapy's own retries apply.
     :param abandoned: called with a request whose answer nobody waits for any more, although it is under way.
     :param kept: called with each answer that is whole: the URL, the response, and its body without content coding.
+    :param sent: called with each request of ours that was answered, as it was sent.
     """
 
     def __init__(
@@ -109,8 +110,9 @@ class Downloader:
         retry: bool,
         abandoned: Callable[[Request], object],
         kept: Callable[[str, Response, bytes], object] = lambda *_: None,
+        sent: Callable[[Request], object] = lambda _: None,
     ) -> None:
-        self._crawler, self._abandoned, self._kept = crawler, abandoned, kept
+        self._crawler, self._abandoned, self._kept, self._sent = crawler, abandoned, kept, sent
         self._meta = META if retry else {**META, "dont_retry": True}
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
@@ -219,6 +221,7 @@ class Downloader:
             # HttpCompressionMiddleware, which comes next, drops a body over DOWNLOAD_MAXSIZE, or does not bound it.
             transfer.codings = response.headers.getlist(b"Content-Encoding")
             response.headers.pop(b"Content-Encoding", None)
+            self._sent(request)
 
 
 def _caching(headers: Headers) -> Caching:

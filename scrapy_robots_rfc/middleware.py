@@ -126,7 +126,9 @@ class RfcRobotsTxtMiddleware:
         """
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
-            if MARK not in request.meta:
+            if MARK in request.meta:
+                self._naming.passes(request)
+            else:
                 self._count(stats.EXEMPTED)
             return None
         origin = self._origin(parts.scheme, parts.netloc)
@@ -308,7 +310,14 @@ class RfcRobotsTxtMiddleware:
     def _ports(self, settings: Settings) -> Ports:
         # Retries on top of a backoff would multiply with it.
         retry = not settings.unreachable_backoff
-        download = Downloader(self._crawler, settings.max_size, retry=retry, abandoned=self._abandoned, kept=self._keep)
+        download = Downloader(
+            self._crawler,
+            settings.max_size,
+            retry=retry,
+            abandoned=self._abandoned,
+            kept=self._keep,
+            sent=self._naming.sent,
+        )
         return Ports(
             download=download,
             parse=self._parse,

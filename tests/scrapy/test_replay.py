@@ -165,7 +165,7 @@ async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixtur
 @pytest.mark.parametrize(
     ("settings", "meta", "why"),
     [
-        ({"HTTPCACHE_ENABLED": False}, {}, "HTTPCACHE_ENABLED is off"),
+        ({"HTTPCACHE_ENABLED": False}, {}, "no HTTP cache is at work (HTTPCACHE_ENABLED)"),
         ({}, {"dont_cache": True}, "its meta has dont_cache"),
         ({"HTTPCACHE_IGNORE_SCHEMES": ["http"]}, {}, "HTTPCACHE_POLICY keeps no such request"),
         (RFC2616, {}, "HTTPCACHE_POLICY would confirm the copy by asking the site"),

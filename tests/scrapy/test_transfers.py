@@ -29,6 +29,11 @@ def test_a_body_that_ends_with_its_connection(results: dict[str, Any]) -> None:
         assert outcomes == [200, "unreachable", 200, "unreachable"], handler
 
 
+def test_replay(results: dict[str, Any]) -> None:
+    """Offline, the HTTP cache's robots.txt decides, it answers for a site without one, and nothing is sent."""
+    assert results["replayed"] == {"outcomes": [200, "rule", 200, "unreachable"], "asked": [0, 0]}
+
+
 class OpaquePool:
     """A pool of connections whose way to make one is nobody's business."""
 
