@@ -5,7 +5,6 @@ Looks into private parts of those handlers, each behind a check. What follows is
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ class Endings:
     """
 
     def __init__(self, mark: str) -> None:
-        self._mark = mark
+        self._mark, self._told = mark, False
         #: The connection whose octets are being handed over.
         self.delivering: _Connection | None = None
         self._reset: WeakSet[Request] = WeakSet()
@@ -50,7 +49,12 @@ class Endings:
             elif "AiohttpDownloadHandler" in names:
                 handler._read_response = partial(self._read, handler._read_response)
         except AttributeError as error:
+            self._blind(error)
+
+    def _blind(self, error: AttributeError) -> None:
+        if not self._told:
             logger.warning("A robots.txt that a reset of its connection cuts short can count as whole: %s", error)
+        self._told = True
 
     def received(self, request: Request) -> None:
         """Take note that octets for a request have come; called while its handler hands them over."""
@@ -82,8 +86,12 @@ class Endings:
         answer = await read(response, request)
         length, coded = response.content_length, "Transfer-Encoding" in response.headers
         if self._mark in request.meta and length is None and not coded:
-            with contextlib.suppress(AttributeError):
-                if isinstance(response.content._protocol.exception(), OSError):
+            try:
+                ended = response.content._protocol.exception()
+            except AttributeError as error:
+                self._blind(error)
+            else:
+                if isinstance(ended, OSError):
                     raise ResponseDataLossError("the connection was reset")
         return answer
 
