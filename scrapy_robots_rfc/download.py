@@ -18,7 +18,9 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
-from scrapy_robots_rfc.decoding import decode
+from scrapy_robots_rfc._endings import Endings
+from scrapy_robots_rfc.decoding import Decoder, decode
+from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError
 from scrapy_robots_rfc.fetching import Answer
 from scrapy_robots_rfc.policy.caching import Caching
 from scrapy_robots_rfc.routes import named
@@ -45,7 +47,7 @@ META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # the file does not judge itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
     "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
-    "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours
+    "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours; `kept` puts answers there
     "dont_merge_cookies": True,  # the file is the same for everybody
     "download_maxsize": 0,  # longer files are cut off, not refused
     "download_warnsize": 0,
@@ -58,12 +60,38 @@ class _Transfer:
     """One hop of a fetch, shared by the copies of its request that retries make.
 
     :param mark: the fetch that it belongs to.
+    :param request: the copy whose answer is coming.
+    :param decoder: tells when enough has come; ``None``: nobody can make sense of what comes.
+    :param stopped: whether we had the transfer stopped, because the rest plays no part.
     """
 
     mark: object
     request: Request | None = None
-    received: int = 0
     codings: list[bytes] = field(default_factory=list)
+    decoder: Decoder | None = None
+    stopped: bool = False
+
+    def begin(self, request: Request, codings: list[bytes], limit: int) -> None:
+        """Get ready for a body, that of a retry too.
+
+        :param codings: the values of its Content-Encoding headers.
+        :param limit: decoded octets that are read of it.
+        """
+        self.request, self.codings, self.stopped = request, codings, False
+        try:
+            self.decoder = Decoder(codings, limit)
+        except DecodingError:  # as `decode` says in the end
+            self.decoder = None
+
+    def has_enough(self, data: bytes) -> bool:
+        """Take the next octets, and say whether what comes after them plays no part."""
+        try:
+            if self.decoder is not None:
+                self.decoder.feed(data)
+        except DecodingError:
+            self.decoder = None
+        self.stopped = self.decoder is None or self.decoder.full
+        return self.stopped
 
     def __deepcopy__(self, _memo: object) -> _Transfer:
         return self  # identity is what it is for
@@ -72,18 +100,35 @@ class _Transfer:
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl.
 
-    :param max_size: octets after which a transfer is cut off.
+    :param max_size: decoded octets after which a transfer is cut off.
     :param retry: whether Scrapy's own retries apply.
     :param abandoned: called with a request whose answer nobody waits for any more, although it is under way.
+    :param kept: called with each answer that is whole: the URL, the response, and its body without content coding.
+    :param sent: called with each request of ours that was answered, as it was sent.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool, abandoned: Callable[[Request], object]) -> None:
-        self._crawler, self._abandoned = crawler, abandoned
+    def __init__(
+        self,
+        crawler: Crawler,
+        max_size: int,
+        *,
+        retry: bool,
+        abandoned: Callable[[Request], object],
+        kept: Callable[[str, Response, bytes], object] = lambda *_: None,
+        sent: Callable[[Request], object] = lambda _: None,
+    ) -> None:
+        self._crawler, self._abandoned, self._kept, self._sent = crawler, abandoned, kept, sent
         self._meta = META if retry else {**META, "dont_retry": True}
-        self._max_size = max_size
+        self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._schemes: set[str] = set()
         self._bounded = True
+        self._endings = Endings(MARK)
+        self._handlers = (
+            (self._headers_received, signals.headers_received),
+            (self._bytes_received, signals.bytes_received),
+            (self._response_downloaded, signals.response_downloaded),
+        )
 
     async def __call__(
         self,
@@ -106,7 +151,10 @@ class Downloader:
         if authorization is not None:
             request.headers[b"Authorization"] = authorization
         self._prepare(urlparse_cached(request).scheme)
-        return self._answer(await self._transferred(request), transfer)
+        response = await self._transferred(request)
+        answer = self._answer(response, transfer)
+        self._kept(url, response, answer.body)
+        return answer
 
     async def _transferred(self, request: Request) -> Response:
         engine = self._crawler.engine
@@ -128,12 +176,12 @@ class Downloader:
             headers = response.headers
             location, retry_after = headers.get(b"Location"), headers.get(b"Retry-After")
             return Answer(response.status, location, b"", retry_after, _caching(headers))
-        # One octet more than counts, so that the parser sees that there is more.
-        cut = transfer.received > self._max_size
-        if "download_stopped" in response.flags and not cut:
+        if "download_stopped" in response.flags and not transfer.stopped:
             # Not by a handler of a signal, see `_shield`: what is missing might be what closes.
             raise StopDownload(fail=False)
-        body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
+        if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
+            raise BrokenTransferError("connection reset")
+        body = decode(response.body, transfer.codings, self._limit)
         return Answer(response.status, None, body, caching=_caching(response.headers))
 
     def queued(self) -> set[object]:
@@ -144,30 +192,36 @@ class Downloader:
         if self._bounded and scheme not in self._schemes:
             self._schemes.add(scheme)
             self._bounded = unbound_pool(self._crawler, scheme)
+            self._endings.watch(self._crawler, scheme)
 
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
         if not self._transfers:
             _shield(self._crawler.signals)
-            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
-            self._crawler.signals.connect(self._response_downloaded, signals.response_downloaded)
+            for handler, signal in self._handlers:
+                self._crawler.signals.connect(handler, signal)
         self._transfers += 1
 
     def _stop_listening(self) -> None:
         self._transfers -= 1
         if not self._transfers:
             _let_go(self._crawler.signals)
-            self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
-            self._crawler.signals.disconnect(self._response_downloaded, signals.response_downloaded)
+            for handler, signal in self._handlers:
+                self._crawler.signals.disconnect(handler, signal)
+
+    def _headers_received(self, headers: Headers, request: Request) -> None:
+        transfer: _Transfer | None = request.meta.get(MARK)
+        if transfer is not None:
+            transfer.begin(request, headers.getlist(b"Content-Encoding"), self._limit)
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
-        transfer = request.meta.get(MARK)
+        transfer: _Transfer | None = request.meta.get(MARK)
         if transfer is None:
             return
-        if transfer.request is not request:  # the first octets of a retry
-            transfer.request, transfer.received = request, 0
-        transfer.received += len(data)
-        if transfer.received > self._max_size:
+        if transfer.request is not request:  # a download handler of the user's that does not tell of headers
+            transfer.begin(request, [], self._limit)
+        self._endings.received(request)
+        if transfer.has_enough(data):
             raise StopDownload(fail=False)
 
     def _response_downloaded(self, request: Request, response: Response) -> None:
@@ -176,6 +230,7 @@ class Downloader:
             # HttpCompressionMiddleware, which comes next, drops a body over DOWNLOAD_MAXSIZE, or does not bound it.
             transfer.codings = response.headers.getlist(b"Content-Encoding")
             response.headers.pop(b"Content-Encoding", None)
+            self._sent(request)
 
 
 #: The signals whose handlers may stop a transfer.
@@ -233,7 +288,7 @@ def _caching(headers: Headers) -> Caching:
 
 
 def _robots_request(url: str, asker: Request | None, meta: dict[str, Any], known: Validators | None) -> Request:
-    headers = {b"Accept-Encoding": b"identity"}
+    headers: dict[bytes, bytes] = {}  # Accept-Encoding and all else are what Scrapy gives a page
     if known is not None and known.etag is not None:
         headers[b"If-None-Match"] = known.etag
     if known is not None and known.last_modified is not None:

@@ -67,7 +67,7 @@ class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
 
 
 class BrokenTransferError(RobotsError):
-    """The transfer of a robots.txt was stopped by somebody else before its end."""
+    """The transfer of a robots.txt ended before its end; the text says how."""
 
 
 class DecodingError(RobotsError):

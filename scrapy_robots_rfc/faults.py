@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.errors import DecodingError, RobotsError
+from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, RobotsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +129,7 @@ class Fault:
 
 def fault_of(error: Exception) -> Fault:
     """Return what an exception of a download means."""
-    if isinstance(error, DecodingError):
+    if isinstance(error, BrokenTransferError | DecodingError):
         return Fault(str(error))
     chain = list(_chain(error))
     part, method = _part(error)

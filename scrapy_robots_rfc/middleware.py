@@ -16,7 +16,8 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc import _compat, early, signals, stats
+from scrapy_robots_rfc import _compat, early, replay, signals, stats
+from scrapy_robots_rfc._httpcache import HttpCache
 from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
@@ -83,8 +84,13 @@ class RfcRobotsTxtMiddleware:
         self._parser_class = load_parser(settings, crawler)
         self._feeds = Feeds(crawler, settings, _compat.Runtime()) if settings.report else None
         self._settings = settings
+        self._http_cache = HttpCache(crawler)
         ports = self._ports(settings)
         steering = steering_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
+        self._replay: replay.Replay | None = None
+        if crawler.settings.getbool(replay.KEY):
+            date = _compat.Runtime().date
+            steering = self._replay = replay.Replay(settings, ports.parse, ports.agent, self._http_cache, date)
         self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, ports, self._keeper, steering)
@@ -129,13 +135,17 @@ class RfcRobotsTxtMiddleware:
         waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
-            if MARK not in request.meta:
+            if MARK in request.meta:
+                self._naming.passes(request)
+            else:
                 self._count(stats.EXEMPTED)
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         own = is_robots_txt(parts)
         if origin is None or (own and not is_wanted(request)):
             self._without_asking(request, origin, own=own)
+            return None
+        if self._replay is not None and not self._stays(request, origin, self._replay):
             return None
         agent = None if own else self._naming.of(request)
         batch = self._waiting.returned(request)
@@ -150,10 +160,19 @@ class RfcRobotsTxtMiddleware:
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
         """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""
-        if own:
+        if own and (self._replay is None or origin is None or self._stays(request, origin, self._replay)):
             self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
         else:
             self._verdicts.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
+
+    def _stays(self, request: Request, origin: Origin, offline: replay.Replay) -> bool:
+        """Refuse what would leave the machine although the user said that nothing is to be fetched."""
+        why = offline.why_closed(request, origin)
+        if why is not None:
+            self._verdicts.refuse(
+                request, Decision(False, Reason.UNREACHABLE, origin=str(origin)), f"{UNREACHABLE}{why}"
+            )
+        return why is None
 
     def _finish(self, request: Request, robots: Robots, agent: Agent | None) -> Response | None:
         """Judge a page; answer a request for the file itself, which has no agent, where there is one."""
@@ -298,7 +317,8 @@ class RfcRobotsTxtMiddleware:
     # What the service needs of Scrapy.
 
     def _open_store(self, settings: Settings) -> Keeper | None:
-        found = store_of(settings.cache, self._crawler)
+        # What comes out of the HTTP cache may be of any age: no other crawl is to have it.
+        found = None if self._replay is not None else store_of(settings.cache, self._crawler)
         if found is None:
             return None
         store, name = found
@@ -309,7 +329,14 @@ class RfcRobotsTxtMiddleware:
     def _ports(self, settings: Settings) -> Ports:
         # Retries on top of a backoff would multiply with it.
         retry = not settings.unreachable_backoff
-        download = Downloader(self._crawler, settings.max_size, retry=retry, abandoned=self._abandoned)
+        download = Downloader(
+            self._crawler,
+            settings.max_size,
+            retry=retry,
+            abandoned=self._abandoned,
+            kept=self._keep,
+            sent=self._naming.sent,
+        )
         return Ports(
             download=download,
             parse=self._parse,
@@ -325,6 +352,11 @@ class RfcRobotsTxtMiddleware:
             fetched=self._fetched,
             loaded=self._loaded,
         )
+
+    def _keep(self, url: str, response: Response, body: bytes) -> None:
+        """Put an exchange into the HTTP cache, for a replay, unless it would take the place of rules and has none."""
+        if 200 <= response.status < 500 and response.status not in (304, 407, *self._settings.unreachable_statuses):
+            self._http_cache.store(url, response, body)
 
     def _abandoned(self, request: Request) -> None:
         if self._pacing is not None:

@@ -51,6 +51,7 @@ ORDER = (
     "startup",
     "early",
     "reuse",
+    "replay",
     "verdicts",
     "feeds",
     "feed_options",
@@ -85,6 +86,8 @@ ORDER = (
     "decoding",
     "faults",
     "_scheduling",
+    "_httpcache",
+    "_endings",
     "components",
     "_unhandled",
     "_compat",
@@ -131,6 +134,7 @@ ORDER = (
 
 #: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
 SCRAPY = {
+    "replay",
     "commands.robots",
     "commands.settings",
     "commands.diff",
@@ -157,12 +161,14 @@ SCRAPY = {
     "routes",
     "settings",
     "_scheduling",
+    "_httpcache",
+    "_endings",
     "components",
     "_compat",
     "errors",
     "stores.opening",
 }
-TWISTED = {"_compat", "_unhandled"}
+TWISTED = {"_compat", "_endings", "_unhandled"}
 #: Who may know redis-py, which not everybody has.
 REDIS = {"stores.redis"}
 

@@ -49,10 +49,23 @@ async def run_all(mode: str) -> dict[str, Any]:
     from tests.scrapy.scenarios_spiders import SPIDERS  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_steering import STEERING  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_stores import STORES  # noqa: PLC0415 - as above
+    from tests.scrapy.scenarios_transfers import TRANSFERS  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_waiting import WAITING  # noqa: PLC0415 - as above
 
     results: dict[str, Any] = {}
-    scenarios = {**ALL, **WAITING, **FAILING, **SHARING, **STORES, **STEERING, **SPIDERS, **REPORTED, **LOCAL, **ROUTES}
+    scenarios = {
+        **ALL,
+        **WAITING,
+        **FAILING,
+        **SHARING,
+        **STORES,
+        **STEERING,
+        **SPIDERS,
+        **REPORTED,
+        **LOCAL,
+        **ROUTES,
+        **TRANSFERS,
+    }
     for name, scenario in scenarios.items():
         try:
             results[name] = await scenario(partial(one_crawl, mode))

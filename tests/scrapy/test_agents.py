@@ -10,7 +10,7 @@ from scrapy import Request
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import AgentError, SettingError
-from tests.scrapy.crawling import Pages, crawl, records
+from tests.scrapy.crawling import SETTINGS, Pages, crawl, records
 from tests.scrapy.site import Site, robots
 
 pytestmark = pytest.mark.reactor
@@ -172,3 +172,44 @@ async def test_one_warning_at_start(
         assert expected in warnings[0]
         assert "ROBOTSTXT_USER_AGENT" in warnings[0]
         assert "USER_AGENT to a string" in warnings[0]
+
+
+class Renames:
+    """A middleware that gives each request another User-Agent, as plugins that draw one at random do."""
+
+    def process_request(self, request: Request) -> None:
+        """Rename."""
+        request.headers["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1"
+
+
+def renamed(position: int) -> dict[str, Any]:
+    """Settings that put it somewhere."""
+    return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Renames: position}}
+
+
+@pytest.mark.parametrize("position", [400, 950])
+@ensureDeferred
+async def test_header_that_is_changed_later(site: Site, position: int, caplog: pytest.LogCaptureFixture) -> None:
+    """2.2.1: where another User-Agent is sent than pages are judged by, one warning says so, and what to set."""
+    pages = [site.url("/a"), site.url("/b"), site.url("/a", "localhost")]
+    await crawl(pages, {"USER_AGENT": "defaultbot/1.0", **renamed(position)})
+    [warning] = records(caplog)
+    assert (
+        "header 'Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1', and pages are judged by the rules for 'defaultbot'"
+        in warning
+    )
+    assert "Set ROBOTSTXT_USER_AGENT to" in warning
+
+
+@pytest.mark.parametrize(
+    ("position", "settings", "spider"),
+    [(50, {}, Pages), (400, SETTING, Pages), (400, {}, Named), (400, {"USER_AGENT": "OtherBot/1.0"}, Pages)],
+    ids=["before ours", "the setting says", "the spider says", "the same token"],
+)
+@ensureDeferred
+async def test_header_that_is_judged(
+    site: Site, position: int, settings: dict[str, Any], spider: type[Pages], caplog: pytest.LogCaptureFixture
+) -> None:
+    """2.2.1: nothing is said of a header that pages are judged by, nor where the user says who the crawler is."""
+    await crawl([site.url("/a")], {"USER_AGENT": "defaultbot/1.0", **settings, **renamed(position)}, spider=spider)
+    assert [text for text in records(caplog) if "was asked for" in text] == []

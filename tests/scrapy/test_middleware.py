@@ -276,7 +276,7 @@ async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) 
 
 @ensureDeferred
 async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
-    """The file is asked for with the crawl's User-Agent, uncompressed, without what belongs to the page's request."""
+    """The file is asked for with the crawl's User-Agent and codings, without what belongs to the page's request."""
     page = Request(
         site.url("/x"),
         headers={"X-Mine": "1", "Authorization": "Basic eA==", "Cookie": "a=b"},
@@ -284,9 +284,9 @@ async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
         meta={"cookiejar": 1},
     )
     await crawl([page], {"USER_AGENT": "FooBot/1.0"})
-    headers = site.asked[0].headers
+    headers, of_the_page = (asked.headers for asked in site.asked)
     assert site.targets == ["/robots.txt", "/x"]
-    assert (headers["User-Agent"], headers["Accept-Encoding"]) == ("FooBot/1.0", "identity")
+    assert (headers["User-Agent"], headers["Accept-Encoding"]) == ("FooBot/1.0", of_the_page["Accept-Encoding"])
     assert not {"X-Mine", "Authorization", "Cookie"} & set(headers)
 
 
