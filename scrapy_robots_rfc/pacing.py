@@ -190,7 +190,8 @@ class Pacing:
             # The request for robots.txt is the first of those that keep the interval.
             site = self._sites[robots.origin] = _Site(Turns(robots.fetched), robots.fetched)
             if self._store is not None:
-                site.shared = SharedTurns(robots.origin, self._store, self._runtime, partial(self._turn_told, site))
+                told = partial(self._turn_told, site)
+                site.shared = SharedTurns(robots.origin, self._store, self._runtime, self._limit.longest, told)
         elif site.fetched != robots.fetched:
             site.fetched = robots.fetched
             site.turns.last = max(site.turns.last, robots.fetched)
