@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.steering import Steering
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class RfcRobotsTxtMiddleware:
         self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, ports, self._keeper, steering)
-        self._pacing = self._make_pacing(settings)
+        self._pacing = self._make_pacing(settings, steering)
         self._verdicts = Verdicts(crawler, settings, self._pacing, self._feeds, _compat.Runtime().utc)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
@@ -238,13 +239,14 @@ class RfcRobotsTxtMiddleware:
     def _extra(self) -> dict[str, Any]:
         return {"spider": self._crawler.spider}
 
-    def _make_pacing(self, settings: Settings) -> Pacing | None:
+    def _make_pacing(self, settings: Settings, steering: Steering | None) -> Pacing | None:
         limit = settings.limit
         if limit is None:
             return None
         keeper = self._keeper
         store = keeper if keeper is not None and keeper.shared and settings.crawl_delay_shared else None
-        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store)
+        alone = (lambda _: False) if steering is None else lambda origin: steering.robots(origin) is not None
+        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store, alone)
 
     def _origin_of(self, request: Request) -> Origin | None:
         parts = urlparse_cached(request)
@@ -265,6 +267,8 @@ class RfcRobotsTxtMiddleware:
         for level, line in announcements(self._settings):
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
+        if self._pacing is not None and self._settings.crawl_delay_shared:
+            self._pacing.join()
         ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
         if ahead is not None:
             ahead.begin(self._foresight())

@@ -56,6 +56,7 @@ ORDER = (
     "places",
     "naming",
     "pacing",
+    "together",
     "turns",
     "parser",
     "download",
