@@ -203,6 +203,15 @@ def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, by
         headers[b"Proxy-Authorization"] = credentials
 
 
+def route_of(asker: Request | None) -> tuple[object, ...] | None:
+    """By which way the robots.txt of a request's site is asked for; ``None`` for the way that all requests have."""
+    if asker is None:
+        return None
+    proxy = asker.meta["proxy"] if "proxy" in asker.meta and "_scheme_proxy" not in asker.meta else ()
+    address = asker.meta.get("bindaddress")
+    return None if proxy == () and address is None else (proxy, address)
+
+
 def chosen_slot(request: Request) -> str | None:
     """The downloader slot that the user chose for a request; ``None`` where it is the one of its host.
 

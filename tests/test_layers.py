@@ -65,6 +65,7 @@ ORDER = (
     "sharing",
     "leases",
     "copies",
+    "peers",
     "fetching",
     "steering",
     "robots",

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
+from scrapy import Request, signals
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredList
 
-from scrapy_robots_rfc import together
+from scrapy_robots_rfc import RobotsDisallowed, peers, together
 from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.scrapy.crawling import Crawl, crawl
-from tests.scrapy.site import Reply, robots
+from tests.scrapy.site import HANG, MISSING, Reply, robots
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -29,12 +30,19 @@ def site() -> Iterator[Clocked]:
     """A site that asks for the delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         yield running
-    assert together._LOOPS == {}  # it went with the last crawl
+    assert (together._LOOPS, peers._GROUPS) == ({}, {})  # it went with the last crawl
+
+
+@pytest.fixture
+def other() -> Iterator[Clocked]:
+    """Another one, that asks for nothing."""
+    with Clocked() as running:
+        yield running
 
 
 async def at_once(*crawls: Awaitable[Crawl]) -> list[Crawl]:
     """Wait for crawls that run side by side."""
-    results = await DeferredList([Deferred.fromCoroutine(one) for one in crawls], consumeErrors=True)  # type: ignore[arg-type]  # coroutines
+    results: Any = await DeferredList([Deferred.fromCoroutine(one) for one in crawls], consumeErrors=True)  # type: ignore[arg-type]  # coroutines
     return [result for _, result in results]
 
 
@@ -44,6 +52,7 @@ async def test_one_pace(site: Clocked, settings: dict[str, Any]) -> None:
     """The site sees the interval between all requests, whichever crawl sends them; and the crawls take turns."""
     results = await at_once(*(crawl([site.url(f"/{who}/{n}") for n in range(4)], settings) for who in "abc"))
     assert [fetched(result) for result in results] == [4, 4, 4]
+    assert site.fetches == 1
     assert min(gaps(site)) >= DELAY
     pages = [target.split("/")[1] for target in site.targets if target != "/robots.txt"]
     firsts, lasts = zip(*((pages.index(who), 11 - pages[::-1].index(who)) for who in "abc"), strict=True)
@@ -61,15 +70,20 @@ async def test_slow_answers_and_failures(site: Clocked) -> None:
 
 
 class Starting(Following):
-    """Starts another crawl when its first page is there, and waits for its end when its own requests are made."""
+    """Starts another crawl when its first page is there, and stays open until that has ended."""
 
     other: Any
     result: Any = None
 
-    def before_next(self) -> None:
-        """Start it."""
+    async def parse(self, response: Any, **_: Any) -> Any:
+        """Keep the status, start it, ask for more."""
+        for request in super().parse(response):
+            yield request
         if self.result is None:
             self.result = Deferred.fromCoroutine(self.other())
+            ended: Deferred[None] = Deferred()
+            self.result.addBoth(lambda result: ended.callback(None) or result)  # type: ignore[func-returns-value]  # None
+            await maybe_deferred_to_future(ended)
 
 
 @pytest.mark.parametrize("settings", [{}, OTHER], ids=str)
@@ -83,6 +97,86 @@ async def test_crawl_that_comes_later(site: Clocked, settings: dict[str, Any]) -
     other = await result.spider.result
     assert (fetched(result), fetched(other)) == (5, 2)
     assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_file_that_is_fetched_already(site: Clocked) -> None:
+    """A crawl that starts later goes by the file that another one has, as it counts here, and says where it is from."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\nDisallow: /x\nAllow: /x\n")
+    pages = [site.url("/private"), site.url("/y")]
+    result = await crawl([site.url("/0")], spider=Starting, other=lambda: crawl(pages))
+    other = await result.spider.result
+    assert isinstance(other.outcomes[pages[0]], RobotsDisallowed)
+    assert other.outcomes[pages[1]] == 200
+    assert (site.fetches, other.stat("cache/store_hits"), other.stat("request_count")) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "other"),
+    [
+        ({}, {"USER_AGENT": "Other/1.0"}),
+        ({}, {"ROBOTSTXT_MAX_SIZE": 600_000}),
+        ({}, {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}),
+        ({}, {"ROBOTSTXT_CACHE_MAX_AGE": 0.001}),
+        ({"ROBOTSTXT_CACHE_MAX_AGE": 0.001}, {}),
+    ],
+    ids=str,
+)
+@ensureDeferred
+async def test_what_is_not_alike(site: Clocked, settings: dict[str, Any], other: dict[str, Any]) -> None:
+    """A file that was asked for in another way, or is too old for a crawl, is asked for again by it."""
+    result = await crawl([site.url("/0")], settings, spider=Starting, other=lambda: crawl([site.url("/1")], other))
+    assert fetched(await result.spider.result) == 1
+    assert site.fetches == 2
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_other_proxy(site: Clocked, other: Clocked) -> None:
+    """A file that came through a proxy is for those that use this one."""
+    other.replies["http://a.example/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    direct, there = site.url("/0"), "http://a.example/"
+    site.replies["http://a.example/robots.txt"] = MISSING
+    one, two = ({"proxy": proxy.url("")} for proxy in (site, other))
+
+    async def then(meta: dict[str, Any]) -> Crawl:
+        return await crawl([Request(there, meta=meta)])
+
+    result = await crawl([Request(there, meta=one)], spider=Starting, other=lambda: then(two))
+    assert isinstance((await result.spider.result).outcomes[there], RobotsDisallowed)
+    result = await crawl([Request(there, meta=one)], spider=Starting, other=lambda: then(one))
+    assert (await result.spider.result).outcomes == {there: 200}
+    assert [proxy.targets.count(f"{there}robots.txt") for proxy in (site, other)] == [2, 1]
+    assert direct not in site.targets
+
+
+@ensureDeferred
+async def test_file_that_may_not_be_kept(site: Clocked) -> None:
+    """What its site lets nobody keep is not handed on."""
+    site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-store"),))
+    result = await crawl([site.url("/0")], spider=Starting, other=lambda: crawl([site.url("/1")]))
+    await result.spider.result
+    assert site.fetches == 2
+
+
+@ensureDeferred
+async def test_fetch_that_ends_with_its_crawl(site: Clocked) -> None:
+    """What a crawl was fetching when it was closed is fetched by another one that needs it."""
+    hang = iter([HANG, MISSING])
+    site.replies["/robots.txt"] = lambda _: next(hang)
+    made: list[Any] = []
+    first = Deferred.fromCoroutine(crawl([site.url("/0")], {"ROBOTSTXT_TIMEOUT": 2}, prepare=made.append))
+
+    def waiting(request: Request) -> None:
+        made[0].engine.close_spider(made[0].spider, "test")
+
+    def prepare(crawler: Any) -> None:
+        crawler.signals.connect(waiting, signals.request_scheduled, weak=False)
+
+    result = await crawl([site.url("/1")], prepare=prepare)
+    await first
+    assert result.outcomes == {site.url("/1"): 200}
+    assert site.targets == ["/robots.txt", "/robots.txt", "/1"]
 
 
 @ensureDeferred
