@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
 
+#: The meta key of requests that are paced: the URL that was judged; and the one that was sent, where a middleware has
+#: put another in its place, as those of gateways do. A retry has the latter from the start.
+JUDGED = "_robots_rfc_judged"
+
 #: Before every page, as Scrapy's own middleware asks.
 PRIORITY = 1000
 
@@ -95,7 +99,7 @@ class Downloader:
         :param authorization: the value of that header.
         """
         transfer = _Transfer(mark)
-        meta = {**self._meta, "download_timeout": timeout, MARK: transfer}
+        meta = {**self._meta, "download_timeout": timeout, MARK: transfer, JUDGED: [url, None]}
         request = _robots_request(url, asker, meta, known)
         if authorization is not None:
             request.headers[b"Authorization"] = authorization

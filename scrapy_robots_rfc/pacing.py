@@ -16,7 +16,7 @@ from scrapy import signals
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import GatedSlots, send_once
-from scrapy_robots_rfc.download import chosen_slot
+from scrapy_robots_rfc.download import JUDGED, chosen_slot
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
@@ -41,10 +41,6 @@ logger = logging.getLogger(__name__)
 # Seconds that a site without requests is remembered, beyond its interval: a request that was let through may stay this
 # long with other middlewares before it comes to the downloader.
 _KEPT = 300.0
-
-#: Request meta of a request of a paced site: the URL that was judged; and the one that was sent, where a middleware has
-#: put another in its place, as those of gateways do. A retry has the latter from the start.
-JUDGED = "_robots_rfc_judged"
 
 # So many sites before the first look for those that may be forgotten.
 _FIRST_SWEEP = 1000
@@ -235,7 +231,7 @@ class Pacing:
         if key in self._lanes:
             self._visit(request, key)
         if JUDGED in request.meta:
-            if origin == self._origin(request):
+            if origin == Origin.of(request.url):  # as it is now: what Scrapy has parsed may be from before
                 del request.meta[JUDGED]  # requests that are made from this one begin anew
             else:
                 request.meta[JUDGED] = [str(origin), request.url]

@@ -82,7 +82,12 @@ class Starting(Following):
         if self.result is None:
             self.result = Deferred.fromCoroutine(self.other())
             ended: Deferred[None] = Deferred()
-            self.result.addBoth(lambda result: ended.callback(None) or result)  # type: ignore[func-returns-value]  # None
+
+            def over(result: Any) -> Any:
+                ended.callback(None)
+                return result
+
+            self.result.addBoth(over)
             await maybe_deferred_to_future(ended)
 
 
