@@ -260,17 +260,17 @@ def one_more(crawler: Crawler) -> Iterator[None]:
             downloader.total_concurrency -= 1
 
 
-def give_place(crawler: Crawler, request: Request) -> bool:
-    """Let the transfer of a request hold no place in its slot, for as long as it still goes on.
+def give_place(crawler: Crawler, request: Request) -> bool | None:
+    """Let the transfer of a request hold no place in its slot, for as long as it still goes on. To be called once.
 
     Nobody can end a transfer that Scrapy has begun: it ends with its timeout.
 
-    :returns: whether it is under way.
+    :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
     """
     downloader: Any = crawler.engine.downloader
     slot: _Slot = getattr(downloader, "slots", {}).get(request.meta.get("download_slot"))
     if request not in getattr(slot, "transferring", ()):
-        return False
+        return None if request in getattr(slot, "active", ()) else False
 
     def left(request: Request) -> None:
         if request is given:

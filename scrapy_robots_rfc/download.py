@@ -7,15 +7,17 @@ meanings are `policy/access.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
+from scrapy_robots_rfc._compat import Runtime, give_place, one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.decoding import decode
 from scrapy_robots_rfc.errors import BrokenTransferError
 from scrapy_robots_rfc.fetching import Answer
@@ -36,6 +38,10 @@ MARK = "_robots_rfc"
 #: The meta key of requests that are paced: the URL that was judged; and the one that was sent, where a middleware has
 #: put another in its place, as those of gateways do. A retry has the latter from the start.
 JUDGED = "_robots_rfc_judged"
+
+# Seconds after which a transfer holds no place in its slot any more. Other origins of the host, or of a slot of the
+# user's, would wait for a robots.txt that hangs; one that comes soon is one of the slot's requests, as any.
+_PATIENCE = 0.5
 
 #: Before every page, as Scrapy's own middleware asks.
 PRIORITY = 1000
@@ -83,6 +89,7 @@ class Downloader:
         self._max_size = max_size
         self._transfers = 0
         self._schemes: set[str] = set()
+        self._gave: WeakSet[Request] = WeakSet()
 
     async def __call__(
         self,
@@ -115,11 +122,28 @@ class Downloader:
                 return await engine.download_async(request)
         except BaseException:
             # Cancelled, most likely: Scrapy goes on with the transfer for as long as the server likes.
-            if give_place(self._crawler, request):
+            if self._give_place(request):
                 self._abandoned(request)
             raise
         finally:
             self._stop_listening()
+
+    def _reached(self, request: Request) -> None:
+        """A request is about to join the queue of its slot, a retry as well."""
+        if MARK in request.meta:
+            Runtime().call_later(_PATIENCE, partial(self._late, request))
+
+    def _late(self, request: Request) -> None:
+        if self._give_place(request) is None:  # its time begins when it is sent
+            Runtime().call_later(_PATIENCE, partial(self._late, request))
+
+    def _give_place(self, request: Request) -> bool | None:
+        if request in self._gave:
+            return True
+        gave = give_place(self._crawler, request)
+        if gave:
+            self._gave.add(request)
+        return gave
 
     def _answer(self, response: Response, transfer: _Transfer) -> Answer:
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
@@ -146,6 +170,7 @@ class Downloader:
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
         if not self._transfers:
+            self._crawler.signals.connect(self._reached, signals.request_reached_downloader)
             self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
             self._crawler.signals.connect(self._response_downloaded, signals.response_downloaded)
         self._transfers += 1
@@ -153,6 +178,7 @@ class Downloader:
     def _stop_listening(self) -> None:
         self._transfers -= 1
         if not self._transfers:
+            self._crawler.signals.disconnect(self._reached, signals.request_reached_downloader)
             self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
             self._crawler.signals.disconnect(self._response_downloaded, signals.response_downloaded)
 

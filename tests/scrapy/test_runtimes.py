@@ -60,6 +60,13 @@ def test_closing_while_robots_txt_hangs_in_the_slot(results: dict[str, Any]) -> 
         assert seconds < 5
 
 
+def test_hanging_robots_txt_in_the_slot(results: dict[str, Any]) -> None:
+    """A robots.txt that hangs takes no place from other origins of its slot, whose pages go one by one as before."""
+    assert results["hanging_beside"] == {
+        name: [[200] * 5, True, False, [1]] for name in ("delayed", "slots", "own slot")
+    }
+
+
 def test_hanging_signal_handler(results: dict[str, Any]) -> None:
     """A signal handler that never ends holds nobody beyond ROBOTSTXT_TIMEOUT, and the file is obeyed."""
     found = results["hanging_handler"]
