@@ -129,6 +129,14 @@ class Runtime:
 
         return call
 
+    def loop(self) -> object:
+        """The event loop: what runs on it need not be called on a thread."""
+        if is_asyncio_available():
+            return asyncio.get_event_loop()
+        from twisted.internet import reactor  # noqa: PLC0415 - as above
+
+        return reactor
+
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
         return time.monotonic()
@@ -166,6 +174,7 @@ class GatedSlots:
         self._crawler = crawler
         self._wait = wait
         self._classes: dict[type, type] = {}
+        self._behind = 0.0
 
     def gate(self, key: str | None) -> tuple[bool, Collection[Request]] | None:
         """Put the gate into a slot, if it is not there yet.
@@ -183,11 +192,16 @@ class GatedSlots:
         slot.__class__ = self._gated(type(slot))  # a slot has no room for anything of ours
         return slot.lastseen > 0, slot.active - {request for request, _ in slot.queue}
 
-    def go_on(self, key: str) -> None:
-        """Let a slot ask again for the first request of its queue."""
+    def go_on(self, key: str, behind: float) -> None:
+        """Let a slot ask again for the first request of its queue.
+
+        :param behind: seconds by which it stands behind others, should it have to wait.
+        """
         slot = self._slot(key)
         if slot is not None and slot.queue:
+            self._behind = behind
             self._crawler.engine.downloader._process_queue(slot)
+            self._behind = 0.0
 
     def _slot(self, key: str | None) -> _Slot:
         return getattr(self._crawler.engine.downloader, "slots", {}).get(key)
@@ -205,7 +219,7 @@ class GatedSlots:
     def _may_start(self, slot: _Slot) -> bool:
         seconds = self._wait(slot.queue[0][0])
         if seconds and not slot.latercall:  # as the downloader itself does when it waits for a delay
-            slot.latercall = call_later(seconds, self._crawler.engine.downloader._latercall, slot)
+            slot.latercall = call_later(seconds + self._behind, self._crawler.engine.downloader._latercall, slot)
         return seconds == 0
 
 
@@ -276,17 +290,17 @@ def one_more(crawler: Crawler) -> Iterator[None]:
             downloader.total_concurrency -= 1
 
 
-def give_place(crawler: Crawler, request: Request) -> bool:
-    """Let the transfer of a request hold no place in its slot, for as long as it still goes on.
+def give_place(crawler: Crawler, request: Request) -> bool | None:
+    """Let the transfer of a request hold no place in its slot, for as long as it still goes on. To be called once.
 
     Nobody can end a transfer that Scrapy has begun: it ends with its timeout.
 
-    :returns: whether it is under way.
+    :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
     """
     downloader: Any = crawler.engine.downloader
     slot: _Slot = getattr(downloader, "slots", {}).get(request.meta.get("download_slot"))
     if request not in getattr(slot, "transferring", ()):
-        return False
+        return None if request in getattr(slot, "active", ()) else False
 
     def left(request: Request) -> None:
         if request is given:

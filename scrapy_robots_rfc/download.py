@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
+from scrapy_robots_rfc._compat import Runtime, give_place, one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc._endings import Endings
 from scrapy_robots_rfc.decoding import Decoder, decode
 from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError
@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
+
+#: The meta key of requests that are paced: the URL that was judged; and the one that was sent, where a middleware has
+#: put another in its place, as those of gateways do. A retry has the latter from the start.
+JUDGED = "_robots_rfc_judged"
+
+# Seconds after which a transfer holds no place in its slot any more. Other origins of the host, or of a slot of the
+# user's, would wait for a robots.txt that hangs; one that comes soon is one of the slot's requests, as any.
+_PATIENCE = 0.5
 
 #: Before every page, as Scrapy's own middleware asks.
 PRIORITY = 1000
@@ -122,9 +130,11 @@ class Downloader:
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._schemes: set[str] = set()
+        self._gave: WeakSet[Request] = WeakSet()
         self._bounded = True
         self._endings = Endings(MARK)
         self._handlers = (
+            (self._reached, signals.request_reached_downloader),
             (self._headers_received, signals.headers_received),
             (self._bytes_received, signals.bytes_received),
             (self._response_downloaded, signals.response_downloaded),
@@ -145,7 +155,7 @@ class Downloader:
         :param authorization: the value of that header.
         """
         transfer = _Transfer(mark)
-        meta = {**self._meta, "download_timeout": timeout, MARK: transfer}
+        meta = {**self._meta, "download_timeout": timeout, MARK: transfer, JUDGED: [url, None]}
         request = _robots_request(url, sent.asker, meta, known)
         sent.proxy = partial(_proxy_of, request)
         if authorization is not None:
@@ -165,11 +175,28 @@ class Downloader:
                 return await engine.download_async(request)
         except BaseException:
             # Cancelled, most likely: Scrapy goes on with the transfer for as long as the server likes.
-            if give_place(self._crawler, request):
+            if self._give_place(request):
                 self._abandoned(request)
             raise
         finally:
             self._stop_listening()
+
+    def _reached(self, request: Request) -> None:
+        """A request is about to join the queue of its slot, a retry as well."""
+        if MARK in request.meta:
+            Runtime().call_later(_PATIENCE, partial(self._late, request))
+
+    def _late(self, request: Request) -> None:
+        if self._give_place(request) is None:  # its time begins when it is sent
+            Runtime().call_later(_PATIENCE, partial(self._late, request))
+
+    def _give_place(self, request: Request) -> bool | None:
+        if request in self._gave:
+            return True
+        gave = give_place(self._crawler, request)
+        if gave:
+            self._gave.add(request)
+        return gave
 
     def _answer(self, response: Response, transfer: _Transfer) -> Answer:
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
@@ -313,6 +340,15 @@ def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, by
     credentials = asker.headers.get(b"Proxy-Authorization")
     if credentials is not None and meta["proxy"]:
         headers[b"Proxy-Authorization"] = credentials
+
+
+def route_of(asker: Request | None) -> tuple[object, ...] | None:
+    """By which way the robots.txt of a request's site is asked for; ``None`` for the way that all requests have."""
+    if asker is None:
+        return None
+    proxy = asker.meta["proxy"] if "proxy" in asker.meta and "_scheme_proxy" not in asker.meta else ()
+    address = asker.meta.get("bindaddress")
+    return None if proxy == () and address is None else (proxy, address)
 
 
 def chosen_slot(request: Request) -> str | None:

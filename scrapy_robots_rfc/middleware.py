@@ -22,15 +22,16 @@ from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.download import MARK, Downloader
+from scrapy_robots_rfc.download import MARK, Downloader, route_of
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.feeds import Feeds
 from scrapy_robots_rfc.fetching import Ports
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile, digest_of
 from scrapy_robots_rfc.keeper import Keeper
-from scrapy_robots_rfc.naming import Naming
+from scrapy_robots_rfc.naming import Naming, default_header
 from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
+from scrapy_robots_rfc.peers import Peers
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.progress import Progress
@@ -47,7 +48,7 @@ from scrapy_robots_rfc.verdicts import Verdicts, shown
 from scrapy_robots_rfc.waiting import WAITED, Batch, WaitingRoom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Hashable
     from typing import Self
 
     from scrapy import Request, Spider
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.steering import Steering
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +95,8 @@ class RfcRobotsTxtMiddleware:
             steering = self._replay = replay.Replay(settings, ports.parse, ports.agent, self._http_cache, date)
         self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(settings, ports, self._keeper, steering)
-        self._pacing = self._make_pacing(settings)
+        self.service = RobotsService(settings, ports, self._keeper, steering, self._peers())
+        self._pacing = self._make_pacing(settings, steering)
         self._verdicts = Verdicts(crawler, settings, self._pacing, self._feeds, _compat.Runtime().utc)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
@@ -274,13 +276,14 @@ class RfcRobotsTxtMiddleware:
     def _extra(self) -> dict[str, Any]:
         return {"spider": self._crawler.spider}
 
-    def _make_pacing(self, settings: Settings) -> Pacing | None:
+    def _make_pacing(self, settings: Settings, steering: Steering | None) -> Pacing | None:
         limit = settings.limit
         if limit is None:
             return None
         keeper = self._keeper
         store = keeper if keeper is not None and keeper.shared and settings.crawl_delay_shared else None
-        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store)
+        alone = (lambda _: False) if steering is None else lambda origin: steering.robots(origin) is not None
+        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store, alone)
 
     def _origin_of(self, request: Request) -> Origin | None:
         parts = urlparse_cached(request)
@@ -303,6 +306,9 @@ class RfcRobotsTxtMiddleware:
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
         self._progress.begin()
+        if self._pacing is not None and self._settings.crawl_delay_shared:
+            self._pacing.join()
+        self.service.join(self._kind(spider))
         ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
         if ahead is not None:
             ahead.begin(self._foresight())
@@ -325,6 +331,25 @@ class RfcRobotsTxtMiddleware:
         keeper = Keeper(store, name, runtime=_compat.Runtime(), count=self._count)
         keeper.start()
         return keeper
+
+    def _peers(self) -> Peers | None:
+        """What the other crawls of the process share with this one: a store that is shared does so by itself."""
+        if self._keeper is not None and self._keeper.shared:
+            return None
+        return Peers(route_of, lambda: _compat.is_closing(self._crawler))
+
+    def _kind(self, spider: Spider) -> Hashable:
+        """What crawls have in common that would ask for a robots.txt in the same way."""
+        settings = self._crawler.settings
+        # A middleware may have the requests of one crawl go through a proxy: that cannot be told but by its name.
+        middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
+        return (
+            self._parser_class,
+            self._settings.max_size,
+            str(default_header(settings, spider)),
+            settings.getbool("HTTPPROXY_ENABLED"),
+            frozenset((str(name), str(position)) for name, position in middlewares),
+        )
 
     def _ports(self, settings: Settings) -> Ports:
         # Retries on top of a backoff would multiply with it.

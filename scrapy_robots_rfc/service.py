@@ -28,14 +28,15 @@ from scrapy_robots_rfc.policy.freshness import Limits, Term
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.robots import Robots
 from scrapy_robots_rfc.routes import Failed, Route
-from scrapy_robots_rfc.sharing import Sharing
+from scrapy_robots_rfc.sharing import Sharing, pause
 from scrapy_robots_rfc.troubles import Troubles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from scrapy_robots_rfc.files import RobotsFile
     from scrapy_robots_rfc.keeper import Keeper
+    from scrapy_robots_rfc.peers import Peers
     from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.steering import Steering
     from scrapy_robots_rfc.stores.codec import Copy
@@ -86,15 +87,22 @@ class RobotsService:
     :param ports: what the service needs of the world.
     :param keeper: the store, started; ``None``: nothing is kept beyond the process.
     :param steering: the user's exceptions; ``None``: there are none.
+    :param peers: the other crawls of the process; ``None``: nothing is shared with them.
     """
 
     def __init__(
-        self, settings: Settings, ports: Ports, keeper: Keeper | None = None, steering: Steering | None = None
+        self,
+        settings: Settings,
+        ports: Ports,
+        keeper: Keeper | None = None,
+        steering: Steering | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._settings = settings
         self._ports = ports
         self._steering = steering
-        rules = rules_of(settings)
+        self._peers = peers
+        rules = self._rules = rules_of(settings)
         self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._troubles = Troubles(ports.count, dry_run=settings.dry_run)
@@ -205,8 +213,15 @@ class RobotsService:
         self._ports.count(stats.WAITS if origin in self._inquiries else stats.CACHE_MISSES)
         self._inquiries.ask(origin, asker, listener, route)
 
+    def join(self, kind: Hashable) -> None:
+        """Share files and fetches with the other crawls of the process that are of the same kind, until `close`."""
+        if self._peers is not None:
+            self._peers.join(self._ports.runtime.loop(), kind, self._memory.copy)
+
     async def close(self) -> None:
         """Write what is still to be written, for a second or two at most, and let go of the store."""
+        if self._peers is not None:
+            self._peers.leave()
         if self._sharing is not None:
             await self._sharing.close()
 
@@ -217,11 +232,20 @@ class RobotsService:
         sent = Sent(inquiry.route.asker)
         attempt = _Attempt(inquiry, None if held is None else term_of(held), held, sent)
         work, expire = partial(self._work, attempt), partial(self._too_late, attempt)
-        self._flights.watch(inquiry.key, work, expire, listener, inquiry.patience)
+
+        def ended(result: _Result | None) -> None:
+            made_again = isinstance(result, Attempted) and result.again is not None
+            if self._peers is not None and not made_again and not isinstance(result, GaveWay):
+                self._peers.end(attempt.origin)
+            listener(result)
+
+        self._flights.watch(inquiry.key, work, expire, ended, inquiry.patience)
 
     async def _work(self, attempt: _Attempt, flight: Flight[_Result]) -> _Result:
         """Find out. Ends in a value whatever store and network do; raises when too late."""
         found = None if self._sharing is None else await self._elsewhere(attempt, self._sharing, flight)
+        if found is None and self._peers is not None:
+            found = self._beside(attempt, self._peers)
         if found is None:
             if attempt.held is not None and self._sharing is not None and self._sharing.shared:
                 self._ports.expected(self._revive(attempt.origin, attempt.held))
@@ -251,9 +275,26 @@ class RobotsService:
             return self._adopt(attempt, attempt.held)
         if ours or fresh:
             return None
+        return self._later(attempt)
+
+    def _beside(self, attempt: _Attempt, peers: Peers) -> _Result | None:
+        """Return what another crawl of the process has, or that it is at it; ``None``: it is for this one to fetch."""
+        copy, busy = peers.look(attempt.origin, attempt.sent.asker)
+        if copy is not None and (attempt.held is None or copy.fetched > attempt.held.fetched):
+            now = self._ports.runtime.clock()
+            attempt.held = copy = self._rules.reviewed(copy, now)
+            if now < copy.fresh_until:
+                return self._adopt(attempt, copy, shared=True)
+        if busy:
+            return self._later(attempt)
+        peers.begin(attempt.origin, attempt.sent.asker)
+        return None
+
+    def _later(self, attempt: _Attempt) -> Elsewhere:
+        """Look again later: another crawl fetches the file."""
         if not attempt.inquiry.looks:
             self._ports.count(stats.CACHE_LEASE_WAITS)
-        return Elsewhere(sharing.pause(attempt.inquiry.looks))
+        return Elsewhere(pause(attempt.inquiry.looks))
 
     async def _overtaken(self, attempt: _Attempt, fetched: Fetched, flight: Flight[_Result]) -> _Result | None:
         """Return what another crawl has found out meanwhile, where this one could not."""
@@ -272,13 +313,16 @@ class RobotsService:
         self._sharing.leave(attempt.origin)
         return self._adopt(attempt, newer)
 
-    def _adopt(self, attempt: _Attempt, copy: Copy) -> Attempted[Robots]:
-        """Go by a fresh copy out of the store."""
+    def _adopt(self, attempt: _Attempt, copy: Copy, *, shared: bool = False) -> Attempted[Robots]:
+        """Go by a fresh copy out of the store, or of another crawl.
+
+        :param shared: whether the other crawls of the process may have it from this one.
+        """
         self._ports.count(stats.CACHE_STORE_HITS)
         robots = self._revive(attempt.origin, copy)
         if robots.term.unreachable_since is not None:
             self._warn(robots, attempt.known)
-        self._remember(attempt, robots, copy)
+        self._remember(attempt, robots, copy, shared=shared)
         return Attempted(robots)
 
     def _too_late(self, attempt: _Attempt) -> _Result:
@@ -313,7 +357,7 @@ class RobotsService:
             else:
                 self._warn(robots, attempt.known, inquiry.attempts + 1, to_come)
         if not to_come:
-            self._remember(attempt, robots, copy)
+            self._remember(attempt, robots, copy, shared=fetched.freshness.stored)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
         elif attempt.changes(Outcome.UNREACHABLE):
@@ -397,7 +441,7 @@ class RobotsService:
                 file = parsed
         return Robots(origin, term, copy.status, cause, file, self._ports.agent, copy.fetched)
 
-    def _remember(self, attempt: _Attempt, robots: Robots, copy: Copy) -> None:
+    def _remember(self, attempt: _Attempt, robots: Robots, copy: Copy, *, shared: bool) -> None:
         before, changed = attempt.before, attempt.changes(robots.outcome)
         made = attempt.inquiry.attempts + 1
         reached = robots.term.unreachable_since is None
@@ -407,6 +451,8 @@ class RobotsService:
         if robots.stale and not (before is not None and before.stale):
             self._troubles.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)
+        if self._peers is not None:
+            self._peers.keep(attempt.origin, attempt.sent.asker, shared=shared)
 
     def _warn(
         self,
