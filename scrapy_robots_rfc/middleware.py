@@ -24,7 +24,7 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.download import MARK, Downloader, route_of
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.feeds import Feeds
+from scrapy_robots_rfc.export import Feeds
 from scrapy_robots_rfc.fetching import Ports
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile, digest_of
 from scrapy_robots_rfc.keeper import Keeper

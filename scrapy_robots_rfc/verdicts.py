@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.feeds import Feeds
+    from scrapy_robots_rfc.export import Feeds
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.pacing import Pacing
     from scrapy_robots_rfc.policy.origin import Origin
