@@ -173,7 +173,7 @@ class Downloader:
             # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
             raise BrokenTransferError
         if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
-            raise BrokenTransferError
+            raise BrokenTransferError("the connection was reset")
         body = decode(response.body, transfer.codings, self._limit)
         return Answer(response.status, None, body, caching=_caching(response.headers))
 

@@ -62,7 +62,7 @@ class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
 
 
 class BrokenTransferError(RobotsError):
-    """The transfer of a robots.txt was stopped by somebody else before its end."""
+    """The transfer of a robots.txt was stopped by somebody else, or its connection was reset, before its end."""
 
 
 class DecodingError(RobotsError):
