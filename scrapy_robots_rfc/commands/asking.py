@@ -57,7 +57,7 @@ _WITHOUT: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
-    "HTTPCACHE_ENABLED": False,
+    "HTTPCACHE_ENABLED": False,  # the question is one to the site
     "HTTPCACHE_IGNORE_MISSING": False,
     "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",  # no spider of the project is asked for anything
 }

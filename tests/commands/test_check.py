@@ -356,3 +356,11 @@ def test_terminal(given: str, tmp_path: Path) -> None:
     assert [line for line in plain.splitlines() if len(line) > 50 and given not in line] == []
     done = on_terminal(*arguments, folder=tmp_path, stdin=urls, NO_COLOR="1", COLUMNS="50")
     assert not re.search(r"\x1b\[[\d;]*m", done.out)
+
+
+def test_offline_replay(tmp_path: Path) -> None:
+    """A project whose crawls replay an HTTP cache offline has its sites asked all the same."""
+    with Site({"/robots.txt": file("User-agent: *\nDisallow: /x\n")}) as site:
+        settings = ("-s", "HTTPCACHE_ENABLED=1", "-s", "HTTPCACHE_IGNORE_MISSING=1")
+        done = launch("check", site.url("/x"), *settings, folder=tmp_path)
+        assert (done.code, done.err, site.targets) == (1, "", ["/robots.txt"])

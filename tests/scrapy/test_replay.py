@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
+from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.extensions import httpcache
 
 from scrapy_robots_rfc import RobotsDisallowed
-from tests.scrapy.crawling import Crawl, crawl, records
+from tests.scrapy.crawling import SETTINGS, Crawl, crawl, records
 from tests.scrapy.scenarios_failing import short
 from tests.scrapy.site import PAGE, Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from scrapy import Spider
+    from scrapy.http import Response
 
 pytestmark = pytest.mark.reactor
 
@@ -224,3 +228,37 @@ class Failing(httpcache.FilesystemCacheStorage):
     def store_response(self, *_: Any) -> None:
         """Fail."""
         raise OSError("disk full")
+
+
+class Opaque(HttpCacheMiddleware):
+    """The middleware of the cache as another version of Scrapy may have it: nobody knows what it keeps where."""
+
+    def __init__(self, *_: Any) -> None:
+        """Keep nothing."""
+
+    def spider_opened(self, spider: Spider) -> None:
+        """Open nothing."""
+
+    def spider_closed(self, spider: Spider) -> None:
+        """Close nothing."""
+
+    def process_request(self, request: Request, spider: Spider | None = None) -> None:
+        """Answer nothing."""
+
+    def process_response(self, request: Request, response: Response, spider: Spider | None = None) -> Response:
+        """Let it pass."""
+        return response
+
+    def process_exception(self, request: Request, exception: Exception, spider: Spider | None = None) -> None:
+        """Let it pass."""
+
+
+@ensureDeferred
+async def test_a_cache_that_cannot_be_asked(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the parts of Scrapy's middleware are missing, one warning says what is lost, and no site closes."""
+    ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
+    stock = "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware"
+    result = await cached.online("/a", "/x", DOWNLOADER_MIDDLEWARES={**ours, stock: None, Opaque: 900})
+    assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
+    [warning] = records(caplog)
+    assert warning.startswith("robots.txt files are not kept in the HTTP cache, and not looked up there:")
