@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from scrapy import Spider
 from scrapy.exceptions import NotConfigured
-from scrapy.extensions.feedexport import FeedExporter
+from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 from scrapy.settings import SettingsAttribute
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.defer import ensure_awaitable
@@ -50,6 +50,13 @@ logger = logging.getLogger(__name__)
 KEY = "ROBOTSTXT_REPORT"
 #: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
 QUIET = 60.0
+
+#: What is used of Scrapy's feed exporter, and of what it has for a file, that Scrapy's documentation does not name.
+#: Used besides, where they are there: `slots`, and of each slot `itemcount`, `exporter` and `filter`.
+USED = {
+    FeedExporter: ("open_spider", "item_scraped", "close_spider"),
+    FeedSlot: ("start_exporting", "finish_exporting"),
+}
 
 # What the user sets for the feeds of items means nothing to these: the values are Scrapy's defaults.
 _ITEMS = {
@@ -173,7 +180,14 @@ class Feeds:
         self._runtime = runtime
         local = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
         self._records = Records(crawler.spider.name, settings.dry_run, local)
-        self._feeds = [Feed(crawler, uri, options, runtime.clock) for uri, options in settings.report.items()]
+        missing = [
+            f"{used.__name__}.{name}" for used, names in USED.items() for name in names if not hasattr(used, name)
+        ]
+        if missing:
+            text = "%s is not written: this version of Scrapy has no %s, which is used for it"
+            logger.warning(text, KEY, missing[0], extra={"spider": crawler.spider})
+        report = {} if missing else settings.report
+        self._feeds = [Feed(crawler, uri, options, runtime.clock) for uri, options in report.items()]
 
     def refused(self, request: Request, decision: Decision, why: str, robots: Robots | None) -> None:
         """Write the record of a request that may not be fetched; never raises.
@@ -235,24 +249,25 @@ class Feed:
         """Write a record to nowhere: what is wrong with the options of an exporter, Scrapy finds when it writes."""
         for plugin in options.get("postprocessing") or ():
             load_object(plugin)  # Scrapy's manager of them, half made, would complain once more when it is let go
-        [slot] = map(copy.copy, self._exporter.slots)
         record = Records("").exempt(0, "", 0)
-        slot.start_exporting()
-        assert slot.exporter is not None
-        slot.filter.accepts(record)
-        slot.exporter.export_item(record)
-        slot.finish_exporting()
+        for slot in map(copy.copy, getattr(self._exporter, "slots", ())):
+            slot.start_exporting()
+            if hasattr(slot, "filter"):
+                slot.filter.accepts(record)
+            if hasattr(slot, "exporter"):
+                slot.exporter.export_item(record)
+            slot.finish_exporting()
 
     def write(self, record: Record) -> None:
         """Write a record, so that it is in the file when this returns; never raises."""
         if self._omit_null:
             record = {key: value for key, value in record.items() if value is not None}
         try:
-            [slot] = self._exporter.slots
-            before = slot.itemcount
+            slot = next(iter(getattr(self._exporter, "slots", ())), None)
+            before = getattr(slot, "itemcount", None)
             self._exporter.item_scraped(record, self._asked)
-            if slot.itemcount == before:  # a filter of the user's does not want it
-                return
+            if before is not None and getattr(slot, "itemcount", None) == before:
+                return  # a filter of the user's does not want it
             if self.file is not None:
                 self.file.written()
         except Exception as error:  # noqa: BLE001 - as above

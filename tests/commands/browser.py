@@ -1,7 +1,4 @@
-"""A real Chromium that looks at a page on the disk, and tells what it showed, asked for and complained about.
-
-In here: the browser. What a page should be stands in the tests.
-"""
+"""A real Chromium that looks at a page on the disk, and tells what it showed, asked for and complained about."""
 
 from __future__ import annotations
 

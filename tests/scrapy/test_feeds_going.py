@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.closing import Closing
+from scrapy_robots_rfc.export import USED
 from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.site import Reply, Site, robots
 from tests.scrapy.storages import Broken, Uploading
@@ -54,12 +56,15 @@ async def test_written_as_the_crawl_goes(site: Site, tmp_path: Path) -> None:
     assert Looking.seen == [True] * 3
 
 
+#: Whether Scrapy stores a batch when it is full.
+AT_ONCE = hasattr(FeedExporter, "_schedule_slot_close")
 BATCHES = {"up://x/%(batch_id)d.jsonl": {"batch_item_count": 2}}
 
 
+@pytest.mark.skipif(not AT_ONCE, reason="this version of Scrapy stores all batches at the end")
 @ensureDeferred
 async def test_batches_are_stored_as_the_crawl_goes(site: Site) -> None:
-    """A batch that is full is where it belongs before the crawl ends, with every version of Scrapy."""
+    """A batch that is full is where it belongs before the crawl ends."""
     settings = Uploading.prepare()
     Uploading.gate.set()
     stored = threading.Event()
@@ -203,6 +208,39 @@ async def test_full_disk(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFi
     assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 records in /dev/full; writes that failed: 4"
     [error] = records(caplog, logging.ERROR)
     assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error
+
+
+@pytest.mark.parametrize(("used", "name"), [(used, name) for used, names in USED.items() for name in names])
+@ensureDeferred
+async def test_scrapy_without_a_name(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, used: type, name: str
+) -> None:
+    """Where Scrapy has no such method any more there is no report, and one warning; every verdict holds."""
+    monkeypatch.delattr(used, name)
+    site.replies["/robots.txt"] = robots(RULES)
+    result = await crawl([*private(site, 2), site.url("/a")], {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}})
+    assert (result.outcomes[site.url("/a")], result.stat("forbidden")) == (200, 2)
+    [warning] = records(caplog, logging.WARNING)
+    text = f"no {used.__name__}.{name}, which is used for it"
+    assert warning == f"ROBOTSTXT_REPORT is not written: this version of Scrapy has {text}"
+    assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - short
+
+
+@ensureDeferred
+async def test_scrapy_without_slots(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Scrapy's slots do not tell their number of items, each record that was written without an error counts."""
+    monkeypatch.setattr(FeedSlot, "itemcount", property(lambda _: None, lambda _, __: None), raising=False)
+    monkeypatch.setattr(FeedExporter, "item_scraped", lambda self, item, _: Kept.items.append(item))
+    Kept.items = []
+    site.replies["/robots.txt"] = robots(RULES)
+    result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {"store_empty": False}}})
+    assert (len(Kept.items), result.stat("report/records"), result.stat("report/errors")) == (2, 2, 0)
+
+
+class Kept:
+    """What an exporter was given."""
+
+    items: ClassVar[list[Any]]
 
 
 @ensureDeferred
