@@ -237,13 +237,12 @@ def send_once(crawler: Crawler) -> None:
             handler._session._retry_connection = False
 
 
-def apply_addons(crawler: Crawler) -> None:
-    """Let the add-ons of a crawl change its settings, as they do when it starts."""
+def apply_addons(crawler: Crawler) -> bool:
+    """Let the add-ons of a crawl change its settings, as they do when it starts; false where Scrapy has no such way."""
     load = getattr(getattr(crawler, "addons", None), "load_settings", None)
-    if load is None:
-        logger.warning("Scrapy has no Crawler.addons.load_settings(): what add-ons set is not shown")
-    else:
+    if load is not None:
         load(crawler.settings)
+    return load is not None
 
 
 def is_closing(crawler: Crawler) -> bool:

@@ -25,7 +25,7 @@ class RobotsError(Exception):
 class SettingError(RobotsError, ValueError):
     """A setting or a spider attribute has a value that is not accepted; stops the crawl at start.
 
-    :param key: the name of the setting or attribute.
+    :param key: the name of the setting or attribute; where one entry of it is wrong, with the place of that.
     :param value: the value that it has.
     :param accepted: what would be accepted, for the user.
     """

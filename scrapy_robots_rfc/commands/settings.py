@@ -129,7 +129,7 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
 
 
 def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
-    """Return a crawler that has its settings as when its crawl starts: those of the spider and of the add-ons, too."""
+    """Return a crawler that has the settings of the project and of the spider, as when its crawl starts."""
     arguments = dict(argument.partition("=")[::2] for argument in opts.spider_arguments)
     if opts.spider is None:
         settings.set("SPIDER_LOADER_CLASS", "scrapy.spiderloader.DummySpiderLoader", "cmdline")
@@ -145,16 +145,18 @@ def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
         except Exception as error:
             text = f"the spider {opts.spider} cannot be made ({type(error).__name__}: {error})"
             raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE", WRONG) from error
-    _compat.apply_addons(crawler)
     return crawler
 
 
 def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
     settings = crawler.settings
+    lines: list[tuple[int, str]] = []
+    if not _compat.apply_addons(crawler):
+        text = "Crawler.addons.load_settings() is missing in this Scrapy, so what add-ons set is not shown here"
+        lines.append((logging.WARNING, text))
     errors = list(_errors(settings))
     read = None if errors else read_settings(settings)
     tokens = None
-    lines: list[tuple[int, str]] = []
     try:
         naming = Naming(crawler, None if read is None else read.user_agent)
         tokens = naming.default().tokens if read is not None else None

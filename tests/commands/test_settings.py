@@ -111,6 +111,22 @@ def test_arguments(folder: Path) -> None:
     )
 
 
+def test_without_a_way_to_addons(folder: Path) -> None:
+    """Where Scrapy has no way to apply add-ons, a warning says that they are left out."""
+    (folder / "shop" / "spiders" / "other.py").write_text(
+        "import scrapy\n"
+        "class Other(scrapy.Spider):\n"
+        '    name = "other"\n'
+        "    @classmethod\n"
+        "    def from_crawler(cls, crawler):\n"
+        "        del crawler.addons\n"
+        "        return super().from_crawler(crawler)\n"
+    )
+    found = asked("other", folder=folder)
+    assert any("what add-ons set is not shown here" in line for line in lines(found, "warning"))
+    assert setting(found, "OBEY") == (False, "default")
+
+
 def test_names(folder: Path) -> None:
     """Tokens and User-Agent are those of the crawl; a token that site owners cannot know is warned about."""
     found = asked("news", folder=folder)
