@@ -261,7 +261,8 @@ def _part(error: Exception) -> tuple[str, str]:
     frames = frames[first:]
     for methods in (_HOOKS, _HANDLER):
         for owner, method in reversed(frames):
-            if method in methods:
+            # Older versions of Scrapy have functions of these names in the manager of the middlewares, too.
+            if method in methods and not (methods is _HOOKS and _is_of(owner, "scrapy.core")):
                 return owner, method
     known = {"scrapy", "twisted", *sys.stdlib_module_names}
     foreign = next((frame for frame in frames if frame[0].partition(".")[0] not in known), None)

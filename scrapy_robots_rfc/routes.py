@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from urllib.request import proxy_bypass
 
@@ -37,7 +37,7 @@ class Via:
     """An origin, as requests with a proxy ask about it."""
 
     origin: Origin
-    route: str
+    route: str = field(repr=False)  # it may hold credentials
 
     def __str__(self) -> str:
         return str(self.origin)
@@ -57,9 +57,10 @@ class Routes:
 
     def of(self, request: Request) -> Route:
         """Return the route of a request: `meta["proxy"]`, or the proxy that HttpProxyMiddleware will choose."""
-        if "proxy" not in request.meta:
-            return self._by_environment(request)
-        proxy = request.meta["proxy"]
+        meta = request.meta
+        if "proxy" not in meta:
+            return None if self._environment == {} else self._by_environment(request)
+        proxy = meta["proxy"]
         if not proxy:
             return None
         credentials = request.headers.get(b"Proxy-Authorization")

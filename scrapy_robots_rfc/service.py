@@ -362,8 +362,6 @@ class RobotsService:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
         elif attempt.changes(Outcome.UNREACHABLE):
             self._troubles.again(attempt.origin, robots.cause)
-        if not isinstance(access, Unreachable):
-            self._failed.forget(attempt.origin)
         again = to_come[0] if to_come else None
         return Attempted(robots, again, alone=not _for_all(robots), hopeless=again is None)
 
@@ -396,7 +394,7 @@ class RobotsService:
             return
         closed = [last.cause for last in lasts if last.outcome is Outcome.UNREACHABLE]
         if closed:
-            self._troubles.route_failed(origin, closed[-1])
+            self._troubles.routes_failed(origin, closed[-1], inquiry.attempts)
         if self._sharing is not None:
             self._sharing.leave(origin)
 
@@ -451,6 +449,8 @@ class RobotsService:
         if robots.stale and not (before is not None and before.stale):
             self._troubles.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)
+        if _for_all(robots):
+            self._failed.forget(attempt.origin)
         if self._peers is not None:
             self._peers.keep(attempt.origin, attempt.sent.asker, shared=shared)
 

@@ -101,10 +101,18 @@ class Troubles:
         message = "%s is unreachable (%s): it is asked for by the route of another request"
         logger.warning(message, origin.robots_url, cause)
 
-    def route_failed(self, origin: Origin, cause: str) -> None:
-        """Count an origin that is closed for the requests of each route that was tried."""
+    def routes_failed(self, origin: Origin, cause: str, attempts: int) -> None:
+        """Count an origin that is closed for the requests of each route that was tried.
+
+        :param cause: why it could not be reached by the last one.
+        :param attempts: how many there were, by all routes.
+        """
         self._waiting.pop(origin, None)
         self._unreachable(origin, cause)
+        if attempts > 1:
+            message = "%s stays unreachable (%s) after %d attempts: %s by the routes that were tried"
+            follows = self._follows[Outcome.UNREACHABLE]
+            logger.info(message, origin.robots_url, cause, attempts, follows)
 
     def local(self, origin: Origin, access: Local, outcome: Outcome) -> None:
         """Say that the crawl itself failed: once for each part and text, as every origin may meet with it.

@@ -15,6 +15,7 @@ import pytest
 
 from scrapy_robots_rfc.stores.sqlite import SqliteStore
 from tests.commands.running import TIMEOUT, launch, on_terminal, read_one_line, run, start
+from tests.scrapy.proxies import Proxy
 from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -44,6 +45,19 @@ def given(tmp_path: Path) -> str:
     path = tmp_path / "robots.txt"
     path.write_text(FILE)
     return str(path)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_proxy_is_named(tmp_path: Path, tls: bool) -> None:
+    """Where a proxy refuses, the reason names it, without its credentials."""
+    with Site(tls=tls) as site, Proxy("407 Proxy Authentication Required") as proxy:
+        setting = {f"http{'s' * tls}_proxy": f"http://user:secret@{proxy.netloc}"}
+        done = launch("check", site.url("/a"), folder=tmp_path, **setting)
+        cause = "407 to CONNECT" if tls else "407 Proxy Authentication Required"
+        assert done.code == 2
+        assert f"robots.txt unreachable: {cause}, through proxy http://{proxy.netloc}" in done.out
+        assert "secret" not in done.out + done.err
+        assert site.asked == []
 
 
 def test_explained(robots: Callable[..., Done], given: str) -> None:

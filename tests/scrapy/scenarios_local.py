@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader
 from scrapy.exceptions import IgnoreRequest, NotConfigured, StopDownload
+from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import RobotsDisallowed
 from tests.scrapy.crawling import SETTINGS, Pages
@@ -25,13 +28,27 @@ RULES = "User-agent: *\nDisallow: /x\n"
 #: Who retries waits for so long that the crawl would never end.
 NEVER = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [3600]}
 SECRET = "http://user:secret@"
-HTTPX = "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"
+#: Those that need no reactor.
+HANDLERS = (
+    "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
+    "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler",
+)
 
 
-def handlers(run: Run) -> list[dict[str, Any]]:
-    """Return settings for each download handler that Scrapy has for a runtime."""
-    by_httpx = {"DOWNLOAD_HANDLERS": {"http": HTTPX, "https": HTTPX}}
-    return [{}, by_httpx] if run.args[0] == "none" else [{}]  # type: ignore[attr-defined]  # it is a `partial`
+def handlers(run: Run, *, proxies: bool = False) -> list[dict[str, Any]]:
+    """Return settings for each download handler that Scrapy has for a runtime.
+
+    :param proxies: only those that send requests through one: without a reactor, older versions have none such.
+    """
+    if run.args[0] != "none":  # type: ignore[attr-defined]  # it is a `partial`
+        return [{}]
+    found = {path: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for path in HANDLERS if _exists(path)}
+    capable = {path for path in found if getattr(load_object(path), "supports_proxies", False)}
+    return [settings for path, settings in found.items() if path in capable or not proxies]
+
+
+def _exists(path: str) -> bool:
+    return importlib.util.find_spec(path.rpartition(".")[0]) is not None
 
 
 def short(outcome: int | BaseException) -> Any:
@@ -219,15 +236,16 @@ async def local(run: Run) -> dict[str, Any]:
     return results
 
 
+_HIDDEN = ("handlers", "slots", "total_concurrency", "_process_queue", "_latercall")
+
+
 class Own(Downloader):
-    """A downloader that keeps its handlers where nobody else finds them."""
+    """A downloader that has nothing but what the engine asks it for, as far as we can see."""
 
     def __getattribute__(self, name: str) -> Any:
         """Let nobody else look."""
-        import sys  # noqa: PLC0415 - for the caller's name
-
-        if name == "handlers" and not sys._getframe(1).f_globals["__name__"].startswith("scrapy.core"):
-            raise AttributeError("Own has no `handlers`")
+        if name in _HIDDEN and sys._getframe(1).f_globals["__name__"].startswith("scrapy_robots_rfc"):
+            raise AttributeError(f"Own has no `{name}`")
         return super().__getattribute__(name)
 
 

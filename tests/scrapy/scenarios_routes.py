@@ -6,6 +6,8 @@ import contextlib
 import os
 import socket
 import threading
+from itertools import product
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -35,7 +37,7 @@ def by(url: str, proxy: str | None) -> Request:
 async def routes(run: Run) -> dict[str, Any]:
     """Of two proxies one does not work; its requests come first, all wait for the same robots.txt."""
     results = []
-    for handler in handlers(run):
+    for handler in handlers(run, proxies=True):
         for tls in (False, True):
             for refuses in ("", "407 Proxy Authentication Required", "502 Bad Gateway"):
                 if refuses.startswith("502") and not tls:
@@ -58,7 +60,7 @@ async def routes(run: Run) -> dict[str, Any]:
 async def one_route(run: Run) -> dict[str, Any]:
     """A proxy does not work, and no other request waits: its requests are closed for a while, those of others not."""
     results = []
-    for handler in handlers(run):
+    for handler in handlers(run, proxies=True):
         for tls in (False, True):
             for refuses in ("", "407 Proxy Authentication Required"):
                 with Site({"/robots.txt": robots(RULES)}, tls=tls) as site, Proxy(refuses) as bad, logged() as lines:
@@ -97,21 +99,24 @@ class Later(Pages):
 
 async def later_route(run: Run) -> dict[str, Any]:
     """A proxy does not work, and its requests wait for another attempt when some with another proxy come."""
-    with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live:
-        requests = [by(site.url("/1"), f"http://{dead()}")]
-        requests += [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
-        result = await run(Later, NEVER, requests)
-        return {"found": [short(result.outcomes[request.url]) for request in requests]}
+    results = []
+    for handler in handlers(run, proxies=True):
+        with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live:
+            requests = [by(site.url("/1"), f"http://{dead()}")]
+            requests += [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
+            result = await run(Later, {**NEVER, **handler}, requests)
+            results.append([short(result.outcomes[request.url]) for request in requests])
+    return {"found": results}
 
 
 async def hanging_proxy(run: Run) -> dict[str, Any]:
     """A proxy takes connections and never answers; another one works."""
     results = []
-    for handler in handlers(run):
+    for handler in handlers(run, proxies=True):
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live, socket.create_server(("", 0)) as silent:
             netloc = f"127.0.0.1:{silent.getsockname()[1]}"
             requests = [by(site.url("/1"), f"{SECRET}{netloc}"), by(site.url("/a"), f"http://{live.netloc}")]
-            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 1}
+            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 2, "DOWNLOAD_TIMEOUT": 3}
             with logged() as lines:
                 result = await run(Pages, settings, requests)
             log = [line.replace(netloc, "PROXY").replace(site.netloc, "SITE") for line in lines]
@@ -123,7 +128,8 @@ async def stale(run: Run) -> dict[str, Any]:
     """A file is at hand and runs out; then a proxy does not work, and a middleware fails."""
     results = []
     Fading.asked = 0
-    for settings, proxied in (({}, True), (beside(Fading), False)):
+    by_proxy = [(handler, True) for handler in handlers(run, proxies=True)]
+    for settings, proxied in [(beside(Fading), False), *by_proxy]:
         with Site({"/robots.txt": robots(RULES)}) as site:
             proxy = f"http://{dead()}" if proxied else None
             urls = [Request(site.url("/a")), by(site.url("/x"), proxy)]
@@ -137,46 +143,42 @@ async def stale(run: Run) -> dict[str, Any]:
 async def direct_fails(run: Run) -> dict[str, Any]:
     """Only a proxy leads to a host: the requests with it are fetched, those without are not, whoever comes first."""
     found = []
-    for turned in (False, True):
+    for turned, handler in product((False, True), handlers(run, proxies=True)):
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live:
             host = "http://nobody.invalid"
             live.names = {"nobody.invalid": site.port}
-            requests = [Request(f"{host}/1"), by(f"{host}/a", f"http://{live.netloc}")]
-            result = await run(
-                Serial, {**NEVER}, [*requests[:: -1 if turned else 1], by(f"{host}/x", f"http://{live.netloc}")]
-            )
+            last, *requests = (by(f"{host}{target}", f"http://{live.netloc}") for target in ("/x", "/a"))
+            requests.insert(turned, Request(f"{host}/1"))
+            result = await run(Serial, {**NEVER, **handler}, [*requests, last])
             found.append([short(result.outcomes[f"{host}{target}"]) for target in ("/1", "/a", "/x")])
     return {"found": found}
 
 
 async def environment(run: Run) -> dict[str, Any]:
     """The proxy of the environment refuses; a request with a proxy of its own comes later."""
-    with Site({"/robots.txt": robots(RULES)}) as site, Proxy("407 No") as bad, Proxy() as live, logged() as lines:
-        with patch.dict(os.environ, {"http_proxy": f"{SECRET}{bad.netloc}", "no_proxy": ""}):
-            requests = [Request(site.url("/1")), Request(site.url("/2")), by(site.url("/a"), f"http://{live.netloc}")]
-            result = await run(Serial, {}, requests)
-        return {
-            "outcomes": [short(outcome) for outcome in result.outcomes.values()],
-            "asked": len(bad.asked),
-            "named": [f"through proxy http://{bad.netloc}" in line for line in lines],
-            "secret": any("secret" in line for line in lines),
-        }
+    results = []
+    for handler in handlers(run, proxies=True):
+        with Site({"/robots.txt": robots(RULES)}) as site, Proxy("407 No") as bad, Proxy() as live, logged() as lines:
+            with patch.dict(os.environ, {"http_proxy": f"{SECRET}{bad.netloc}", "no_proxy": ""}):
+                own = by(site.url("/a"), f"http://{live.netloc}")
+                result = await run(Serial, handler, [site.url("/1"), site.url("/2"), own])
+            outcomes = [short(outcome) for outcome in result.outcomes.values()]
+            named = [f"through proxy http://{bad.netloc}" in line and "secret" not in line for line in lines]
+            results.append([outcomes, len(bad.asked), named])
+    return {"found": results}
 
 
 async def not_shared(run: Run) -> dict[str, Any]:
     """What a proxy answers is not put into the store: another crawl, without it, asks the site."""
-    import tempfile  # noqa: PLC0415 - for the store
-
     results = []
-    with tempfile.TemporaryDirectory() as folder:
-        for number, refuses in enumerate(("407 Proxy Authentication Required", "")):
-            settings = {"ROBOTSTXT_CACHE": f"sqlite:///{folder}/{number}.db"}
-            with Site({"/robots.txt": robots(RULES)}) as site, Proxy(refuses) as bad:
-                proxy = f"http://{bad.netloc if refuses else dead()}"
-                first = await run(Pages, settings, [by(site.url("/a"), proxy)])
-                second = await run(Pages, settings, [site.url("/a"), site.url("/x")])
-                outcomes = [*first.outcomes.values(), *(second.outcomes[site.url(target)] for target in ("/a", "/x"))]
-                results.append([short(outcome) for outcome in outcomes])
+    for handler, refuses in product(handlers(run, proxies=True), ("407 Proxy Authentication Required", "")):
+        with TemporaryDirectory() as folder, Site({"/robots.txt": robots(RULES)}) as site, Proxy(refuses) as bad:
+            settings = {"ROBOTSTXT_CACHE": f"sqlite:///{folder}/copies.db", **handler}
+            proxy = f"http://{bad.netloc if refuses else dead()}"
+            first = await run(Pages, settings, [by(site.url("/a"), proxy)])
+            second = await run(Pages, settings, [site.url("/a"), site.url("/x")])
+            outcomes = [*first.outcomes.values(), *(second.outcomes[site.url(target)] for target in ("/a", "/x"))]
+            results.append([short(outcome) for outcome in outcomes])
     return {"found": results}
 
 
@@ -198,7 +200,7 @@ def _answering(answer: bytes | None) -> socket.socket:
 
 async def causes(run: Run) -> dict[str, Any]:
     """Sites fail in every way there is."""
-    results: dict[str, Any] = {}
+    results = []
     for handler in handlers(run):
         replies = {"reset": Reply(reset=True), "cut": robots(RULES, cut=5), "hang": HANG}
         with contextlib.ExitStack() as stack:
@@ -213,14 +215,12 @@ async def causes(run: Run) -> dict[str, Any]:
                 "no http": f"http://127.0.0.1:{talking.getsockname()[1]}/",
                 **{name: site.url("/") for name, site in sites.items()},
             }
-            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 0.5, **handler}, list(urls.values()))
-            whys = {name: getattr(result.outcomes[url], "why", None) for name, url in urls.items()}
-            results[str(len(results))] = {
-                name: str(why).removeprefix("robots.txt unreachable: ") for name, why in whys.items()
-            }
+            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 3, **handler}, list(urls.values()))
+            whys = {name: str(getattr(result.outcomes[url], "why", None)) for name, url in urls.items()}
+            results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})
             for server in (closing, talking):
                 server.shutdown(socket.SHUT_RDWR)
-    return results
+    return {"found": results}
 
 
 ROUTES: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {

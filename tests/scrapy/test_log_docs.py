@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.exceptions import IgnoreRequest
 
 from tests.documents import block, plain
 from tests.scrapy.clocked import at_noon
-from tests.scrapy.crawling import crawl, lines
+from tests.scrapy.crawling import SETTINGS, crawl, lines
 from tests.scrapy.scenarios_failing import Failing
 from tests.scrapy.scripted import run
 from tests.scrapy.site import Reply, robots
 
 if TYPE_CHECKING:
+    from scrapy import Request
+
     from scrapy_robots_rfc import RobotsService
     from tests.scrapy.scripted import Clock
     from tests.scrapy.site import Site
@@ -45,6 +48,24 @@ async def test_failing(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
 def timeless(line: str) -> str:
     """A line without the time of day."""
     return re.sub(r" at [\d :-]+ at the latest", " at the latest", line)
+
+
+class AllowList:
+    """A middleware that lets pass what is in its list."""
+
+    def process_request(self, request: Request) -> None:
+        """Raise."""
+        if "robots.txt" in request.url:
+            raise IgnoreRequest("not in the list")
+
+
+@ensureDeferred
+async def test_local_fault(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Of a middleware that drops the requests for robots.txt, the log says what the page shows."""
+    monkeypatch.setattr(AllowList, "__module__", "myproject")
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], AllowList: 200}
+    await crawl(["http://a.example/"], {"DOWNLOADER_MIDDLEWARES": middlewares})
+    assert lines(caplog, logging.ERROR) == block("docs/failing.md", "text", "the crawl itself failed").splitlines()
 
 
 @ensureDeferred
