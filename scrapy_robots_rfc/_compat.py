@@ -203,6 +203,18 @@ class GatedSlots:
             self._crawler.engine.downloader._process_queue(slot)
             self._behind = 0.0
 
+    def give_up(self, key: str, wanted: Callable[[Request], bool], error: Exception) -> list[Request]:
+        """Let requests fail that stand in the queue of a slot, and return them.
+
+        :param wanted: which of them.
+        """
+        slot = self._slot(key)
+        given = [] if slot is None else [entry for entry in slot.queue if wanted(entry[0])]
+        for entry in given:
+            slot.queue.remove(entry)
+            entry[1].errback(error)
+        return [request for request, _ in given]
+
     def _slot(self, key: str | None) -> _Slot:
         return getattr(self._crawler.engine.downloader, "slots", {}).get(key)
 

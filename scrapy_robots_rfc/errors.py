@@ -60,7 +60,7 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - as IgnoreReq
 
 
 class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
-    """The spider was closed before robots.txt was there: the page was not decided, and is not fetched.
+    """The spider was closed before robots.txt was there, or before the turn of the request came: it is not fetched.
 
     Only requests that never passed the scheduler end with it; the others go back there.
     """

@@ -10,6 +10,7 @@ import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from scrapy import signals as scrapy_signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
@@ -29,7 +30,7 @@ from scrapy_robots_rfc.fetching import Ports
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile, digest_of
 from scrapy_robots_rfc.keeper import Keeper
 from scrapy_robots_rfc.naming import Naming, default_header
-from scrapy_robots_rfc.pacing import Pacing
+from scrapy_robots_rfc.pacing import NoTurn, Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.peers import Peers
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
@@ -107,6 +108,7 @@ class RfcRobotsTxtMiddleware:
             runtime=_compat.Runtime(),
         )
         self._progress = Progress(crawler, self._waiting, self._pacing, _compat.Runtime())
+        self._given_up: WeakSet[Request] = WeakSet()
         self._listen()
 
     def _listen(self) -> None:
@@ -221,7 +223,18 @@ class RfcRobotsTxtMiddleware:
         logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
         raise undecided(origin_of(batch.key))
 
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        """Give a request back to the scheduler whose turn at its site did not come before the spider closed."""
+        if not isinstance(exception, NoTurn) or MARK in request.meta or request in self._given_up:
+            return None  # one that never passed the scheduler comes back here, and fails
+        self._given_up.add(request)
+        return request
+
     def _request_scheduled(self, request: Request) -> None:
+        if request in self._given_up:
+            self._given_up.discard(request)
+            _compat.Backdoor(self._crawler).put_back([request], {})
+            raise IgnoreRequest  # the engine forgets it, without errback
         if self._waiting.take(request):
             self._count(stats.SET_ASIDE)
             raise IgnoreRequest  # the engine forgets it, without errback

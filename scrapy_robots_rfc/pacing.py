@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._compat import GatedSlots, send_once
+from scrapy_robots_rfc._compat import GatedSlots, is_closing, send_once
+from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.download import JUDGED, chosen_slot
+from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
@@ -42,8 +44,16 @@ logger = logging.getLogger(__name__)
 # long with other middlewares before it comes to the downloader.
 _KEPT = 300.0
 
+# Seconds between two looks whether the spider is being closed, where requests wait for the turns of several workers.
+# Scrapy tells nobody when it starts to close.
+_LOOK = 0.5
+
 # So many sites before the first look for those that may be forgotten.
 _FIRST_SWEEP = 1000
+
+
+class NoTurn(RobotsUndecided):
+    """The spider was closed before the turn of a request came."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,7 +121,7 @@ class Pacing:
         self.slowed: Tally[str] = Tally()
         # What was said of which origin: hashes, as there may be millions.
         self._told: dict[str, set[int]] = {stats.CRAWL_DELAY_SITES: set(), stats.VISIT_TIME_OUTSIDE: set()}
-        self._listening = self._powerless = False
+        self._listening = self._powerless = self._looking = False
 
     # What the middleware says.
 
@@ -160,6 +170,7 @@ class Pacing:
 
     def close(self) -> None:
         """Let other crawls and workers go on: nothing is sent any more."""
+        self._looking = False
         for request in list(self._visits):
             self._left(request)
         for origin, site in self._sites.items():
@@ -189,6 +200,9 @@ class Pacing:
         if self._store is not None:
             told = partial(self._turn_told, site)
             site.shared = SharedTurns(origin, self._store, self._runtime, self._limit.longest, told)
+            if not self._looking:
+                self._looking = True
+                self._runtime.call_later(_LOOK, self._look)
         return site
 
     def _first(self, key: str, origin: Origin) -> bool:
@@ -330,6 +344,24 @@ class Pacing:
             first = holder.turns.wait(None, interval, now, patient=False) or 0.0
             seconds = max(seconds, first + (count - 1) * interval)
         return requests, seconds
+
+    def _look(self) -> None:
+        """Let no request wait for the turns of other workers when the spider is being closed: that may take long."""
+        if not self._looking:
+            return
+        self._runtime.call_later(_LOOK, self._look)
+        if is_closing(self._crawler):
+            error = NoTurn("the spider closed before the turn of this request came")
+            given = [request for key in self._lanes for request in self._slots.give_up(key, self._is_shared, error)]
+            for request in given:
+                self._left(request)
+            if given:
+                count = many(len(given), "request")
+                self._log("%s waited for a turn at a site when the spider closed: back to the scheduler", count)
+
+    def _is_shared(self, request: Request) -> bool:
+        visit = self._visits.get(request)
+        return visit is not None and visit.site is not None and visit.site.shared is not None
 
     # Whose turn it is.
 

@@ -339,7 +339,7 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_CRAWL_DELAY_SHARED", "crawl_delay_shared", "bool", True, "True or False", _boolean,
-        "Whether crawls that share a store keep a site's interval together, where the store can (Redis).",
+        "Whether crawls that share a Redis server, or a process, keep a site's interval together.",
     ),
     Setting(
         "ROBOTSTXT_MAX_WAITING", "max_waiting", "requests", 100_000, "a whole number, at least 0", _integer(0),

@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
+from scrapy import Request, signals
+from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred, DeferredList
 
 from tests.scrapy.clocked import DELAY, PACED, Clocked, fetched, gaps, urls
-from tests.scrapy.crawling import Crawl, crawl, records
+from tests.scrapy.crawling import Crawl, Pages, crawl, records
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.site import Reply, robots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
 
 pytestmark = pytest.mark.reactor
 
@@ -165,3 +169,38 @@ async def test_end_of_a_crawl(site: Clocked) -> None:
     key = site.url("").rstrip("/")
     assert set(store.asked) == {key}
     assert 0 < store.take_turn(key, "next", 1) <= DELAY
+
+
+class ClosedWhileWaiting(Pages):
+    """Is closed when its requests stand in the downloader."""
+
+    reached = 0
+
+    def note(self, request: Request) -> None:
+        """Count them."""
+        if not request.url.endswith("/robots.txt"):
+            self.reached += 1
+            if self.reached == len(self.requests):
+                deferred_from_coro(self.crawler.engine.close_spider_async(reason="test"))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@ensureDeferred
+async def test_closing_while_another_has_the_turn(site: Clocked, kept: bool, store: Kept, tmp_path: Path) -> None:
+    """A spider that is closed waits for nobody's turn: its requests go back to the scheduler, and to JOBDIR."""
+    key = site.url("").rstrip("/")
+    store.take_turn(key, "somebody", 1000)
+    settings = {**KEPT, "JOBDIR": str(tmp_path)} if kept else KEPT
+
+    def prepare(crawler: Crawler) -> None:
+        def note(request: Request) -> None:
+            crawler.spider.note(request)  # type: ignore[union-attr]  # it is open
+
+        crawler.signals.connect(note, signals.request_reached_downloader, weak=False)
+
+    result = await crawl(urls(site, 4), settings, spider=ClosedWhileWaiting, prepare=prepare)
+    assert site.targets == ["/robots.txt"]
+    assert result.outcomes == {}
+    store.end_turn(key, "somebody", 0)
+    resumed = await crawl([], settings)
+    assert fetched(resumed) == (4 if kept else 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
-from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import RobotsDisallowed, peers, together
@@ -169,17 +169,17 @@ async def test_fetch_that_ends_with_its_crawl(site: Clocked) -> None:
     """What a crawl was fetching when it was closed is fetched by another one that needs it."""
     hang = iter([HANG, MISSING])
     site.replies["/robots.txt"] = lambda _: next(hang)
-    made: list[Any] = []
-    first = Deferred.fromCoroutine(crawl([site.url("/0")], {"ROBOTSTXT_TIMEOUT": 2}, prepare=made.append))
-
-    def waiting(request: Request) -> None:
-        made[0].engine.close_spider(made[0].spider, "test")
+    later: list[Any] = []
 
     def prepare(crawler: Any) -> None:
-        crawler.signals.connect(waiting, signals.request_scheduled, weak=False)
+        def reached() -> None:
+            deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
+            later.append(Deferred.fromCoroutine(crawl([site.url("/1")])))
 
-    result = await crawl([site.url("/1")], prepare=prepare)
-    await first
+        crawler.signals.connect(reached, signals.request_reached_downloader, weak=False)
+
+    await crawl([site.url("/0")], {"ROBOTSTXT_TIMEOUT": 5}, prepare=prepare)
+    [result] = [await each for each in later]
     assert result.outcomes == {site.url("/1"): 200}
     assert site.targets == ["/robots.txt", "/robots.txt", "/1"]
 
