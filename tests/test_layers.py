@@ -109,8 +109,6 @@ ORDER = (
     "core.__init__",
     "core.difference",
     "core.lint",
-    "core.findings",
-    "core.explain",
     "core.robotstxt",
     "core.ruleset",
     "core.scan",

@@ -72,7 +72,7 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
     if len(urls) < len(lines):
         return UNDECIDED
-    return DIFFERENT if changed or any(change.counts for change in changes) else SAME
+    return DIFFERENT if changed or any(change.significant for change in changes) else SAME
 
 
 def _is_url(url: str, number: int, source: str, console: Console) -> bool:
@@ -176,9 +176,9 @@ def _summary(changes: list[Change], changed: list[tuple[Finding, Finding]], urls
     text = f"{many(rules, 'rule')} removed or added"
     if written:
         text += f", {written:,} written differently"
-    bare = sum(change.bare for change in changes)
-    if bare:
-        text += f", {many(bare, 'group')} without a rule came or went"
+    empty = sum(change.empty_group for change in changes)
+    if empty:
+        text += f", {many(empty, 'group')} without a rule came or went"
     if urls is not None:
         text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
     return text

@@ -11,7 +11,7 @@ from scrapy_robots_rfc.commands.judging import lost
 from scrapy_robots_rfc.commands.terminal import FACTS, Colour, columns
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
-from scrapy_robots_rfc.core.percent import octets
+from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.text import printable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.judging import Finding
     from scrapy_robots_rfc.commands.terminal import Style
     from scrapy_robots_rfc.core.decision import Rule
-    from scrapy_robots_rfc.core.explain import Part
+    from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.robots import Robots
 
@@ -47,13 +47,13 @@ def lines_of(finding: Finding, style: Style, *, agent: bool = False) -> Iterator
     explanation = finding.explanation
     if explanation is None:
         return
-    yield from style.fact("group", f"{explanation.choice}{places(explanation.parts)}")
+    yield from style.fact("group", f"{explanation.choice}{places(explanation.groups)}")
     assert finding.robots is not None
     file = finding.robots.robots
     assert file is not None
     decided = None if finding.decision is None else finding.decision.rule
     if decided is not None:
-        yield from excerpt(file, explanation.parts, decided, [rule.line for rule in lost(finding)], style)
+        yield from excerpt(file, explanation.groups, decided, [rule.line for rule in lost(finding)], style)
     yield from _losers(finding, style)
 
 
@@ -76,35 +76,35 @@ def redirects(hops: Sequence[Hop], style: Style) -> Iterator[str]:
         yield from style.fact("redirected", f"{hop.status} {where}")
 
 
-def places(parts: Sequence[Part]) -> str:
+def places(groups: Sequence[Group]) -> str:
     """Return where the groups stand."""
-    if not parts:
+    if not groups:
         return ""
-    spans = ", ".join(str(part.first) if part.first == part.last else f"{part.first}-{part.last}" for part in parts)
-    together = ", together" if len(parts) > 1 else ""
-    return f" (line{'' if len(parts) == 1 and parts[0].first == parts[0].last else 's'} {spans}{together})"
+    spans = ", ".join(str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups)
+    together = ", together" if len(groups) > 1 else ""
+    return f" (line{'' if len(groups) == 1 and groups[0].line == groups[0].last else 's'} {spans}{together})"
 
 
 def excerpt(
-    file: RobotsTxt, parts: Sequence[Part], decided: Rule, losers: Sequence[int], style: Style
+    file: RobotsTxt, groups: Sequence[Group], decided: Rule, losers: Sequence[int], style: Style
 ) -> Iterator[str]:
     """Yield the lines of a group: its beginning, the rule that decided, those that lost, and a few around the first."""
-    part = next(part for part in parts if part.first <= decided.line <= part.last)
-    wanted = {part.first, *range(decided.line - _AROUND, decided.line + _AROUND + 1), *losers[:_MOST_LOST]}
+    group = next(group for group in groups if group.line <= decided.line <= group.last)
+    wanted = {group.line, *range(decided.line - _AROUND, decided.line + _AROUND + 1), *losers[:_MOST_LOST]}
     wanted |= {number + 1 for number in wanted if number + 2 in wanted}  # a line as dots would be no shorter
-    shown = [number for number in sorted(wanted) if part.first <= number <= part.last]
-    while not file.written(shown[-1]).strip():  # the blank lines before the next record, which is not shown
+    shown = [number for number in sorted(wanted) if group.line <= number <= group.last]
+    while not file.line_text(shown[-1]).strip():  # the blank lines before the next record, which is not shown
         shown.pop()
     digits = len(str(shown[-1]))
-    before = part.first - 1
+    before = group.line - 1
     for number in shown:
         if number != before + 1:
             yield f"    {' ' * digits}  {style.paint('...', Colour.FAINT)}"
         before = number
         if number == decided.line:
-            yield from _deciding(file.written(number), decided, digits, style)
+            yield from _deciding(file.line_text(number), decided, digits, style)
         else:
-            text = style.cut(printable(file.written(number).replace("\t", " ")), digits + 6)
+            text = style.cut(printable(file.line_text(number).replace("\t", " ")), digits + 6)
             yield f"    {number:>{digits}}  {text}".rstrip()
 
 
@@ -144,7 +144,7 @@ def _because(rule: Rule, decided: Rule | None) -> str:
     """Return why a rule that matches did not decide (RFC 9309, 2.2.2)."""
     if decided is None:
         return "it does not count here"
-    own, other = specificity(octets(rule.pattern)), specificity(octets(decided.pattern))
+    own, other = specificity(to_octets(rule.pattern)), specificity(to_octets(decided.pattern))
     if own < other:
         return f"less specific: {own} octets, not {other}"
     if rule.kind is not decided.kind:

@@ -13,7 +13,7 @@ from scrapy_robots_rfc._compat import Runtime
 from scrapy_robots_rfc.commands.addresses import NO_URL, stripped
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
-from scrapy_robots_rfc.core.explain import Explanation, explain
+from scrapy_robots_rfc.core.robotstxt import Explanation, explain
 from scrapy_robots_rfc.files import RfcFile
 from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.naming import default_header
@@ -142,7 +142,7 @@ def record(finding: Finding) -> dict[str, Any]:
     """Return a finding as an object of JSON; its keys are always the same."""
     decision, robots, explanation = finding.decision, finding.robots, finding.explanation
     rule = None if decision is None else decision.rule
-    parts = () if explanation is None else explanation.parts
+    groups = () if explanation is None else explanation.groups
     return {
         "url": finding.url,
         "agent": finding.asker.name,
@@ -152,7 +152,7 @@ def record(finding: Finding) -> dict[str, Any]:
         "reason": None if decision is None else decision.reason.value,
         "rule": None if rule is None else rule_record(rule),
         "group": None if explanation is None else explanation.token,
-        "group_lines": [[part.first, part.last] for part in parts],
+        "group_lines": [[group.line, group.last] for group in groups],
         "lost": [rule_record(rule) for rule in lost(finding)],
         "robots_txt": None if robots is None else {"url": finding.source, **access_record(robots, finding.hops)},
     }

@@ -12,8 +12,7 @@ from scrapy_robots_rfc.commands.asking import crawl, prepare
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.sources import is_url, read
 from scrapy_robots_rfc.commands.terminal import Colour, Style
-from scrapy_robots_rfc.core.findings import Severity
-from scrapy_robots_rfc.core.lint import lint
+from scrapy_robots_rfc.core.lint import Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.settings import read_settings
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Inquirer
     from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.core.findings import Finding
+    from scrapy_robots_rfc.core.lint import Finding
 
 #: The exit code of the worst finding; 2 is left for what could not be read.
 EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}

@@ -18,7 +18,7 @@ from scrapy_robots_rfc.commands.explained import access, places, redirects
 from scrapy_robots_rfc.commands.output import Failed, span
 from scrapy_robots_rfc.commands.sources import as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style, columns
-from scrapy_robots_rfc.core.explain import explain
+from scrapy_robots_rfc.core.robotstxt import explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import Outcome
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.judging import Asker
     from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.core.explain import Explanation, Part
     from scrapy_robots_rfc.core.groups import Group, Record
+    from scrapy_robots_rfc.core.robotstxt import Explanation
     from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
     from scrapy_robots_rfc.robots import Robots
@@ -142,8 +142,8 @@ def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
     yield from style.fact("octets", f"{file.size:,}{cut}")
     applying: dict[int, list[str]] = {}
     for asker in askers:
-        for part in (yield from _of_asker(shown, asker, style, named=len(askers) > 1)):
-            applying.setdefault(part.first, []).append(asker.name)
+        for group in (yield from _of_asker(shown, asker, style, named=len(askers) > 1)):
+            applying.setdefault(group.line, []).append(asker.name)
     for sitemap in file.sitemaps:
         yield from style.fact("sitemap", sitemap)
     for record in file.records:
@@ -155,16 +155,16 @@ def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
         yield from _group(group, names if len(askers) > 1 else [""] * len(names), style)
 
 
-def _of_asker(shown: _Shown, asker: Asker, style: Style, *, named: bool) -> Generator[str, None, Sequence[Part]]:
+def _of_asker(shown: _Shown, asker: Asker, style: Style, *, named: bool) -> Generator[str, None, Sequence[Group]]:
     """Yield what applies to one who asks; return where it stands."""
     explanation = shown.explain(asker)
     if explanation is None:
         return ()
     if named:
         yield from style.fact("agent", asker.name)
-    yield from style.fact("group", f"{explanation.choice}{places(explanation.parts)}")
+    yield from style.fact("group", f"{explanation.choice}{places(explanation.groups)}")
     yield from style.fact("delay", shown.pace(asker))
-    return explanation.parts
+    return explanation.groups
 
 
 def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
@@ -184,7 +184,7 @@ def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
 def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
     """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
     robots, file, explanation, delay = shown.robots, shown.robots.robots, shown.explain(asker), shown.delay(asker)
-    applying = set() if explanation is None else {part.first for part in explanation.parts}
+    applying = set() if explanation is None else {group.line for group in explanation.groups}
     return {
         "origin": str(robots.origin),
         "robots_txt": robots.origin.robots_url,

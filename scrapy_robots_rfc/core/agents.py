@@ -1,6 +1,6 @@
-"""Product tokens (RFC 9309, 2.2.1): out of whatever a crawler calls itself, and out of user-agent lines.
+"""Product tokens (RFC 9309, 2.2.1): read from a User-Agent header or a setting, and from user-agent lines.
 
-In here: strings to tokens. Which group a token selects is `groups.py` and `scan.py`.
+`groups.py` and `scan.py` find the group that a token selects.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-#: The product token of the `*` group.
+#: The value that stands for all crawlers in a user-agent line.
 ANY = "*"
 
 _RUN = re.compile("[A-Za-z_-]+")  # RFC 9309, 2.2: 1*( %x2D / %x41-5A / %x5F / %x61-7A )
-# What may stand in a product's name is wider than a product token (RFC 9110, 5.6.2); the version may be missing.
+# The name of a product in a User-Agent header may have more characters than a product token (RFC 9110, 5.6.2).
 _WORD = r"[A-Za-z_][\w.!#$%&'*+^`|~-]*"
 _PRODUCT = re.compile(rf"(?<![^\s;,(])({_WORD})(?=/)", re.ASCII)
 _FIRST_WORD = re.compile(rf"({_WORD})(?=[\s;,]|$)", re.ASCII)
 _COMMENT = re.compile(r"\(([^()]*)\)")
 _URL = re.compile(r"\+?(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.)[^\s;,()]*|[^\s;,()@]+@[^\s;,()]+")
-# Beside `compatible` a name may stand without a slash: `(compatible; FooBot 2.1)`.
+# In a comment that says `compatible`, a name may have no slash: `(compatible; FooBot 2.1)`.
 _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
 
-#: What browsers and libraries that pose as browsers send; never a crawler's own name. Lower case.
+#: Words that browsers send, and crawlers that imitate them; none is a crawler's own name. In lower case.
 BROWSER_WORDS = frozenset(
     """
     mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile
@@ -39,7 +39,7 @@ def is_product_token(value: str) -> bool:
 
 
 def invalid_reason(value: str) -> str | None:
-    """Why a string is no product token, in words for the user, or ``None`` where it is one."""
+    """Return why a string is no product token, in words for the user; ``None`` where it is one."""
     if is_product_token(value):
         return None
     if not value:
@@ -50,9 +50,10 @@ def invalid_reason(value: str) -> str | None:
 
 
 def token_of(value: str) -> str:
-    """The form in which tokens are compared, of a user-agent line's value and of a crawler's own token alike.
+    """Return the form in which tokens are compared (RFC 9309, 2.2.1): the leading token characters, in lower case.
 
-    The leading run of token characters in lower case; where there is none (``360Spider``), the whole value.
+    A value that begins with another character, such as ``360Spider``, is compared whole. The function serves the
+    values of user-agent lines and the tokens of crawlers.
     """
     if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
         return ANY
@@ -66,7 +67,7 @@ def _is_own_name(name: str) -> bool:
 
 
 def _names_in_comment(comment: str) -> tuple[list[str], bool]:
-    """A comment's own names, and whether it says `compatible`: `compatible; FooBot/2.1; +https://...` gives FooBot."""
+    """Return the crawler names in a comment of a header, and whether the comment says `compatible`."""
     parts = [part.strip() for part in _URL.sub("", comment).split(";")]
     compatible = any(part.lower() == "compatible" for part in parts)
     found = [_PRODUCT.match(part) or (_LOOSE_NAME.match(part) if compatible else None) for part in parts]
@@ -74,7 +75,7 @@ def _names_in_comment(comment: str) -> tuple[list[str], bool]:
 
 
 def _names_in_header(header: str) -> list[str]:
-    """Names of a User-Agent header, the most telling first."""
+    """Return the crawler names in a User-Agent header, those beside `compatible` first."""
     beside: list[str] = []
     in_comments: list[str] = []
     for comment in _COMMENT.findall(header):
@@ -88,12 +89,12 @@ def _names_in_header(header: str) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def product_tokens(identification: str | bytes) -> tuple[str, ...]:
-    """Product tokens of whatever a crawler calls itself, in order of preference.
+    """Return the product tokens in a crawler's identification, in order of preference.
 
-    A single word is taken as it is. Of a User-Agent header come the names in product position and in comments, without
-    what browsers send and without words of URLs; a name in a comment beside ``compatible`` comes first.
+    A single word is returned as it is. In a User-Agent header, names in product position and in comments count, but
+    neither what browsers send nor words of URLs. Names in a comment that says ``compatible`` come first.
 
-    :param identification: a token, or a User-Agent header's value; bytes are read as UTF-8.
+    :param identification: a token, or the value of a User-Agent header; bytes are read as UTF-8.
     :returns: the tokens as written; empty where the string names no crawler, so that only the ``*`` group can apply.
     """
     text = identification.decode("utf-8", "replace") if isinstance(identification, bytes) else identification

@@ -1,7 +1,6 @@
-"""The answer to "may this URL be fetched?", and why: the one value that log, stats, signals and spiders see.
+"""`Decision`: whether a URL may be fetched, and why. Log, stats, signals and spiders all see this one value.
 
-In here: values only. How an answer is found in a file is `ruleset.py`; how a missing file becomes one is
-`policy/access.py`.
+`ruleset.py` finds the decision in a file; `policy/access.py` says what holds where there is no file.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ class RuleKind(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why a URL is allowed or disallowed; the values are stable and stand in stat keys and reports."""
+    """Why a URL is allowed or disallowed. The values are stable, because stat keys and reports contain them."""
 
-    #: The most specific rule that matches decides (RFC 9309, 2.2.2).
+    #: The most specific rule that matches the URL decided (RFC 9309, 2.2.2).
     RULE = "rule"
-    #: A group applies, and none of its rules matches (2.2.2): allowed.
+    #: None of the rules of the group that applies matches the URL (2.2.2): allowed.
     NO_RULE = "no_rule"
-    #: Neither a group for the token nor a `*` group (2.2.1): allowed.
+    #: The file has neither a group for the product token nor a `*` group (2.2.1): allowed.
     NO_GROUP = "no_group"
-    #: `/robots.txt` itself (2.2.2): allowed.
+    #: The URL is that of `/robots.txt` itself (2.2.2): allowed.
     ROBOTS_TXT = "robots_txt"
     #: The file is unavailable, for example 404 (2.3.1.3): allowed.
     UNAVAILABLE = "unavailable"
@@ -36,20 +35,20 @@ class Reason(enum.Enum):
     UNREACHABLE = "unreachable"
     #: A part of the crawl itself failed on the way to the file, so that nobody knows the rules: disallowed.
     LOCAL = "local"
-    #: A `RobotParser` that the user chose said so; it gives no rule.
+    #: A `RobotParser` that the user chose gave the verdict; it does not say by which rule.
     PARSER = "parser"
-    #: The site asks for a longer interval than the user's maximum, and the user wants such sites left out: disallowed.
+    #: The site asks for a longer interval than the user's maximum, and the user excluded such sites: disallowed.
     CRAWL_DELAY = "crawl_delay"
-    #: The user exempted the site from being asked: allowed.
+    #: The user exempted the site, so its robots.txt is not asked: allowed.
     EXEMPT = "exempt"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    r"""One allow or disallow line.
+    r"""An allow or disallow line of a file.
 
     :param kind: allow or disallow.
-    :param pattern: the path pattern as the file writes it, in UTF-8; octets that are none stand as ``\\xNN``.
+    :param pattern: the path pattern as the file writes it, read as UTF-8; octets that are not UTF-8 become ``\\xNN``.
     :param line: its line number in the file, from 1.
     """
 
@@ -64,15 +63,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a URL may be fetched, and why. It does not hold the URL: one value serves all that a rule decides.
+    """Whether a URL may be fetched, and why. It does not hold the URL, so that all URLs that a rule decides share it.
 
     :param allowed: the verdict.
-    :param reason: what the verdict rests on.
-    :param rule: the rule that decided, where one did.
-    :param token: the product token whose group applied; ``*`` for the wildcard group; ``None`` where no group did.
-    :param origin: ``scheme://authority`` of the file, where it was fetched for one.
-    :param stale: whether the file is an earlier one, obeyed because its refresh was unreachable.
-    :param override: the path of the local file that decided in place of the site's own, where one did.
+    :param reason: why.
+    :param rule: the rule that decided; ``None`` where no rule did.
+    :param token: the product token whose group applied; ``*`` for the group of all crawlers; ``None`` without a group.
+    :param origin: ``scheme://authority`` of the file; ``None`` where the file was not fetched.
+    :param stale: whether the file is an earlier copy, obeyed because the site was unreachable when it was refreshed.
+    :param override: the path of the local file that decided in place of the site's own, else ``None``.
     """
 
     allowed: bool

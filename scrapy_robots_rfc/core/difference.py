@@ -1,21 +1,18 @@
-"""What changed between two robots.txt files: rules that are gone and rules that are new, group by group.
+"""The rules that changed between two robots.txt files, group by group.
 
-Where nothing counts as changed, no URL changes its verdict: a rule in another spelling of its escapes is the same one,
-unless it weighs more or less against another now, and one that matches nothing is none. In here: rules. Which URLs
-change their verdict is a question to both files.
+A rule is the same in another spelling of its escapes, unless that spelling is more or less specific so that it wins or
+loses against another rule. So where no change is significant, no URL changes its verdict.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_robots_rfc.core.agents import ANY, token_of
 from scrapy_robots_rfc.core.decision import RuleKind
-from scrapy_robots_rfc.core.lines import read_line
 from scrapy_robots_rfc.core.pattern import parse_pattern, precedence
-from scrapy_robots_rfc.core.percent import octets
+from scrapy_robots_rfc.core.percent import to_octets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,17 +21,18 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.pattern import Pattern
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
-#: Pairs of rules that are compared at most: a file of thousands of rules, all in another spelling, gets the answer that
-#: costs nothing, which is that they changed.
+#: Pairs of rules that are compared at most. In files with thousands of rules in another spelling, rules whose
+#: specificity changed are reported as changed without this comparison.
 _MOST_PAIRS = 1_000_000
 
 #: A rule as it is written: its kind, and the octets of its pattern.
 _Written: TypeAlias = tuple[RuleKind, str]
-#: What it says, in whatever spelling: its kind, and its pattern in normal form.
-_Sense: TypeAlias = "tuple[RuleKind, Pattern]"
+#: What it means in any spelling: its kind, and its pattern in normal form.
+_Meaning: TypeAlias = "tuple[RuleKind, Pattern]"
+#: Rules that were removed, rules that were added, and pairs that mean the same in another spelling.
 _Compared: TypeAlias = "tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[tuple[Rule, Rule], ...]]"
-#: Groups of a file, by their numbers in it.
-_Places: TypeAlias = tuple[int, ...]
+#: The indexes of some groups of a file.
+_Indexes: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,13 @@ class Change:
     """What changed for one product token; `old` and `new` are not both ``None``.
 
     :param name: the token as a file spells it, or the tokens of the crawler that asks.
-    :param old: the token whose group applied in the old file; ``None``: there was none.
+    :param old: the token whose group applied in the old file; ``None`` where there was none.
     :param new: the same in the new file.
     :param removed: rules of the old file, in its order.
     :param added: rules of the new file, in its order.
-    :param rewritten: rules of the old file, each with the one of the new file that says the same in other octets.
-    :param bare: a group came or went that has no rule, and where there is none that of ``*`` applies, which has some.
+    :param rewritten: rules of the old file, each with the rule of the new file that means the same in other octets.
+    :param empty_group: whether a group without rules came or went, so that the rules of ``*`` no longer apply to the
+        token, or apply now.
     """
 
     name: str
@@ -56,20 +55,20 @@ class Change:
     removed: tuple[Rule, ...]
     added: tuple[Rule, ...]
     rewritten: tuple[tuple[Rule, Rule], ...] = ()
-    bare: bool = False
+    empty_group: bool = False
 
     @property
-    def counts(self) -> bool:
-        """Whether more changed than how rules are written, and in which groups they stand."""
-        return bool(self.removed or self.added) or self.bare
+    def significant(self) -> bool:
+        """Whether more changed than the spelling of rules and the groups in which they stand."""
+        return bool(self.removed or self.added) or self.empty_group
 
 
 def differences(old: RobotsTxt, new: RobotsTxt, tokens: Sequence[str] | None = None) -> list[Change]:
-    """Return what changed, groups of one token as one (RFC 9309, 2.2.1); the order of rules means nothing (2.2.2).
+    """Return what changed. Groups of one token count as one (RFC 9309, 2.2.1); the order of rules does not count.
 
-    Rules that match nothing, such as an empty one, are passed over.
+    Rules that match nothing, such as an empty one, are left out.
 
-    :param tokens: of a crawler, in order of preference: compared is what applies to it. ``None``: all groups.
+    :param tokens: of a crawler, in order of preference: compare what applies to it. ``None``: compare all groups.
     """
     before, after = _File(old), _File(new)
     if tokens is None:
@@ -80,101 +79,86 @@ def differences(old: RobotsTxt, new: RobotsTxt, tokens: Sequence[str] | None = N
         ]
     else:
         asked = [(",".join(tokens) or ANY, old.decide("/", tokens).token, new.decide("/", tokens).token)]
-    compared: dict[tuple[_Places, _Places], _Compared] = {}  # many tokens may share their groups
+    compared: dict[tuple[_Indexes, _Indexes], _Compared] = {}  # many tokens may share their groups
     found = []
     for name, first, second in asked:
-        places = before.places(first), after.places(second)
-        if places not in compared:
-            compared[places] = _compare(before.rules(places[0]), after.rules(places[1]))
-        missed = (first is None and before.is_ruled) or (second is None and after.is_ruled)
-        bare = tokens is None and missed and not any(compared[places])
-        found.append(Change(name, first, second, *compared[places], bare))
-    return [change for change in found if change.counts or change.rewritten]
+        groups = before.groups_of(first), after.groups_of(second)
+        if groups not in compared:
+            compared[groups] = _compare(before.rules(groups[0]), after.rules(groups[1]))
+        lost = (first is None and before.has_rules_for_all) or (second is None and after.has_rules_for_all)
+        empty_group = tokens is None and lost and not any(compared[groups])
+        found.append(Change(name, first, second, *compared[groups], empty_group))
+    return [change for change in found if change.significant or change.rewritten]
 
 
 class _File:
-    """The groups of a file by their tokens.
-
-    :param file: the file.
-    """
+    """The groups of a file by their tokens."""
 
     def __init__(self, file: RobotsTxt) -> None:
-        #: The tokens as the file spells them, by the form in which they compare.
+        self._file = file
+        #: The tokens as the file spells them, by the form in which tokens compare.
         self.names: dict[str, str] = {}
-        self._places: dict[str, dict[int, None]] = {}
-        for place, group in enumerate(file.groups):
+        self._indexes: dict[str, dict[int, None]] = {}
+        for index, group in enumerate(file.groups):
             for name in group.tokens:
-                key = token_of(octets(name))
+                key = token_of(to_octets(name))
                 self.names[key] = name
-                self._places.setdefault(key, {})[place] = None
-        lines = file.octets
-        self._rules = [
-            {_written(rule, lines): rule for rule in reversed(group.rules) if rule.pattern.startswith(("/", "*"))}
-            for group in file.groups
-        ]
+                self._indexes.setdefault(key, {})[index] = None
+        self.has_rules_for_all = bool(self.rules(self.groups_of(ANY)))
 
-    @cached_property
-    def is_ruled(self) -> bool:
-        """Whether there are rules for those that have no group of their own (``*``)."""
-        return any(self._rules[place] for place in self.places(ANY))
+    def groups_of(self, token: str | None) -> _Indexes:
+        """Return the indexes of the groups of a token."""
+        return () if token is None else tuple(self._indexes.get(token_of(to_octets(token)), ()))
 
-    def places(self, token: str | None) -> _Places:
-        """Return which groups a token has."""
-        return () if token is None else tuple(self._places.get(token_of(octets(token)), ()))
-
-    def rules(self, places: _Places) -> dict[_Written, Rule]:
-        """Return the rules of some groups that match something; of those written alike, the one that stands first."""
+    def rules(self, indexes: _Indexes) -> dict[_Written, Rule]:
+        """Return the rules of some groups that can match; of rules that are written alike, the first one."""
         found: dict[_Written, Rule] = {}
-        for place in reversed(places):
-            found.update(self._rules[place])
-        return dict(sorted(found.items(), key=lambda item: item[1].line))
-
-
-def _written(rule: Rule, lines: Sequence[str]) -> _Written:
-    if "\\x" in rule.pattern:  # what is no UTF-8 stands like this in a rule, but so may what is
-        return rule.kind, read_line(lines[rule.line - 1]).value
-    return rule.kind, octets(rule.pattern)
+        for index in indexes:
+            for rule in self._file.groups[index].rules:
+                if rule.pattern.startswith(("/", "*")):
+                    found.setdefault((rule.kind, self._file.pattern_octets(rule)), rule)
+        return found
 
 
 def _compare(before: Mapping[_Written, Rule], after: Mapping[_Written, Rule]) -> _Compared:
-    """Return what is gone, what is new, and what is only written otherwise."""
-    gone = [(written, rule) for written, rule in before.items() if written not in after]
-    come = [(written, rule) for written, rule in after.items() if written not in before]
+    gone = {written: rule for written, rule in before.items() if written not in after}
+    come = {written: rule for written, rule in after.items() if written not in before}
     if not gone and not come:
         return (), (), ()
-    same = _same({_sense(written) for written, _ in (*gone, *come)}, _weights(before), _weights(after))
-    removed = tuple(rule for written, rule in gone if _sense(written) not in same)
-    added = tuple(rule for written, rule in come if _sense(written) not in same)
-    others = {_sense(written): rule for written, rule in reversed(come)}
-    firsts = {_sense(written): rule for written, rule in reversed(gone)}
-    rewritten = [(rule, others[sense]) for sense, rule in firsts.items() if sense in same and sense in others]
+    meanings = {written: _meaning(written) for written in (*gone, *come)}
+    same = _same(set(meanings.values()), _precedences(before), _precedences(after))
+    removed = tuple(rule for written, rule in gone.items() if meanings[written] not in same)
+    added = tuple(rule for written, rule in come.items() if meanings[written] not in same)
+    old = {meanings[written]: rule for written, rule in reversed(gone.items())}  # reversed, so that the first one stays
+    new = {meanings[written]: rule for written, rule in reversed(come.items())}
+    rewritten = [(rule, new[meaning]) for meaning, rule in old.items() if meaning in same and meaning in new]
     return removed, added, tuple(sorted(rewritten, key=lambda pair: pair[0].line))
 
 
-def _sense(written: _Written) -> _Sense:
+def _meaning(written: _Written) -> _Meaning:
     kind, pattern = written
     return kind, parse_pattern(pattern)
 
 
-def _weights(rules: Iterable[_Written]) -> dict[_Sense, int]:
-    """Return what rules say, each with the precedence of its most specific spelling: that one decides (2.2.2)."""
-    found: dict[_Sense, int] = {}
+def _precedences(rules: Iterable[_Written]) -> dict[_Meaning, int]:
+    """Return the meanings of rules, each with the precedence of its most specific spelling, which decides (2.2.2)."""
+    found: dict[_Meaning, int] = {}
     for kind, pattern in rules:
-        sense, weight = _sense((kind, pattern)), precedence(kind is RuleKind.ALLOW, pattern)
-        found[sense] = max(weight, found.get(sense, 0))
+        meaning, order = _meaning((kind, pattern)), precedence(kind is RuleKind.ALLOW, pattern)
+        found[meaning] = max(order, found.get(meaning, 0))
     return found
 
 
-def _same(senses: set[_Sense], before: Mapping[_Sense, int], after: Mapping[_Sense, int]) -> set[_Sense]:
-    """Return which of some rules stand on both sides, and win and lose there against the same rules (2.2.2)."""
+def _same(meanings: set[_Meaning], before: Mapping[_Meaning, int], after: Mapping[_Meaning, int]) -> set[_Meaning]:
+    """Return the meanings that both files have, and that win and lose against the same rules in both (2.2.2)."""
     both = before.keys() & after.keys()
-    same = senses & both
-    moved = [sense for sense in same if before[sense] != after[sense]]
+    same = meanings & both
+    moved = [meaning for meaning in same if before[meaning] != after[meaning]]
     if len(moved) * len(both) > _MOST_PAIRS:
         return same.difference(moved)
     for one in moved:
         turned = (
-            (before[one] > before[other]) != (after[one] > after[other]) and _meet(one[1], other[1])
+            (before[one] > before[other]) != (after[one] > after[other]) and _may_overlap(one[1], other[1])
             for other in both
             if one[0] is not other[0]
         )
@@ -183,6 +167,6 @@ def _same(senses: set[_Sense], before: Mapping[_Sense, int], after: Mapping[_Sen
     return same
 
 
-def _meet(one: Pattern, other: Pattern) -> bool:
-    """Whether a URL may match both patterns: one of them begins as the other does."""
+def _may_overlap(one: Pattern, other: Pattern) -> bool:
+    """Return whether one URL may match both patterns, which is so where one begins as the other does."""
     return one.head.startswith(other.head) or other.head.startswith(one.head)

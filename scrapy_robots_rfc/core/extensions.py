@@ -1,6 +1,6 @@
-"""Values of records that RFC 9309 leaves to us (2.2.4): Crawl-delay, Request-rate, Visit-time; as real files have them.
+"""Values of Crawl-delay, Request-rate and Visit-time, records that RFC 9309 leaves to crawlers (2.2.4).
 
-In here: one value to one meaning, or to none. What a crawl does with it stands elsewhere; none of it touches rules.
+`policy/pacing.py` says what a crawl does with them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _WINDOW = re.compile(r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class VisitTime:
-    """When a site wants to be crawled, every day.
+    """The time of day in which a site wants to be crawled.
 
     :param start: UTC.
-    :param end: UTC; before `start` where the window spans midnight.
+    :param end: UTC; before `start` where midnight lies between them.
     """
 
     start: time
@@ -40,11 +40,11 @@ class VisitTime:
 
 @dataclass(frozen=True, slots=True)
 class RequestRate:
-    """At most so many requests in so many seconds.
+    """How many requests a site accepts in how many seconds.
 
     :param requests: a positive number.
     :param seconds: the period, above 0.
-    :param window: when it holds; ``None`` for always.
+    :param window: when the rate holds; ``None`` for always.
     """
 
     requests: int
@@ -58,24 +58,24 @@ class RequestRate:
 
 
 def _seconds(number: str, unit: str | None = None) -> float:
-    # float() reads `inf` and turns a thousand digits into it; neither raises.
+    # float() reads `inf`, and reads a thousand digits as infinity; it raises for neither.
     number = "inf" if number[:1] in "iI" else number.replace(",", ".")
     return float(number) * _UNITS[(unit or "").lower()]
 
 
 def plain_delay(value: str) -> float | None:
-    """Seconds of a Crawl-delay that is a number with or without a unit: ``10``, ``0.5``, ``10 min.``, ``inf``.
+    """Return the seconds of a Crawl-delay that is a number, perhaps with a unit: ``10``, ``0.5``, ``10 min.``, ``inf``.
 
-    :returns: ``None`` for a negative number, and for anything else.
+    :returns: ``None`` for a negative number, and for any other value.
     """
     match = _DELAY.fullmatch(value)
     return _seconds(match[2], match[3]) if match and match[1] != "-" else None
 
 
 def parse_delay(value: str) -> float | None:
-    """Seconds of a Crawl-delay; of one that is not understood, the largest number in it, so that the pace is kept.
+    """Return the seconds of a Crawl-delay; for a value with an unknown unit or other text, the largest number in it.
 
-    :returns: ``None`` for a negative number, and where there is no number.
+    :returns: ``None`` for a negative number, and for a value without a number.
     """
     if _DELAY.fullmatch(value):
         return plain_delay(value)
@@ -83,7 +83,7 @@ def parse_delay(value: str) -> float | None:
 
 
 def parse_window(value: str) -> VisitTime | None:
-    """A Visit-time, ``0600-0845`` in UTC; ``None`` for what is no window."""
+    """Return a Visit-time, ``0600-0845`` in UTC; ``None`` for any other value."""
     match = _WINDOW.search(value)
     if match is None:
         return None
@@ -94,7 +94,7 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """A Request-rate, ``1/5``, ``30/1m``, ``1/5 0600-0845``; ``None`` for what is no rate."""
+    """Return a Request-rate, ``1/5``, ``30/1m`` or ``1/5 0600-0845``; ``None`` for any other value."""
     match = _RATE.match(value)
     if match is None:
         return None

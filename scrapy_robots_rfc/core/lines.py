@@ -1,7 +1,6 @@
-"""Octets to lines, and lines to records (RFC 9309, 2.2): the one place that knows how a line is read.
+"""How a file is divided into lines, and how one line is read (RFC 9309, 2.2).
 
-The group reader, the fast scan and the linter all read lines through `read_line`, so they cannot disagree. In here
-nothing is decided: which lines form a group is `groups.py`, what a pattern matches is `pattern.py`.
+The group reader, the fast scan and the linter all read a line with `read_line`, so they agree on what it says.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: A longer line is cut there: 8 times 2,083 octets, the longest URL that browsers took (Google's reference parser).
+#: Octets of a line that count: 8 times 2,083, the longest URL that browsers took (Google's reference parser).
 MAX_LINE = 16_664
 
 BLANKS = " \t"  # RFC 9309, 2.2: WS = %x20 / %x09
@@ -25,19 +24,19 @@ class LineKind(enum.Enum):
     """What a line is read as."""
 
     BLANK = "blank"
-    #: Nothing but a comment (RFC 9309, 2.2: `EmptyLine`, as a blank one is).
+    #: A line with a comment and nothing else (RFC 9309, 2.2: `EmptyLine`).
     COMMENT = "comment"
     USER_AGENT = "user-agent"
     ALLOW = "allow"
     DISALLOW = "disallow"
     #: Any other `key: value` line (RFC 9309, 2.2.4).
     RECORD = "record"
-    #: No record at all.
+    #: A line that is none of these.
     JUNK = "junk"
 
 
 class Flag(enum.Enum):
-    """What is odd about a line that is read, or why it is not."""
+    """What is odd about a line, or why it is not read."""
 
     MISSPELT_KEY = "misspelt_key"
     NO_COLON = "no_colon"
@@ -50,9 +49,9 @@ class Flag(enum.Enum):
     NOT_UTF8 = "not_utf8"
     TOO_LONG = "too_long"
     CUT_OFF = "cut_off"
-    #: The file begins with the mark of UTF-8; it is no part of the line.
+    #: A UTF-8 byte order mark stands before the line, which is the first one; the line does not contain it.
     BYTE_ORDER_MARK = "byte_order_mark"
-    #: The file begins with the mark of UTF-16 or UTF-32; it is read by that.
+    #: A UTF-16 or UTF-32 byte order mark stands before the line; the file is decoded accordingly.
     OTHER_ENCODING = "other_encoding"
 
 
@@ -74,8 +73,8 @@ class Line:
     flags: frozenset[Flag] = frozenset()
 
 
-class Reading(NamedTuple):
-    """How one line is read, before it is known where it stands. Key and value are octets, one character each."""
+class ParsedLine(NamedTuple):
+    """One line by itself, without its number and group. Key and value are octets, one character each."""
 
     kind: LineKind
     key: str
@@ -86,7 +85,7 @@ class Reading(NamedTuple):
 _NONE: frozenset[Flag] = frozenset()
 _MISSPELT = frozenset({Flag.MISSPELT_KEY})
 
-#: Keys that mean something to RFC 9309 itself, and the frequent misspellings of them that are read all the same.
+#: Keys that RFC 9309 defines, and the frequent misspellings that are read like them.
 KEYS: dict[str, tuple[LineKind, frozenset[Flag]]] = {
     "user-agent": (LineKind.USER_AGENT, _NONE),
     "useragent": (LineKind.USER_AGENT, _MISSPELT),
@@ -100,7 +99,7 @@ KEYS: dict[str, tuple[LineKind, frozenset[Flag]]] = {
     "disallaw": (LineKind.DISALLOW, _MISSPELT),
     "site-map": (LineKind.RECORD, _MISSPELT),
 }
-#: Other records that somebody is known to read; any other key is flagged as unknown.
+#: Keys of other records that some crawler is known to read; any other key is flagged as unknown.
 KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex", "content-signal"}
 )
@@ -112,8 +111,8 @@ _UNKNOWN = (LineKind.RECORD, frozenset({Flag.UNKNOWN_KEY}))
 _KNOWN = (LineKind.RECORD, _NONE)
 
 
-def read_line(line: str) -> Reading:
-    """Read one line (RFC 9309, 2.2), leniently where `rfc9309.md` says so. Never raises.
+def read_line(line: str) -> ParsedLine:
+    """Read one line (RFC 9309, 2.2) with the leniency that `docs/rfc9309.md` lists. Never raises.
 
     :param line: its octets, one character each, without the line end.
     """
@@ -124,40 +123,41 @@ def read_line(line: str) -> Reading:
     text = line.partition("#")[0].strip(BLANKS)
     if not text:
         kind = LineKind.COMMENT if "#" in line else LineKind.BLANK
-        return Reading(kind, "", "", frozenset(flags))
+        return ParsedLine(kind, "", "", frozenset(flags))
     if _CONTROL(text):
         flags.add(Flag.CONTROL_OCTET)
     key, colon, value = text.partition(":")
     if not colon:
         words = _WORDS(text)
         if len(words) != 2 or (words[0].lower() not in KEYS and words[0].lower() not in KNOWN_RECORDS):
-            return Reading(LineKind.JUNK, "", text, frozenset(flags))
+            return ParsedLine(LineKind.JUNK, "", text, frozenset(flags))
         key, value = words
         flags.add(Flag.NO_COLON)
     key, value = key.strip(BLANKS).lower(), value.strip(BLANKS)
     kind, odd = KEYS.get(key) or (_KNOWN if key in KNOWN_RECORDS else _UNKNOWN)
     flags |= odd
-    return Reading(kind, key, value, frozenset(flags))
+    return ParsedLine(kind, key, value, frozenset(flags))
 
 
-# Keys of rules in every spelling that is read, and whether they allow; with the usual ones as they are usually written.
+# The keys of rules in lower case with whether they allow, and the same with the usual capitals, which are tried first.
 _RULE_KEYS = {key: kind is LineKind.ALLOW for key, (kind, _) in KEYS.items() if kind in RULES}
 _USUAL_KEYS = {"Allow": True, "Disallow": False, **_RULE_KEYS}
-_LIKE_A_RULE = re.compile("[lL][oOaA][wW]").search  # in every one of them, however it is misspelt
+_LIKE_A_RULE = re.compile("[lL][oOaA][wW]").search  # every key of a rule contains this, also a misspelt one
 
 
 def read_rule(line: str) -> tuple[bool, str] | None:
-    """Read one line as a rule: whether it allows, and its pattern; ``None`` for any other. As `read_line`, but faster.
+    """Read one line as a rule, as `read_line` does, but faster.
 
     :param line: its octets, one character each, without the line end; not longer than `MAX_LINE`.
+    :returns: whether the rule allows, and its pattern; ``None`` for a line that is no rule.
     """
     text = line.partition("#")[0]
     key, colon, pattern = text.partition(":")
     if not colon:
         if not _LIKE_A_RULE(text):
             return None
-        reading = read_line(line)
-        return (reading.kind is LineKind.ALLOW, reading.value) if reading.kind in RULES else None
+        parsed = read_line(line)
+        return (parsed.kind is LineKind.ALLOW, parsed.value) if parsed.kind in RULES else None
     allow = _USUAL_KEYS.get(key)
     if allow is None:
         allow = _RULE_KEYS.get(key.strip(BLANKS).lower())
@@ -165,25 +165,24 @@ def read_rule(line: str) -> tuple[bool, str] | None:
 
 
 def as_text(octets: str) -> str:
-    r"""Octets as text: UTF-8, and what is no UTF-8 as ``\\xNN``."""
+    r"""Decode octets as UTF-8; octets that are not UTF-8 become ``\\xNN``."""
     return octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
-_BOMS = (  # the marks of UTF-32 first: that of UTF-16-LE is the beginning of that of UTF-32-LE
+_BOMS = (  # UTF-32 comes before UTF-16, because the mark of UTF-32-LE begins with that of UTF-16-LE
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF8[:2], "utf-8"),  # a mark that lost its end: Google's reference parser skips what is left
+    (codecs.BOM_UTF8[:2], "utf-8"),  # of a mark that lost its end, Google's reference parser skips the rest
     (codecs.BOM_UTF8[:1], "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-
 _FIRST_OF_BOM = frozenset(mark[:1] for mark, _ in _BOMS)
 
 
 def _decoded(body: bytes) -> tuple[bytes, str]:
-    """The file as UTF-8 without its byte order mark, and what that stands for; one without a mark as it is."""
+    """Return a file as UTF-8 without its byte order mark, and the encoding that the mark names (empty without one)."""
     for mark, encoding in _BOMS if body[:1] in _FIRST_OF_BOM else ():
         if body.startswith(mark):
             body = body[len(mark) :]
@@ -191,14 +190,14 @@ def _decoded(body: bytes) -> tuple[bytes, str]:
     return body, ""
 
 
-class Source(NamedTuple):
-    """The part of a file that counts.
+class Content(NamedTuple):
+    """The part of a file that counts, up to the size limit (RFC 9309, 2.5).
 
-    :param octets: with every line end as LF, without a byte order mark.
-    :param rest: what a cut left of the last line; empty where nothing was cut.
-    :param truncated: the file is longer than the limit.
+    :param octets: the whole lines, without a byte order mark; every line ends in LF.
+    :param rest: the beginning of the last line, where the limit cuts that line; else empty.
+    :param truncated: whether the file is longer than the limit.
     :param size: octets of the file, up to the limit.
-    :param encoding: what its byte order mark stands for; empty where it has none.
+    :param encoding: the encoding that its byte order mark names; empty where it has none.
     """
 
     octets: bytes
@@ -208,8 +207,8 @@ class Source(NamedTuple):
     encoding: str
 
 
-def source_of(body: bytes, max_size: int) -> Source:
-    """The part of a file that counts: its first octets up to a limit, less a last line that they cut short (2.5).
+def content_of(body: bytes, max_size: int) -> Content:
+    """Return the part of a file that counts: its first octets, without a last line that the limit cuts (2.5).
 
     :param body: the file.
     :param max_size: the limit in octets of the body.
@@ -222,13 +221,13 @@ def source_of(body: bytes, max_size: int) -> Source:
         octets = octets.replace(b"\r\n", b"\n")
         octets = octets.replace(b"\r", b"\n")
     if not truncated or whole_line or octets.endswith(b"\n"):
-        return Source(octets, b"", truncated, size, encoding)
+        return Content(octets, b"", truncated, size, encoding)
     end = octets.rfind(b"\n") + 1
-    return Source(octets[:end], octets[end : end + MAX_LINE], truncated, size, encoding)
+    return Content(octets[:end], octets[end : end + MAX_LINE], truncated, size, encoding)
 
 
 def whole_lines(body: bytes, max_size: int) -> bytes:
-    """The octets of a file that count, as they came: read without a limit, they say what the file says with it (2.5).
+    """Return the octets of a file that count, unchanged: parsed without a limit, they give the same groups (2.5).
 
     :param body: the file.
     :param max_size: the limit in octets of the body.
@@ -247,15 +246,15 @@ def _is_utf8(octets: str) -> bool:
     return True
 
 
-def _flags_in_place(reading: Reading, in_group: bool) -> set[Flag]:
-    """Flags that a value earns, and those of where a line stands."""
-    flags = set(reading.flags)
-    value = reading.value
+def _all_flags(line: ParsedLine, in_group: bool) -> set[Flag]:
+    """Return the flags of a line, with those of its value and of its place in the file."""
+    flags = set(line.flags)
+    value = line.value
     if not _is_utf8(value):
         flags.add(Flag.NOT_UTF8)
-    if reading.kind is LineKind.USER_AGENT and not (value == "*" or re.fullmatch("[A-Za-z_-]+", value)):
+    if line.kind is LineKind.USER_AGENT and not (value == "*" or re.fullmatch("[A-Za-z_-]+", value)):
         flags.add(Flag.INVALID_TOKEN)
-    if reading.kind in RULES:
+    if line.kind in RULES:
         if not in_group:
             flags.add(Flag.OUTSIDE_GROUP)
         if value and value[0] not in "/*":
@@ -265,22 +264,19 @@ def _flags_in_place(reading: Reading, in_group: bool) -> set[Flag]:
     return flags
 
 
-def records(source: Source) -> Iterator[Line]:
-    """Every line of a file as a record, for explanations and the linter; a crawl never asks for them.
-
-    :param source: the part of the file that counts.
-    """
+def read_lines(content: Content) -> Iterator[Line]:
+    """Yield every line of a file, for explanations and the linter. A verdict does not need this."""
     in_group = False
-    lines = source.octets.decode("latin-1").split("\n")
+    lines = content.octets.decode("latin-1").split("\n")
     if not lines[-1]:
         lines.pop()
     for number, line in enumerate(lines, 1):
-        reading = read_line(line)
-        in_group = in_group or reading.kind is LineKind.USER_AGENT
-        flags = _flags_in_place(reading, in_group)
-        if number == 1 and source.encoding:
-            flags.add(Flag.BYTE_ORDER_MARK if source.encoding == "utf-8" else Flag.OTHER_ENCODING)
-        yield Line(number, reading.kind, as_text(reading.key), as_text(reading.value), frozenset(flags))
-    if source.rest:
-        text = as_text(source.rest.decode("latin-1"))
+        parsed = read_line(line)
+        in_group = in_group or parsed.kind is LineKind.USER_AGENT
+        flags = _all_flags(parsed, in_group)
+        if number == 1 and content.encoding:
+            flags.add(Flag.BYTE_ORDER_MARK if content.encoding == "utf-8" else Flag.OTHER_ENCODING)
+        yield Line(number, parsed.kind, as_text(parsed.key), as_text(parsed.value), frozenset(flags))
+    if content.rest:
+        text = as_text(content.rest.decode("latin-1"))
         yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Flag.CUT_OFF}))

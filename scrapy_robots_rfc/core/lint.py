@@ -1,13 +1,14 @@
-"""Findings of a robots.txt: what is odd about its lines, what a crawler makes of them, what was probably meant.
+"""The linter: what is odd about the lines of a robots.txt, what a crawler makes of them, what was probably meant.
 
-It reads the very records that the groups are made of (`lines.py`), so it cannot see a file otherwise than a crawl does.
-In here: lines and groups to findings. The codes are `findings.py`; what is printed is the command's business.
+It reads the same lines and groups as the parser (`lines.py`, `groups.py`), so the two agree on what a file says.
 """
 
 from __future__ import annotations
 
 import difflib
+import enum
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,21 +16,125 @@ from urllib.parse import urlsplit
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
-from scrapy_robots_rfc.core.findings import Code, Finding
 from scrapy_robots_rfc.core.groups import Group, read_groups
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
-from scrapy_robots_rfc.core.percent import octets
+from scrapy_robots_rfc.core.percent import to_octets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Self
 
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
+
+class Severity(enum.Enum):
+    """How bad a finding is. The values are those of GitHub's annotations."""
+
+    #: The line has no effect.
+    ERROR = "error"
+    #: The line has an effect, but perhaps not on every crawler, or not the one that was meant.
+    WARNING = "warning"
+    #: The line has the effect that was meant, and could say so more clearly.
+    NOTICE = "notice"
+
+
+class Code(enum.Enum):
+    """What is found: a stable value, which every output contains, how bad it is, and on what it is found.
+
+    A test compares `docs/lint.md` with this table.
+    """
+
+    _value_: str
+    severity: Severity
+    description: str
+
+    def __new__(cls, value: str, severity: Severity, description: str) -> Self:
+        """Make the member whose value is the first of the three."""
+        code = object.__new__(cls)
+        code._value_, code.severity, code.description = value, severity, description
+        return code
+
+    # What `lines.Flag` flags, by the same names.
+    MISSPELT_KEY = "misspelt_key", Severity.WARNING, "a frequent misspelling of a key, such as `Dissallow`"
+    NO_COLON = "no_colon", Severity.WARNING, "a key and a value without the colon between them"
+    UNKNOWN_KEY = "unknown_key", Severity.NOTICE, "a key that no crawler is known to read"
+    OUTSIDE_GROUP = "outside_group", Severity.ERROR, "a rule before the first user-agent line"
+    INVALID_TOKEN = (
+        "invalid_token",
+        Severity.WARNING,
+        "a user-agent line whose value is neither `*` nor a product token",
+    )
+    NEVER_MATCHES = "never_matches", Severity.ERROR, "a pattern that begins neither with `/` nor with `*`"
+    SPACE_IN_PATTERN = "space_in_pattern", Severity.WARNING, "a space or a tab inside a pattern"
+    CONTROL_OCTET = "control_octet", Severity.WARNING, "a control octet inside a line"
+    NOT_UTF8 = "not_utf8", Severity.WARNING, "a value that is not UTF-8"
+    TOO_LONG = "too_long", Severity.ERROR, "a line of more than 16,664 octets"
+    CUT_OFF = "cut_off", Severity.ERROR, "the line in which the size limit lies"
+    BYTE_ORDER_MARK = (
+        "byte_order_mark",
+        Severity.NOTICE,
+        "the first line, where a byte order mark of UTF-8 stands before it",
+    )
+    OTHER_ENCODING = "other_encoding", Severity.WARNING, "the first line of a file in UTF-16 or UTF-32"
+    # What the value of a line shows, or its place in the file.
+    ALMOST_A_KEY = (
+        "almost_a_key",
+        Severity.ERROR,
+        "a key that nobody reads, close to one that is read, such as `Disallowed`",
+    )
+    NO_RECORD = "no_record", Severity.WARNING, "a line that is neither `key: value` nor a comment"
+    MARKUP = "markup", Severity.ERROR, "a file that begins as HTML or XML does"
+    FILE_TOO_LONG = "file_too_long", Severity.ERROR, "a file that goes on after the size limit"
+    DOLLAR_INSIDE = "dollar_inside", Severity.WARNING, "a `$` that is not the last character of its pattern"
+    BAD_ESCAPE = "bad_escape", Severity.WARNING, "a `%` in a pattern that two hexadecimal digits do not follow"
+    INVALID_VALUE = (
+        "invalid_value",
+        Severity.WARNING,
+        "a Crawl-delay, Request-rate or Visit-time that has no such value",
+    )
+    DELAY_OUTSIDE_GROUP = "delay_outside_group", Severity.WARNING, "one of these before the first user-agent line"
+    RELATIVE_SITEMAP = "relative_sitemap", Severity.WARNING, "a sitemap that is no absolute http or https URL"
+    # What the group of a line shows.
+    AGENTS_JOINED = (
+        "agents_joined",
+        Severity.WARNING,
+        "a user-agent line set apart from one above it, without a rule between them",
+    )
+    SPLIT_GROUP = "split_group", Severity.NOTICE, "a group for a crawler that an earlier group names, too"
+    NO_RULES = "no_rules", Severity.NOTICE, "a last group without a rule"
+    EMPTY_RULE = "empty_rule", Severity.NOTICE, "an empty rule in a group that has others"
+    REPEATED_RULE = "repeated_rule", Severity.NOTICE, "a rule that stands in its group already"
+    CONTRADICTION = "contradiction", Severity.WARNING, "an allow and a disallow with one pattern in one group"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is to be said about a line. Its texts contain what the site wrote: escape them for a terminal.
+
+    :param code: what was found.
+    :param line: the number of the line, from 1.
+    :param text: the line as it is read, without comment; shortened.
+    :param effect: what a crawler makes of it, according to RFC 9309 and this package.
+    :param meant: what was probably meant, or what helps; empty where neither is known.
+    """
+
+    code: Code
+    line: int
+    text: str
+    effect: str
+    meant: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return self.code.severity
+
+
 #: Characters of a site's text that a finding repeats.
 _LONGEST = 120
-#: A longer key is like none of ours.
+#: Characters of the longest key that is compared with the known ones.
 _LONGEST_KEY = 24
-#: Octets of a line that is taken for UTF-16 only where it has more: a character or two may be an accident.
+#: Octets of a line that is not taken for UTF-16 however it looks: so few may contain a NUL by accident.
 _SHORTEST_WIDE = 3
 
 _MISPLACED_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -39,18 +144,9 @@ _BLANKS = re.compile("[ \t]+")
 _TOKEN = re.compile("[A-Za-z_-]+")
 _FIRST_WORD = re.compile("[A-Za-z-]+")
 
-#: How the keys are usually written.
-_USUAL = {
-    LineKind.USER_AGENT: "User-agent",
-    LineKind.ALLOW: "Allow",
-    LineKind.DISALLOW: "Disallow",
-}
 _KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
 
-#: Lines that say nothing.
-_EMPTY = frozenset({LineKind.BLANK, LineKind.COMMENT})
-
-#: How the values of the records that a crawl follows are read, and an example of each.
+#: The functions that read the values of the records that a crawl obeys, with an example of each record.
 _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "crawl-delay": (plain_delay, "Crawl-delay: 10"),
     "request-rate": (parse_rate, "Request-rate: 1/5"),
@@ -59,17 +155,14 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 def lint(robots: RobotsTxt) -> list[Finding]:
-    """Findings of a file, by line. Never raises, whatever the file holds.
-
-    :param robots: the file; its limit is that of its parser.
-    """
+    """Return the findings on a file, by line. Never raises."""
     lines = list(robots.lines())
     groups, _ = read_groups(lines)
-    found = [_markup(line) for line in _first_of_markup(lines)]
-    found += () if groups else _unmarked(robots)
-    if not found or groups:  # of a web page, or of what is no text, nobody wants to see each line
+    found = [_finding(Code.MARKUP, line, *_MARKUP) for line in _first_of_markup(lines)]
+    found += () if groups else _unmarked_utf16(robots)
+    if not found or groups:  # the lines of a web page, or of what is no text, are not worth a finding each
         found += (finding for line in lines for finding in _of_line(line))
-        found += _of_standing(lines)
+        found += _of_order(lines)
         found += _of_groups(groups)
     if robots.truncated:
         effect = "the lines below it are not read: they are beyond the size limit (RFC 9309, 2.5)"
@@ -79,73 +172,89 @@ def lint(robots: RobotsTxt) -> list[Finding]:
 
 
 def is_markup(robots: RobotsTxt) -> bool:
-    """Whether a file begins as HTML or XML does: what a site shows to people, and no robots.txt."""
+    """Return whether a file begins as HTML or XML does, so that it is a page for people and no robots.txt."""
     return any(True for _ in _first_of_markup(robots.lines()))
 
 
 def _first_of_markup(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield the first line that says something, where it is markup."""
-    first = next((line for line in lines if line.kind not in _EMPTY), None)
-    if first is not None and _written(first).startswith("<"):
+    """Yield the first line that is neither blank nor a comment, if it is markup."""
+    first = next((line for line in lines if line.kind not in (LineKind.BLANK, LineKind.COMMENT)), None)
+    if first is not None and _text(first).startswith("<"):
         yield first
 
 
-def _unmarked(robots: RobotsTxt) -> Iterator[Finding]:
-    """Yield what there is to say of UTF-16 or UTF-32 without a byte order mark: of every two octets, one is NUL."""
-    told = ((number, line) for number, line in enumerate(robots.octets, 1) if line.strip("\0 \t"))
-    number, line = next(told, (0, ""))
+def _unmarked_utf16(robots: RobotsTxt) -> Iterator[Finding]:
+    """Yield a finding on UTF-16 or UTF-32 without a byte order mark, in which at least every second octet is NUL."""
+    filled = ((number, line) for number, line in enumerate(robots.raw_lines, 1) if line.strip("\0 \t"))
+    number, line = next(filled, (0, ""))
     if len(line) > _SHORTEST_WIDE and not all(line[side::2].strip("\0") for side in (0, 1)):
         effect = "not converted, as no byte order mark tells how: it has no group, and everything is allowed"
-        text = _short(robots.written(number).replace("\0", ""))
+        text = _short(robots.line_text(number).replace("\0", ""))
         yield Finding(Code.OTHER_ENCODING, number, text, effect, "the file saved as UTF-8")
-
-
-# Lines as they are shown.
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _written(line: Line) -> str:
-    """A line as it is read; the spelling of its key's capitals is not known any more."""
+def _text(line: Line) -> str:
+    """Return a line as it is read, which is with its key in lower case."""
     if not line.key:
         return line.value
     return f"{line.key}{'' if Flag.NO_COLON in line.flags else ':'} {line.value}".rstrip()
 
 
-def _usual(line: Line) -> str:
-    """The key of a line as it is usually written."""
-    key = "sitemap" if line.key == "site-map" else line.key
-    return _USUAL.get(line.kind) or key.capitalize()
+def _usual_key(line: Line) -> str:
+    """Return the key of a line in its usual spelling."""
+    key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
+    return "Sitemap" if key == "site-map" else key.capitalize()
 
 
 def _finding(code: Code, line: Line, effect: str, meant: str = "") -> Finding:
-    return Finding(code, line.number, _short(_written(line)), effect, _short(meant))
+    return Finding(code, line.number, _short(_text(line)), effect, _short(meant))
 
 
-# One line at a time: every flag of the core, and what else its value shows.
+# The effect of a line, and what was meant, where its text makes no difference.
+
+_OUTSIDE = "ignored: it belongs to no group, as no user-agent line stands above it"
+_AGENT_ABOVE = "a line `User-agent: *` above it"
+_MARKUP = (
+    "a web page, it seems: each line is tried all the same, and without a group everything is allowed",
+    "a plain text file; or status 404, where the site has none",
+)
+_FIXED: dict[Flag, tuple[str, str]] = {
+    Flag.OUTSIDE_GROUP: (f"{_OUTSIDE} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
+    Flag.NOT_UTF8: ("its octets are percent-encoded one by one", "the file saved as UTF-8"),
+    Flag.TOO_LONG: (f"what follows octet {MAX_LINE:,} is not read", "several shorter lines"),
+    Flag.CUT_OFF: ("ignored: the size limit cuts it short (RFC 9309, 2.5)", "a shorter file"),
+    Flag.BYTE_ORDER_MARK: (
+        "passed over, by this crawler and most; others take it for a part of the key, and leave the line out",
+        "the file saved as UTF-8 without a byte order mark",
+    ),
+    Flag.OTHER_ENCODING: (
+        "converted, by this crawler; others find no record in the file, and allow everything (RFC 9309, 2.3)",
+        "the file saved as UTF-8",
+    ),
+}
 
 
-def _markup(line: Line) -> Finding:
-    effect = "a web page, it seems: each line is tried all the same, and without a group everything is allowed"
-    return _finding(Code.MARKUP, line, effect, "a plain text file; or status 404, where the site has none")
+# Findings on the text of a line.
 
 
 def _misspelt(line: Line) -> Finding:
-    key = _usual(line)
+    key = _usual_key(line)
     effect = f"read as `{key}`, by this crawler and many; others leave the line out"
     return _finding(Code.MISSPELT_KEY, line, effect, f"{key}: {line.value}")
 
 
 def _no_colon(line: Line) -> Finding:
     effect = "read as if the colon were there, by this crawler and some; others leave the line out"
-    return _finding(Code.NO_COLON, line, effect, f"{_usual(line)}: {line.value}")
+    return _finding(Code.NO_COLON, line, effect, f"{_usual_key(line)}: {line.value}")
 
 
 @lru_cache(maxsize=1024)
-def _like(key: str) -> str | None:
-    """The key that a misspelt one is close to, as it is usually written."""
+def _similar_key(key: str) -> str | None:
+    """Return the known key to which a key is similar, in its usual spelling."""
     if len(key) > _LONGEST_KEY:
         return None
     close = difflib.get_close_matches(key.replace("_", "-").replace(" ", "-"), _KEYS_TO_MEAN, n=1, cutoff=0.8)
@@ -153,21 +262,16 @@ def _like(key: str) -> str | None:
 
 
 def _unknown(line: Line) -> Finding:
-    key = _like(line.key)
+    key = _similar_key(line.key)
     if key is None:
         return _finding(Code.UNKNOWN_KEY, line, "ignored: no crawler is known to read such a record")
     effect = f"ignored: it is not read as `{key}`, for keys are compared whole (RFC 9309, 2.2)"
     return _finding(Code.ALMOST_A_KEY, line, effect, f"{key}: {line.value}")
 
 
-def _outside(line: Line) -> Finding:
-    effect = "ignored: it belongs to no group, as no user-agent line stands above it (RFC 9309, 2.2.2)"
-    return _finding(Code.OUTSIDE_GROUP, line, effect, "a line `User-agent: *` above it")
-
-
 def _token(line: Line) -> Finding:
     value = line.value
-    token = token_of(octets(value))
+    token = token_of(to_octets(value))
     if not value:
         return _finding(Code.INVALID_TOKEN, line, "it names no crawler", "User-agent: *")
     if value.lower() != token and value.lower().startswith(token):  # its beginning is a token
@@ -188,11 +292,11 @@ def _never(line: Line) -> Finding:
     if separator and scheme.isalpha():
         value = f"/{rest.partition('/')[2]}"
     effect = "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)"
-    return _finding(Code.NEVER_MATCHES, line, effect, f"{_usual(line)}: /{value.removeprefix('/')}")
+    return _finding(Code.NEVER_MATCHES, line, effect, f"{_usual_key(line)}: /{value.removeprefix('/')}")
 
 
 def _space(line: Line) -> Finding:
-    key, paths = _usual(line), _BLANKS.split(line.value)
+    key, paths = _usual_key(line), _BLANKS.split(line.value)
     if all(path.startswith(("/", "*")) for path in paths):
         meant = f"a line for each: {', '.join(f'{key}: {path}' for path in paths)}"
     else:
@@ -202,53 +306,27 @@ def _space(line: Line) -> Finding:
 
 def _control(line: Line) -> Finding:
     effect = "in a value, it is kept and percent-encoded; a key that holds one is unknown"
-    return _finding(Code.CONTROL_OCTET, line, effect, _CONTROL.sub("", _written(line)))
+    return _finding(Code.CONTROL_OCTET, line, effect, _CONTROL.sub("", _text(line)))
 
 
-def _not_utf8(line: Line) -> Finding:
-    return _finding(Code.NOT_UTF8, line, "its octets are percent-encoded one by one", "the file saved as UTF-8")
-
-
-def _too_long(line: Line) -> Finding:
-    return _finding(Code.TOO_LONG, line, f"what follows octet {MAX_LINE:,} is not read", "several shorter lines")
-
-
-def _cut_off(line: Line) -> Finding:
-    effect = "ignored: the size limit cuts it short (RFC 9309, 2.5)"
-    return _finding(Code.CUT_OFF, line, effect, "a shorter file")
-
-
-def _mark(line: Line) -> Finding:
-    effect = "passed over, by this crawler and most; others take it for a part of the key, and leave the line out"
-    return _finding(Code.BYTE_ORDER_MARK, line, effect, "the file saved as UTF-8 without a byte order mark")
-
-
-def _encoding(line: Line) -> Finding:
-    effect = "converted, by this crawler; others find no record in the file, and allow everything (RFC 9309, 2.3)"
-    return _finding(Code.OTHER_ENCODING, line, effect, "the file saved as UTF-8")
-
-
-#: What is said of each flag.
+#: The functions that make the findings on the other flags.
 _OF_FLAG: dict[Flag, Callable[[Line], Finding]] = {
     Flag.MISSPELT_KEY: _misspelt,
     Flag.NO_COLON: _no_colon,
     Flag.UNKNOWN_KEY: _unknown,
-    Flag.OUTSIDE_GROUP: _outside,
     Flag.INVALID_TOKEN: _token,
     Flag.NEVER_MATCHES: _never,
     Flag.SPACE_IN_PATTERN: _space,
     Flag.CONTROL_OCTET: _control,
-    Flag.NOT_UTF8: _not_utf8,
-    Flag.TOO_LONG: _too_long,
-    Flag.CUT_OFF: _cut_off,
-    Flag.BYTE_ORDER_MARK: _mark,
-    Flag.OTHER_ENCODING: _encoding,
 }
 
 
 def _of_line(line: Line) -> Iterator[Finding]:
-    """What a line shows by itself."""
-    yield from (_OF_FLAG[flag](line) for flag in Flag if flag in line.flags)
+    """Yield the findings on a line by itself."""
+    for flag in Flag:
+        if flag in line.flags:
+            fixed = _FIXED.get(flag)
+            yield _finding(Code[flag.name], line, *fixed) if fixed else _OF_FLAG[flag](line)
     if line.kind is LineKind.JUNK and Flag.CUT_OFF not in line.flags:
         yield _no_record(line)
     elif line.kind in RULES:
@@ -259,7 +337,7 @@ def _of_line(line: Line) -> Iterator[Finding]:
 
 def _no_record(line: Line) -> Finding:
     word = _FIRST_WORD.match(line.value)
-    key = _like(word[0].lower()) if word else None
+    key = _similar_key(word[0].lower()) if word else None
     meant = f"{key}: {line.value[word.end() :].lstrip()}" if word and key else f"a comment: # {line.value}"
     return _finding(Code.NO_RECORD, line, "ignored: it is no record", meant)
 
@@ -270,9 +348,9 @@ def _of_pattern(line: Line) -> Iterator[Finding]:
         beginning, _, rest = line.value.partition("$")
         end_meant = not rest.strip("/?*$")
         meant = f"{beginning}$" if end_meant else _INNER_DOLLAR.sub("%24", line.value)
-        yield _finding(Code.DOLLAR_INSIDE, line, effect, f"{_usual(line)}: {meant}")
+        yield _finding(Code.DOLLAR_INSIDE, line, effect, f"{_usual_key(line)}: {meant}")
     if _MISPLACED_PERCENT.search(line.value):
-        meant = f"{_usual(line)}: {_MISPLACED_PERCENT.sub('%25', line.value)}"
+        meant = f"{_usual_key(line)}: {_MISPLACED_PERCENT.sub('%25', line.value)}"
         yield _finding(Code.BAD_ESCAPE, line, "the `%` stands for itself, as `%25` would", meant)
 
 
@@ -280,14 +358,13 @@ def _of_value(line: Line) -> Iterator[Finding]:
     if line.key in _VALUES:
         parse, example = _VALUES[line.key]
         if parse(line.value) is None:
-            yield _finding(Code.INVALID_VALUE, line, _of_no_value(line), f"such as {example}")
+            yield _finding(Code.INVALID_VALUE, line, _effect_of_odd_value(line), f"such as {example}")
     elif line.key in ("sitemap", "site-map") and not _is_absolute(line.value):
         effect = "crawlers that do not take it as relative to the robots.txt leave it out"
         yield _finding(Code.RELATIVE_SITEMAP, line, effect, "the whole URL, such as https://www.example/sitemap.xml")
 
 
-def _of_no_value(line: Line) -> str:
-    """What a crawler makes of a value that is not understood."""
+def _effect_of_odd_value(line: Line) -> str:
     delay = parse_delay(line.value) if line.key == "crawl-delay" else None
     if delay is None:
         return "ignored: nobody can tell what it asks for"
@@ -302,12 +379,12 @@ def _is_absolute(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
-# Where lines stand.
+# Findings on the order of lines, and on groups.
 
 
-def _of_standing(lines: Sequence[Line]) -> Iterator[Finding]:
-    """What a line's place among the others shows."""
-    agent: Line | None = None  # the last user-agent line of a group that has no rule yet
+def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
+    """Yield the findings on where lines stand."""
+    agent: Line | None = None  # the last user-agent line, as long as no rule follows it
     in_group = apart = False
     for line in lines:
         if line.kind is LineKind.USER_AGENT:
@@ -320,19 +397,15 @@ def _of_standing(lines: Sequence[Line]) -> Iterator[Finding]:
         else:
             apart = apart or line.kind not in (LineKind.COMMENT, LineKind.JUNK)
             if line.key in _VALUES and not in_group:
-                effect = "ignored: it belongs to no group, as no user-agent line stands above it"
-                yield _finding(Code.DELAY_OUTSIDE_GROUP, line, effect, "a line `User-agent: *` above it")
-
-
-# Groups.
+                yield _finding(Code.DELAY_OUTSIDE_GROUP, line, _OUTSIDE, _AGENT_ABOVE)
 
 
 def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
-    """What groups show."""
-    first: dict[str, int] = {}
+    """Yield the findings on groups and their rules."""
+    first: dict[str, int] = {}  # the line of the first group of each token
     for group in groups:
         agents = f"user-agent: {', '.join(group.tokens)}"
-        tokens = dict.fromkeys(token_of(octets(token)) for token in group.tokens)
+        tokens = dict.fromkeys(token_of(to_octets(token)) for token in group.tokens)
         earlier = next((first[token] for token in tokens if token in first), None)
         if earlier is not None:
             effect = f"combined with the group of line {earlier}, by RFC 9309, 2.2.1; others read only one of them"
@@ -346,8 +419,8 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
 
 
 def _of_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
-    """What the rules of one group show."""
-    first: dict[tuple[RuleKind, str], int] = {}
+    """Yield the findings on the rules of one group."""
+    first: dict[tuple[RuleKind, str], int] = {}  # the line on which each rule stands first
     for rule in rules:
         other = RuleKind.DISALLOW if rule.kind is RuleKind.ALLOW else RuleKind.ALLOW
         text = _short(f"{rule.kind.value.lower()}: {rule.pattern}")

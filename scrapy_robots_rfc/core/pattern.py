@@ -1,6 +1,6 @@
-"""One path pattern (RFC 9309, 2.2.2 and 2.2.3): how specific it is, and what it matches, in linear time.
+"""One path pattern (RFC 9309, 2.2.2 and 2.2.3): how specific it is, and which request targets it matches.
 
-In here: a single pattern against a single request target. Which of many rules wins is `ruleset.py`.
+`ruleset.py` finds the rule that decides among many.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ END = "$"
 
 
 def specificity(pattern: str) -> int:
-    """Octets of a pattern as written; one outside ASCII counts as its three-octet escape (RFC 9309, 2.2.2).
+    """Return the number of octets of a pattern as written; an octet outside ASCII counts three, as its escape (2.2.2).
 
     :param pattern: octets, one character each.
     """
@@ -23,9 +23,9 @@ def specificity(pattern: str) -> int:
 
 
 def precedence(allow: bool, pattern: str) -> int:
-    """A number that is larger for the rule that wins: the more specific one, of equals the allow (RFC 9309, 2.2.2).
+    """Return a number that is larger for the rule that wins: the more specific one, else the allow (RFC 9309, 2.2.2).
 
-    :param allow: the rule's kind.
+    :param allow: whether the rule allows.
     :param pattern: octets, one character each.
     """
     return specificity(pattern) << 1 | allow
@@ -33,11 +33,11 @@ def precedence(allow: bool, pattern: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A run of octets between wildcards, in normal form.
+    """A run of octets between wildcards whose normal form depends on where it lies in a request target.
 
-    :param in_path: how it reads where it lies in the path; ``None`` where it cannot.
-    :param at_query: how it reads where its first ``?`` is the one that begins the query; ``None`` without one.
-    :param in_query: how it reads where it lies in the query.
+    :param in_path: its normal form in the path; ``None`` where it cannot lie there.
+    :param at_query: its normal form where its first ``?`` begins the query; ``None`` where it has none.
+    :param in_query: its normal form in the query.
     """
 
     in_path: str | None
@@ -45,7 +45,7 @@ class Literal:
     in_query: str
 
     def find(self, target: str, start: int, query: int) -> int | None:
-        """Where its leftmost place in a target at or after `start` ends.
+        """Return where its leftmost occurrence in a target ends that begins at `start` or later; ``None`` without one.
 
         :param query: the index of the target's first ``?``, or its length.
         """
@@ -59,7 +59,7 @@ class Literal:
         return None if at < 0 else at + len(self.in_query)
 
     def ends(self, target: str, start: int, query: int) -> bool:
-        """Whether a target ends with it, at or after `start`. Arguments as in `find`."""
+        """Return whether a target ends with it, and it begins at `start` or later. Parameters as in `find`."""
         if query == len(target):
             return self.in_path is not None and target.endswith(self.in_path, start)
         if self.at_query is not None:
@@ -70,13 +70,13 @@ class Literal:
 
 
 class Pattern(NamedTuple):
-    """A pattern, taken apart at its wildcards, in normal form.
+    """A pattern in normal form, split at its wildcards.
 
     :param head: what a target must begin with.
-    :param parts: what must follow, each anywhere after the one before.
-    :param anchored: the last part (the head, where there is none) must end the target.
-    :param needle: a run that every target contains that matches.
-    :param literals: in place of `parts`, where an escape in one of them means different things in path and query.
+    :param parts: what must follow in this order, each anywhere behind the one before.
+    :param anchored: whether the target must end with the last part (with the head, where there are no parts).
+    :param needle: a run of octets that every matching target contains.
+    :param literals: stand in place of `parts` where the normal form of one depends on where it lies.
     """
 
     head: str
@@ -86,7 +86,7 @@ class Pattern(NamedTuple):
     literals: tuple[Literal, ...] = ()
 
     def matches(self, target: str) -> bool:
-        """Whether a request target in normal form matches; time is linear in the target's length for each part."""
+        """Return whether a request target in normal form matches, in time linear in its length for each part."""
         if not target.startswith(self.head):
             return False
         if self.literals:
@@ -94,7 +94,7 @@ class Pattern(NamedTuple):
         if not self.parts:
             return not self.anchored or target == self.head
         end = len(self.head)
-        # Leftmost places leave the most room for what follows, so no other place ever needs a try.
+        # The leftmost occurrence leaves the most room for the next parts, so no other one has to be tried.
         for part in self.parts[:-1] if self.anchored else self.parts:
             at = target.find(part, end)
             if at < 0:
@@ -115,7 +115,7 @@ class Pattern(NamedTuple):
 
 
 def _literal(text: str, after_query: bool) -> Literal:
-    """A run after a wildcard; it may lie in the path unless the pattern's `?` stands before it."""
+    """Return a run behind a wildcard; it can lie in the path unless a `?` of the pattern stands before it."""
     in_query = normal_form(text, in_query=True)
     if after_query:
         return Literal(None, None, in_query)
@@ -125,23 +125,23 @@ def _literal(text: str, after_query: bool) -> Literal:
 
 
 def parse_pattern(pattern: str) -> Pattern:
-    """Take a pattern apart (RFC 9309, 2.2.3): ``*`` is any run of octets, ``$`` the end where it is the last octet.
+    """Parse a pattern (RFC 9309, 2.2.3): ``*`` matches any run of octets, a last ``$`` the end of the target.
 
-    :param pattern: as written; octets, one character each.
+    :param pattern: as the file writes it; octets, one character each.
     """
     anchored = pattern.endswith(END)
     head, *runs = (pattern[:-1] if anchored else pattern).split(WILDCARD)
     if runs:
-        # An empty run says nothing, but for a last one before `$`: that lets anything stand before the end.
+        # An empty run requires nothing. A last one before `$` lifts the anchor: anything may stand before the end.
         anchored = anchored and bool(runs[-1])
         runs = [run for run in runs if run]
-    if only_bare(pattern):  # nothing in it to encode or to decode, which is the rule
+    if only_bare(pattern):  # like most patterns, it is its own normal form
         return Pattern(head, tuple(runs), anchored, max((*runs, head), key=len))
     return _normalized(head, runs, anchored)
 
 
 def _normalized(head: str, runs: list[str], anchored: bool) -> Pattern:
-    """A pattern with its runs in normal form; whether one lies in the query depends on where the first `?` stands."""
+    """Return a pattern with its runs in normal form; a run lies in the query where a `?` stands before it."""
     queries, after_query = [], "?" in head
     for run in runs:
         queries.append(after_query)
@@ -151,6 +151,6 @@ def _normalized(head: str, runs: list[str], anchored: bool) -> Pattern:
     if not ambiguous:
         parts = tuple(normal_form(run, in_query=after) for run, after in zip(runs, queries, strict=True))
         return Pattern(head, parts, anchored, max((*parts, head), key=len))
-    # What stands between ambiguous escapes reads the same wherever it lies.
+    # What stands between ambiguous escapes has the same normal form in path and query.
     pieces = [normal_form(piece, in_query=True) for run in runs for piece in AMBIGUOUS_ESCAPE.split(run)]
     return Pattern(head, (), anchored, max(pieces, key=len), tuple(map(_literal, runs, queries)))

@@ -1,10 +1,11 @@
-"""A robots.txt file: parse it, ask it. The one class of `core/` that the rest of the package talks to.
+"""`RobotsTxt`: parses a robots.txt and decides on URLs. The rest of the package uses the core through this class.
 
-Nothing is read before it is asked for, and of a large file only the groups that the asked-for token needs.
+Parsing reads almost nothing: a question to a large file reads only the groups of the product token that asks.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -12,60 +13,49 @@ from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
 from scrapy_robots_rfc.core.groups import Group, Record, merged, read_groups
-from scrapy_robots_rfc.core.lines import Line, as_text, records, source_of
-from scrapy_robots_rfc.core.percent import is_normal_url, octets, request_target
+from scrapy_robots_rfc.core.lines import Line, as_text, content_of, read_line, read_lines
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
+from scrapy_robots_rfc.core.percent import is_normal_url, request_target, to_octets
 from scrapy_robots_rfc.core.ruleset import Ruleset
-from scrapy_robots_rfc.core.scan import (
-    AgentLine,
-    Section,
-    agent_lines,
-    matching_rules,
-    parsed_rules,
-    sections,
-    whole_groups,
-)
+from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, sections
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from scrapy_robots_rfc.core.scan import ParsedRule
-
-#: The parsing limit, in octets: the least that RFC 9309, 2.5 permits (500 KiB).
+#: Octets of a file that count: the least that RFC 9309, 2.5 permits as a limit (500 KiB).
 MAX_SIZE = 512_000
 
-# Different identifications that one file is asked for; a crawl that rotates its User-Agent must not make it grow.
+# Identifications for which a file keeps its rules, so that a crawl that rotates its User-Agent does not fill the
+# memory. These tables are no `lru_cache`: one for each file would take more memory, and refer back to the file.
 _MOST_ASKED = 64
 
-# Octets that a file takes in memory beside its own, as measured: its objects, a user-agent line, a rule or record of
-# the full reading.
+# Octets of memory that a file takes beside its own, as measured: for its objects, for a user-agent line, and for a
+# rule or record of `groups` and `records`.
 _OBJECTS, _AGENT_LINE, _READ_LINE = 2000, 250, 400
 
 _NO_GROUP = Decision(True, Reason.NO_GROUP)
 
 
-class _Unrestricted:
-    """Stands where no group applies: nothing is forbidden (RFC 9309, 2.2.1)."""
-
-    def decide(self, _target: str) -> Decision:
-        return _NO_GROUP
-
-
 class RobotsTxt:
-    """A robots.txt file as RFC 9309 reads it (2.1, 2.2, 2.5). Made by `parse`; does not change afterwards."""
+    """A robots.txt file as RFC 9309 reads it (2.1, 2.2, 2.5). Its answers do not change once it is made.
+
+    :param body: the file.
+    :param max_size: as for `parse`.
+    """
 
     MAX_SIZE = MAX_SIZE
 
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
-        self._source = source_of(body, max_size)
-        self._asked: dict[str | Sequence[str], Ruleset | _Unrestricted] = {}
-        self._rulesets: dict[tuple[str, str], Ruleset] = {}
+        self._content = content_of(body, max_size)
         self._agents: list[AgentLine] | None = None
+        self._asked: dict[str | Sequence[str], Ruleset | None] = {}
+        self._rulesets: dict[tuple[str, str], Ruleset] = {}
         self._lines_read = 0
-        self._parsed: dict[str, list[ParsedRule]] = {}
+        self._rules_read: dict[tuple[str, str], list[tuple[int, Rule, Pattern]]] = {}
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
-        """Parse any octets whatever; never raises.
+        """Parse a file; any octets are accepted, and nothing is raised.
 
         :param body: the file.
         :param max_size: how many octets of it count, at least 512,000 in a crawl (RFC 9309, 2.5).
@@ -73,177 +63,219 @@ class RobotsTxt:
         return cls(body, max_size=max_size)
 
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
-        """Whether a URL may be fetched, and why (RFC 9309, 2.2.2).
+        """Return whether a URL may be fetched, and why (RFC 9309, 2.2.2).
 
-        :param url: absolute, or from its path on; any spelling.
-        :param tokens: product tokens in order of preference, of which the first that has a group decides, else the
-            ``*`` group. A single string may be a token or a User-Agent header.
+        :param url: absolute, or from its path on; in any spelling.
+        :param tokens: product tokens in order of preference. The first one that has a group decides; where none has
+            one, the ``*`` group does. A str may be a token or a User-Agent header.
         """
         try:
             rules = self._asked[tokens]
-        except (KeyError, TypeError):  # asked for the first time, or a list
+        except (KeyError, TypeError):  # tokens that ask for the first time, or a list
             rules = self._rules_for(tokens)
+        if rules is None:
+            return _NO_GROUP
         normal = is_normal_url(url) if type(url) is str else None
         return rules.decide(normal[1] if normal else request_target(url))
 
-    def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset | _Unrestricted:
+    def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset | None:
         key = tokens if isinstance(tokens, str) else tuple(tokens)
         if key not in self._asked:
             if len(self._asked) >= _MOST_ASKED:
                 self._asked.clear()
                 self._rulesets.clear()
-            self._asked[key] = self._ruleset(tokens)
+            token = self._choose(key)
+            if token is not None and token not in self._rulesets:
+                self._rulesets[token] = Ruleset(self._sections(token), token[0])
+            self._asked[key] = None if token is None else self._rulesets[token]
         return self._asked[key]
 
-    def _ruleset(self, tokens: str | Sequence[str]) -> Ruleset | _Unrestricted:
-        agents = self._agent_lines()
-        token = _choose(tokens, {name for _, _, name in agents})
-        if token is None:
-            return _Unrestricted()
-        written, compared = token
-        if token not in self._rulesets:
-            self._rulesets[token] = Ruleset(sections(self._source.octets, agents, compared), written)
-        return self._rulesets[token]
+    def _choose(self, tokens: str | Sequence[str]) -> tuple[str, str] | None:
+        """Return the token whose group applies (2.2.1): as the crawler writes it, and in the form that compares."""
+        named = {token for _, _, token in self._agent_lines()}
+        for token in _with_compared_forms(tokens if isinstance(tokens, str) else tuple(tokens)):
+            if token[1] in named:
+                return token
+        return (ANY, ANY) if ANY in named else None
 
     def _agent_lines(self) -> list[AgentLine]:
         if self._agents is None:
-            self._agents = agent_lines(self._source.octets)
+            self._agents = agent_lines(self._content.octets)
         return self._agents
+
+    def _sections(self, token: tuple[str, str], *, whole: bool = False) -> list[Section]:
+        return sections(self._content.octets, self._agent_lines(), token[1], whole=whole)
 
     @property
     def weight(self) -> int:
-        """About the octets that the file and all that was read of it take in memory. Grows when it is asked."""
+        """About the octets of memory that the file and everything read from it take. Grows with the questions."""
         lines = _AGENT_LINE * len(self._agents or ()) + _READ_LINE * self._lines_read
-        return _OBJECTS + len(self._source.octets) + lines + sum(rules.weight for rules in self._rulesets.values())
+        return _OBJECTS + len(self._content.octets) + lines + sum(rules.weight for rules in self._rulesets.values())
+
+    @property
+    def size(self) -> int:
+        """Octets of the file up to the limit, with a byte order mark and every line end."""
+        return self._content.size
 
     @property
     def truncated(self) -> bool:
-        """Whether the file was longer than the limit, so that its end does not count (RFC 9309, 2.5)."""
-        return self._source.truncated
+        """Whether the file is longer than the limit, so that its end does not count (RFC 9309, 2.5)."""
+        return self._content.truncated
 
     def lines(self) -> Iterator[Line]:
-        """Every line as a record, with what is odd about it."""
-        return records(self._source)
+        """Yield every line, with what is odd about it."""
+        return read_lines(self._content)
+
+    @cached_property
+    def raw_lines(self) -> list[str]:
+        """The lines as the file has them, from line 1 on: octets, one character each. For explanations."""
+        return self._content.octets.decode("latin-1").split("\n")
+
+    def line_text(self, line: int) -> str:
+        """Return a line as the file has it, as text.
+
+        :param line: its number, from 1.
+        """
+        return as_text(self.raw_lines[line - 1])
 
     @cached_property
     def _groups_and_records(self) -> tuple[tuple[Group, ...], tuple[Record, ...]]:
-        groups, found = read_groups(self.lines())
-        self._lines_read = len(found) + sum(len(group.tokens) + len(group.rules) for group in groups)
-        return groups, found
+        groups, records = read_groups(self.lines())
+        self._lines_read = len(records) + sum(len(group.tokens) + len(group.rules) for group in groups)
+        return groups, records
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups as they stand in the file, not merged (RFC 9309, 2.1)."""
+        """The groups as they stand in the file, not combined (RFC 9309, 2.1)."""
         return self._groups_and_records[0]
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """All records that are neither user-agent lines nor rules, in or outside groups (RFC 9309, 2.2.4)."""
+        """All records that are neither user-agent lines nor rules, inside and outside of groups (RFC 9309, 2.2.4)."""
         return self._groups_and_records[1]
 
     def group(self, tokens: str | Sequence[str]) -> Group | None:
-        """The group that applies, merged from all of its token (RFC 9309, 2.2.1); ``None`` where none does."""
-        token = _choose(tokens, {token_of(octets(name)) for group in self.groups for name in group.tokens})
-        return merged(group for group in self.groups if token is not None and group.names(token[1]))
+        """Return the group that applies, combined from all groups of its token (RFC 9309, 2.2.1), or ``None``."""
+        token = self._choose(tokens)
+        return None if token is None else merged(group for group in self.groups if group.names(token[1]))
 
     def matching(self, url: str | bytes, tokens: str | Sequence[str]) -> tuple[Rule, ...]:
-        """All rules of the group that applies that match a URL, the most specific first: that one decides (2.2.2).
+        """Return all rules of the group that applies that match a URL, the most specific first: that one decides.
 
-        For explanations: once asked, it keeps all rules of the group, taken apart. Arguments as in `decide`.
+        For explanations: it reads the whole file, and keeps its rules. Parameters as in `decide`.
         """
-        agents = self._agent_lines()
-        token = _choose(tokens, {name for _, _, name in agents})
+        token = self._choose(tokens)
         if token is None:
             return ()
-        if token[1] not in self._parsed:
-            self._parsed[token[1]] = parsed_rules(sections(self._source.octets, agents, token[1]))
-        found = matching_rules(self._parsed[token[1]], request_target(url))
-        return tuple(
-            Rule(RuleKind.ALLOW if allow else RuleKind.DISALLOW, as_text(pattern), line)
-            for allow, pattern, line in found
-        )
+        if token not in self._rules_read:
+            group = self.group(tokens)
+            self._rules_read[token] = [self._parsed(rule) for rule in group.rules if rule.pattern] if group else []
+        target = request_target(url)
+        found = [
+            (-order, rule.line, rule) for order, rule, pattern in self._rules_read[token] if pattern.matches(target)
+        ]
+        return tuple(rule for _, _, rule in sorted(found, key=lambda match: match[:2]))
 
-    @cached_property
-    def octets(self) -> list[str]:
-        """The lines as they stand in the file, from line 1 on, octets as one character each. For explanations."""
-        return self._source.octets.decode("latin-1").split("\n")
+    def _parsed(self, rule: Rule) -> tuple[int, Rule, Pattern]:
+        octets = self.pattern_octets(rule)
+        return precedence(rule.kind is RuleKind.ALLOW, octets), rule, parse_pattern(octets)
 
-    def written(self, line: int) -> str:
-        """A line as it stands in the file, as text.
-
-        :param line: its number, from 1.
-        """
-        return as_text(self.octets[line - 1])
-
-    @property
-    def size(self) -> int:
-        """Octets of the file, up to the limit: as they were parsed, a byte order mark and every line end included."""
-        return self._source.size
+    def pattern_octets(self, rule: Rule) -> str:
+        """Return the pattern of a rule of this file as octets, one character each."""
+        if "\\x" in rule.pattern:  # an octet that is not UTF-8 became `\xNN`, or the file itself has these characters
+            return read_line(self.raw_lines[rule.line - 1]).value
+        return to_octets(rule.pattern)
 
     def mentions(self, *keys: str) -> bool:
-        """Whether records of some keys, in lower case, may stand in the file: a look that costs next to nothing."""
-        lower = self._source.octets.lower()
+        """Return whether the file contains some keys, in lower case, anywhere; much faster than to read its records."""
+        lower = self._content.octets.lower()
         return any(key.encode("ascii") in lower for key in keys)
 
     def records_for(self, tokens: str | Sequence[str], *keys: str) -> tuple[Record, ...]:
-        """The records of some keys, in lower case, in the group that applies (RFC 9309, 2.2.4).
+        """Return the records of some keys, in lower case, in the group that applies (RFC 9309, 2.2.4).
 
-        They are those of `group`, without the cost of reading the whole file.
+        They are those of `group`, but the rest of the file is not read.
         """
-        agents = self._agent_lines()
-        token = _choose(tokens, {name for _, _, name in agents})
+        token = self._choose(tokens)
         if token is None:
             return ()
-        lower = self._source.octets.lower()
-        found = whole_groups(self._source.octets, agents, token[1])
-        return tuple(record for section in found for record in section.records(lower, keys))
+        lower = self._content.octets.lower()
+        return tuple(record for section in self._sections(token, whole=True) for record in section.records(lower, keys))
 
-    def _values(self, *keys: str) -> Iterable[str]:
-        whole = Section(self._source.octets, 0, len(self._source.octets), 1)
-        return (record.value for record in whole.records(self._source.octets.lower(), keys))
-
-    def _group_values(self, tokens: str | Sequence[str], key: str) -> Iterable[str]:
-        return (record.value for record in self.records_for(tokens, key))
+    def _values(self, *keys: str) -> Iterator[str]:
+        """Yield the values of some keys in the whole file, but no empty ones."""
+        octets = self._content.octets
+        whole = Section(octets, 0, len(octets), 1)
+        return (record.value for record in whole.records(octets.lower(), keys) if record.value)
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
-        """The values of all Sitemap records, wherever they stand, as written."""
-        return tuple(value for value in self._values("sitemap", "site-map") if value)
+        """The values of all Sitemap records inside and outside of groups, as the file writes them."""
+        return tuple(self._values("sitemap", "site-map"))
 
     @property
     def host(self) -> str | None:
-        """The value of the first Host record: the site's preferred host."""
-        return next((value for value in self._values("host") if value), None)
+        """The value of the first Host record: the host that the site prefers."""
+        return next(self._values("host"), None)
 
     def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:
-        """The largest Crawl-delay of the group that applies, in seconds, may be infinite; ``None`` without one."""
-        delays = (parse_delay(value) for value in self._group_values(tokens, "crawl-delay"))
+        """Return the largest Crawl-delay of the group that applies, in seconds, or ``None``; it may be infinite."""
+        delays = (parse_delay(record.value) for record in self.records_for(tokens, "crawl-delay"))
         return max((delay for delay in delays if delay is not None), default=None)
 
     def request_rate(self, tokens: str | Sequence[str]) -> RequestRate | None:
-        """The slowest Request-rate of the group that applies; ``None`` where there is none."""
-        rates = (parse_rate(value) for value in self._group_values(tokens, "request-rate"))
+        """Return the slowest Request-rate of the group that applies, or ``None``."""
+        rates = (parse_rate(record.value) for record in self.records_for(tokens, "request-rate"))
         return max((rate for rate in rates if rate is not None), key=lambda rate: rate.interval, default=None)
 
     def visit_time(self, tokens: str | Sequence[str]) -> VisitTime | None:
-        """The first Visit-time of the group that applies; ``None`` where there is none."""
-        windows = (parse_window(value) for value in self._group_values(tokens, "visit-time"))
+        """Return the first Visit-time of the group that applies, or ``None``."""
+        windows = (parse_window(record.value) for record in self.records_for(tokens, "visit-time"))
         return next((window for window in windows if window is not None), None)
 
 
 @lru_cache(maxsize=1024)
-def _wanted(tokens: str | tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Tokens as the crawler writes them, each with its form in which tokens compare."""
+def _with_compared_forms(tokens: str | tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return tokens as the crawler writes them, each with the form in which tokens compare."""
     wanted = product_tokens(tokens) if isinstance(tokens, str) else tokens
-    return tuple((token, token_of(octets(token))) for token in wanted)
+    return tuple((token, token_of(to_octets(token))) for token in wanted)
 
 
-def _choose(tokens: str | Sequence[str], named: Container[str]) -> tuple[str, str] | None:
-    """The token whose group applies: as the crawler writes it, and as tokens compare (RFC 9309, 2.2.1).
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a file decides on a URL as it does.
 
-    :param named: the tokens that the file names, as tokens compare.
+    :param asked: the product tokens of the crawler, in order of preference.
+    :param token: the one whose group applies; ``*`` for the group of all crawlers; ``None`` where no group applies.
+    :param groups: the groups of that token as they stand in the file; they count as one (RFC 9309, 2.2.1).
+    :param matches: the rules that match, the most specific first: that one decides (2.2.2).
     """
-    for token in _wanted(tokens if isinstance(tokens, str) else tuple(tokens)):
-        if token[1] in named:
-            return token
-    return (ANY, ANY) if ANY in named else None
+
+    asked: tuple[str, ...]
+    token: str | None
+    groups: tuple[Group, ...]
+    matches: tuple[Rule, ...]
+
+    @property
+    def choice(self) -> str:
+        """Why this group applies, as text for people."""
+        others = f"no group names {' or '.join(self.asked)}" if self.asked else "this crawler has no product token"
+        if self.token is None:
+            return f"none applies: {others}, and there is no group for *"
+        if self.token == ANY and ANY not in self.asked:
+            return f"for all crawlers (*): {others}"
+        before = self.asked[: self.asked.index(self.token)] if self.token in self.asked else ()
+        first = f", and none names {' or '.join(before)}" if before else ""
+        return f"for {self.token}: it is named there{first}"
+
+
+def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
+    """Return why a file decides on a URL as it does.
+
+    :param url: as for `RobotsTxt.decide`.
+    :param tokens: product tokens in order of preference.
+    """
+    token = robots.decide("/", tokens).token
+    compared = None if token is None else token_of(to_octets(token))
+    groups = tuple(group for group in robots.groups if compared is not None and group.names(compared))
+    return Explanation(tuple(tokens), token, groups, robots.matching(url, tokens))

@@ -1,7 +1,4 @@
-"""Text for people: what a site wrote, so that it cannot act on whoever reads it, and numbers of things.
-
-In here: how a text is written. What is said stands where it is said.
-"""
+"""Helpers for text that people read: a site's own text made safe to print, and a count with its noun."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def printable(text: str) -> str:
-    """Return a site's text for log lines, reports and terminals: no control character may act there."""
+    """Escape control characters in a site's text, so that they have no effect in a log, a report or a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -24,8 +21,8 @@ def listed(items: Sequence[str]) -> str:
 
 
 def many(count: int, what: str) -> str:
-    """Return a number of things.
+    """Return a count with its noun, such as ``1 rule`` or ``2,000 rules``.
 
-    :param what: one of them, a word that takes an ``s`` where there are several.
+    :param what: the noun in the singular; its plural is made with an ``s``.
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -12,7 +12,6 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.stores.address import sqlite_path, without_credentials
 from scrapy_robots_rfc.stores.base import Store
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -40,6 +39,8 @@ def store_of(spec: object, crawler: Crawler) -> tuple[Store, str] | None:
     if isinstance(spec, str) and spec.startswith(_REDIS):
         return _redis(spec)
     if isinstance(spec, str) and (path := sqlite_path(spec)) is not None:
+        from scrapy_robots_rfc.stores.sqlite import SqliteStore  # noqa: PLC0415 - only a crawl that asks for it loads it
+
         return SqliteStore(path), spec
     if isinstance(spec, str) and ":" in spec:  # an address, and no path of a class
         raise _refused(spec)

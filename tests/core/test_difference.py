@@ -125,8 +125,8 @@ def test_spellings(old: str, new: str, found: list[object]) -> None:
 def test_groups_that_moved(old: str, new: str, tokens: list[str] | None, found: list[tuple[str, bool]]) -> None:
     """Where the rules that apply are the same, nothing changed, whichever groups they stand in."""
     changes = differences(of_groups(old), of_groups(new), tokens)
-    assert [(change.name, change.bare) for change in changes] == found
-    assert all(change.counts for change in changes)
+    assert [(change.name, change.empty_group) for change in changes] == found
+    assert all(change.significant for change in changes)
 
 
 def of_groups(text: str) -> RobotsTxt:

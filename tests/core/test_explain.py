@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core.explain import Part, explain
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
 
 FILE = RobotsTxt.parse(
     b"User-agent: *\nDisallow: /\n\nUser-agent: FooBot\nUser-agent: other\nAllow: /a\nDisallow: /a/b\n"
@@ -34,19 +33,24 @@ def test_no_group() -> None:
     """A file without a group for anybody has no rule that matches."""
     explanation = explain(RobotsTxt.parse(b"User-agent: other\nDisallow: /\n"), "/", ["foobot"])
     assert explanation.choice == "none applies: no group names foobot, and there is no group for *"
-    assert (explanation.parts, explanation.matches) == ((), ())
+    assert (explanation.groups, explanation.matches) == ((), ())
 
 
-def test_parts() -> None:
+def lines_of(explanation: Explanation) -> list[tuple[int, int]]:
+    """Return the first and the last line of each group that applies."""
+    return [(group.line, group.last) for group in explanation.groups]
+
+
+def test_groups_that_apply() -> None:
     """The groups of one token stand where they stand; one without any line behind its names ends with them."""
-    assert explain(FILE, "/", ["foobot"]).parts == (Part(4, 8), Part(11, 12))
-    assert explain(FILE, "/", ["last"]).parts == (Part(13, 13),)
+    assert lines_of(explain(FILE, "/", ["foobot"])) == [(4, 8), (11, 12)]
+    assert lines_of(explain(FILE, "/", ["last"])) == [(13, 13)]
     apart = RobotsTxt.parse(b"User-agent: a\n\n# b, too\nUser-agent: b\n\n")
-    assert explain(apart, "/", ["b"]).parts == (Part(1, 4),)
+    assert lines_of(explain(apart, "/", ["b"])) == [(1, 4)]
 
 
 def test_matches() -> None:
-    """Rules of all parts that match, the most specific first, of equals the allow."""
+    """Rules of all groups that match, the most specific first, of equals the allow."""
     explanation = explain(FILE, "https://a.example/a/b?q", ["foobot"])
     assert [rule.line for rule in explanation.matches] == [7, 12, 6]
 
@@ -56,4 +60,4 @@ def test_octets_that_are_no_utf8() -> None:
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /\xe9\n")
     (rule,) = robots.matching("/%E9", [])
     assert rule.pattern == "/\\xe9"
-    assert robots.written(2) == "Disallow: /\\xe9"
+    assert robots.line_text(2) == "Disallow: /\\xe9"

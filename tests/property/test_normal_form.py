@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.percent import normal_form, octets, request_target
+from scrapy_robots_rfc.core.percent import normal_form, request_target, to_octets
 from tests.property.strategies import any_urls, patterns, targets
 
 _UNRESERVED = "abcXYZ019-._~"
@@ -20,7 +20,7 @@ _texts = st.one_of(
 @given(text=_texts, in_query=st.booleans())
 def test_normal_form_is_idempotent(text: str, in_query: bool) -> None:
     """The normal form of a normal form is itself, in the path and in the query."""
-    normal = normal_form(octets(text), in_query=in_query)
+    normal = normal_form(to_octets(text), in_query=in_query)
     assert normal_form(normal, in_query=in_query) == normal
 
 

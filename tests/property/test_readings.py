@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import Line, LineKind
-from scrapy_robots_rfc.core.percent import octets
+from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.property.plain_matcher import deciding_rule
 from tests.property.strategies import any_bodies, bodies, targets, token_lists
@@ -29,7 +29,7 @@ def groups_of(lines: Iterable[Line]) -> _Groups:
         if line.kind is LineKind.USER_AGENT:
             if not groups or groups[-1][1]:
                 groups.append((set(), []))
-            groups[-1][0].add(token_of(octets(line.value)))
+            groups[-1][0].add(token_of(to_octets(line.value)))
         elif line.kind in _KINDS and groups:
             groups[-1][1].append(Rule(_KINDS[line.kind], line.value, line.number))
     return groups

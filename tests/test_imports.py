@@ -1,0 +1,99 @@
+"""What is loaded with a part of the package: the core without Scrapy, the parser without the rest, a name on use."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+from scrapy.utils.misc import load_object
+
+import scrapy_robots_rfc
+
+#: Modules that only a crawl with the middleware, a setting or a command needs.
+_NOT_FOR_A_PARSER = (
+    "addon",
+    "closing",
+    "commands",
+    "copies",
+    "download",
+    "early",
+    "feeds",
+    "fetching",
+    "flights",
+    "inquiries",
+    "keeper",
+    "memory",
+    "middleware",
+    "pacing",
+    "records",
+    "service",
+    "sharing",
+    "sitemaps",
+    "stores.dump",
+    "stores.guard",
+    "stores.memory",
+    "stores.redis",
+    "stores.sqlite",
+    "turns",
+    "verdicts",
+    "waiting",
+)
+
+
+def loaded(statement: str) -> set[str]:
+    """Return the modules that a fresh process has loaded after a statement."""
+    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def below(modules: set[str], *names: str) -> set[str]:
+    """Return those of some modules that have one of some names, or stand in a package of such a name."""
+    return {module for module in modules if any(f"{module}.".startswith(f"{name}.") for name in names)}
+
+
+def test_the_core_loads_neither_scrapy_nor_twisted() -> None:
+    """Whoever wants only to parse a file and ask it loads no framework, and nothing of the package but the core."""
+    modules = loaded("import scrapy_robots_rfc.core.robotstxt")
+    assert below(modules, "scrapy", "twisted", "asyncio", "logging") == set()
+    assert below(modules, "scrapy_robots_rfc") == below(modules, "scrapy_robots_rfc.core") | {"scrapy_robots_rfc"}
+
+
+def test_a_name_of_the_core_loads_neither_scrapy_nor_twisted() -> None:
+    """The public names of the core are had without a framework, too."""
+    modules = loaded("from scrapy_robots_rfc import Decision, Reason, RobotsTxt, Rule, RuleKind")
+    assert below(modules, "scrapy", "twisted") == set()
+
+
+def test_the_parser_loads_no_store_and_no_report() -> None:
+    """Under Scrapy's own middleware nothing is loaded that fetches, keeps, reports, or is a command."""
+    modules = loaded("import scrapy_robots_rfc\nscrapy_robots_rfc.RfcRobotParser")
+    assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in _NOT_FOR_A_PARSER)) == set()
+    assert below(modules, "sqlite3", "redis") == set()
+
+
+@pytest.mark.parametrize("name", _NOT_FOR_A_PARSER)
+def test_what_the_parser_does_not_load_exists(name: str) -> None:
+    """A module that is renamed is renamed in the list above."""
+    if name != "stores.redis":  # needs an extra
+        importlib.import_module(f"scrapy_robots_rfc.{name}")
+
+
+@pytest.mark.parametrize("name", scrapy_robots_rfc.__all__)
+def test_every_public_name_is_found(name: str) -> None:
+    """A public name is an attribute, is listed, and is what Scrapy loads by its path."""
+    value = getattr(scrapy_robots_rfc, name)
+    assert value is load_object(f"scrapy_robots_rfc.{name}")
+    assert value.__module__.startswith("scrapy_robots_rfc.")
+    assert name in dir(scrapy_robots_rfc)
+
+
+def test_another_name_is_not_found() -> None:
+    """What is no public name is missing as from any module, so that a mistyped path in a setting is told."""
+    with pytest.raises(AttributeError, match="module 'scrapy_robots_rfc' has no attribute 'Adon'"):
+        scrapy_robots_rfc.Adon  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(ImportError):
+        from scrapy_robots_rfc import Adon  # type: ignore[attr-defined]  # noqa: F401, PLC0415
