@@ -10,10 +10,10 @@ import tracemalloc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.memory import Memory
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.stores.codec import Copy
+from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,9 +74,9 @@ def remembered(samples: Sequence[Sample]) -> float:
     tracemalloc.start()
     try:
         start = tracemalloc.get_traced_memory()[0]
-        kept: Memory[None] = Memory(len(samples), revive=lambda *_: None, evicted=lambda: None)
+        kept: MemoryCache[None] = MemoryCache(len(samples), revive=lambda *_: None, evicted=lambda: None)
         for at, sample in enumerate(samples):
-            copy = Copy(Outcome.SUCCESSFUL, 200, "200", float(at), at + 86400.0, float(at), body=sample.body)
+            copy = CacheEntry(Outcome.SUCCESSFUL, 200, "200", float(at), at + 86400.0, float(at), body=sample.body)
             kept.put(Origin("https", f"{at}.{sample.name}", 443), None, copy)
         assert len(kept) == len(samples)
         return _held(start) / len(samples)

@@ -69,7 +69,7 @@ def _of_scrapy(parser: type[RobotParser]) -> Callable[[bytes, str], Ask]:
 
 
 def _reppy(body: bytes, host: str) -> Ask:
-    robots = importlib.import_module("reppy.robots").Robots
+    robots = importlib.import_module("reppy.robots").OriginPolicy
     ask: Ask = robots.parse(f"https://{host}/robots.txt", body.decode("utf-8", "ignore")).allowed
     return ask
 

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 from bench.generate import files
 from bench.report import table
 from bench.samples import folder
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
+from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.stores.base import SharedStore, Store
-from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
-from scrapy_robots_rfc.stores.redis import RedisStore
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
 from tests.redis_server import COMMAND, RedisServer
 
 if TYPE_CHECKING:
@@ -57,9 +57,11 @@ def values(origins: int, bodies: Sequence[bytes]) -> dict[str, bytes]:
     return made
 
 
-def _copy(key: str, body: bytes, now: float) -> Copy:
+def _copy(key: str, body: bytes, now: float) -> CacheEntry:
     validators = Validators(f"{key}/robots.txt", b'"5f3a1c-7d0"', b"Tue, 14 Nov 2023 22:13:20 GMT")
-    return Copy(Outcome.SUCCESSFUL, 200, "200", now, now + 86_400, confirmed=now, validators=validators, body=body)
+    return CacheEntry(
+        Outcome.SUCCESSFUL, 200, "200", now, now + 86_400, confirmed=now, validators=validators, body=body
+    )
 
 
 def measure(store: Store, kept: dict[str, bytes], grown: Callable[[], int]) -> Measured:

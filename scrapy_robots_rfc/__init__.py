@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.addon import Addon
+    from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
     from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.early import RfcEarlyMiddleware
     from scrapy_robots_rfc.errors import RobotsDisallowed
-    from scrapy_robots_rfc.middleware import RfcRobotsTxtMiddleware, robots_service
+    from scrapy_robots_rfc.fetching.service import RobotsService
+    from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, robots_service
+    from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware
+    from scrapy_robots_rfc.middleware.sitemaps import RobotsSitemaps
     from scrapy_robots_rfc.parser import RfcRobotParser
-    from scrapy_robots_rfc.service import RobotsService
-    from scrapy_robots_rfc.sitemaps import RobotsSitemaps
 
 __all__ = [
     "Addon",
@@ -31,6 +32,8 @@ __all__ = [
     "RobotsTxt",
     "Rule",
     "RuleKind",
+    "SharedStore",
+    "Store",
     "robots_service",
 ]
 
@@ -39,16 +42,18 @@ _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
     "Reason": "core.decision",
-    "RfcEarlyMiddleware": "early",
+    "RfcEarlyMiddleware": "middleware.early",
     "RfcRobotParser": "parser",
-    "RfcRobotsTxtMiddleware": "middleware",
+    "RfcRobotsTxtMiddleware": "middleware.downloader",
     "RobotsDisallowed": "errors",
-    "RobotsService": "service",
-    "RobotsSitemaps": "sitemaps",
+    "RobotsService": "fetching.service",
+    "RobotsSitemaps": "middleware.sitemaps",
     "RobotsTxt": "core.robotstxt",
     "Rule": "core.decision",
     "RuleKind": "core.decision",
-    "robots_service": "middleware",
+    "SharedStore": "cache.stores.base",
+    "Store": "cache.stores.base",
+    "robots_service": "middleware.downloader",
 }
 
 

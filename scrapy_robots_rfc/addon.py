@@ -11,10 +11,10 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from scrapy_robots_rfc.components import loaded, stands_for
-from scrapy_robots_rfc.early import PATH as EARLY
-from scrapy_robots_rfc.early import POSITION as EARLY_POSITION
-from scrapy_robots_rfc.early import RfcEarlyMiddleware
-from scrapy_robots_rfc.middleware import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc.middleware.early import PATH as EARLY
+from scrapy_robots_rfc.middleware.early import POSITION as EARLY_POSITION
+from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

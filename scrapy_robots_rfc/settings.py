@@ -13,20 +13,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from scrapy_robots_rfc.core.identity import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.identity import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.policy.pacing import Limit, Over
 from scrapy_robots_rfc.policy.sites import Site, origin_of
-from scrapy_robots_rfc.stores import opening
-from scrapy_robots_rfc.stores.address import without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy.settings import BaseSettings
 
-    from scrapy_robots_rfc.policy.origin import Origin
+    from scrapy_robots_rfc.policy.origins import Origin
 
 DAY = 86_400
 
@@ -34,6 +33,11 @@ DAY = 86_400
 Value: TypeAlias = Any
 _T = TypeVar("_T")
 
+CACHE = "ROBOTSTXT_CACHE"
+CACHE_ACCEPTED = (
+    "'memory:', 'sqlite:///PATH' (four slashes before an absolute path), 'redis://HOST:PORT/DB', 'rediss://...', "
+    "a subclass of scrapy_robots_rfc.Store or the path of one, or None"
+)
 OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
 BACKOFF = "ROBOTSTXT_UNREACHABLE_BACKOFF"
 _SITE = "'HOST', '*.HOST', 'HOST:PORT', 'https://HOST' or 'https://HOST:PORT'"
@@ -290,7 +294,7 @@ TABLE = (
         "How much of a file is downloaded and counts, after decompression.",
     ),
     Setting(
-        opening.KEY, "cache", "str, class or None", None, opening.ACCEPTED, lambda value: value or None,
+        CACHE, "cache", "str, class or None", None, CACHE_ACCEPTED, lambda value: value or None,
         "Where files are kept beyond the process. None: in JOBDIR where there is one, else nowhere.",
     ),
     Setting(

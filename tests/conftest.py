@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.stores.redis import RedisStore
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.redis_server import COMMAND, RedisServer
 
 if TYPE_CHECKING:

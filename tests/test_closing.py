@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from scrapy_robots_rfc.closing import Closing, Cost
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.tally import KEPT, Names, Tally
-from scrapy_robots_rfc.troubles import Troubles
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.reporting.closing import Cost, CrawlSummary
+from scrapy_robots_rfc.reporting.topk import KEPT, Names, TopK
+from scrapy_robots_rfc.reporting.troubles import Troubles
 
 
 def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:
@@ -29,10 +29,10 @@ def text(
     *,
     told: Troubles | None = None,
     cost: Cost | None = None,
-    slowed: Tally[str] | None = None,
+    slowed: TopK[str] | None = None,
 ) -> list[str]:
     """The lines below the heading."""
-    found = Closing(counted or {}, told or troubles(), cost or Cost(), slowed or Tally()).text("shop")
+    found = CrawlSummary(counted or {}, told or troubles(), cost or Cost(), slowed or TopK()).text("shop")
     return [] if found is None else found.splitlines()[1:]
 
 
@@ -43,7 +43,7 @@ def failed(told: Troubles, origin: Origin, cause: str) -> None:
 
 def test_nothing_to_say() -> None:
     """A crawl without requests says nothing."""
-    assert Closing({"robotstxt/exempted": 3}, troubles(), Cost(), Tally()).text("shop") is None
+    assert CrawlSummary({"robotstxt/exempted": 3}, troubles(), Cost(), TopK()).text("shop") is None
 
 
 def test_quiet_crawl() -> None:
@@ -107,7 +107,7 @@ def test_delays() -> None:
         "robotstxt/crawl_delay/max": 60.0,
         "robotstxt/crawl_delay/added_seconds": 130.26,
     }
-    slowed: Tally[str] = Tally()
+    slowed: TopK[str] = TopK()
     slowed.add("https://a.example", 120.0)
     slowed.add("https://b.example", 10.26)
     paced = "2 sites paced (1 of them at ROBOTSTXT_CRAWL_DELAY_MAX)"
@@ -157,7 +157,7 @@ def test_hostile_text() -> None:
 
 def test_stats() -> None:
     """The lists of the log stand in stats, ten of each; of two rules that stood in one line the larger count does."""
-    cost, told, slowed = Cost(), troubles(), Tally[str]()
+    cost, told, slowed = Cost(), troubles(), TopK[str]()
     for pattern, count in (("/new", 1), ("/old", 3)):
         for _ in range(count):
             cost.refused(refusal("https://a.example", 7, pattern))
@@ -165,7 +165,7 @@ def test_stats() -> None:
     slowed.add("https://a.example", 1.23456)
     told.began_stale(Origin("https", "s.example", 443), "503")
     failed(told, Origin("https", "b.example", 443), "503")
-    assert dict(Closing({}, told, cost, slowed).stats()) == {
+    assert dict(CrawlSummary({}, told, cost, slowed).stats()) == {
         "robotstxt/costliest_origins/https://a.example": 4,
         "robotstxt/costliest_origins/https://b.example": 1,
         "robotstxt/costliest_rules/https://a.example line 7": 3,

@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from scrapy_robots_rfc.copies import Rules, following
-from scrapy_robots_rfc.fetching import Fetched
+from scrapy_robots_rfc.cache.entries import Rules, following
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
+from scrapy_robots_rfc.fetching.fetch import Fetched
 from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import Limits
-from scrapy_robots_rfc.stores.codec import Copy, Validators, decode, encode
+from scrapy_robots_rfc.policy.freshness import CachePolicy
 
-LIMITS = Limits(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500, min_age=20)
+LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500, min_age=20)
 RULES = Rules(LIMITS, longest_ttl=30, unreachable_statuses=frozenset({429}))
 VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
-FILE = Copy(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
+FILE = CacheEntry(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
 STALE = replace(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)
-MISSING = Copy(Outcome.UNAVAILABLE, 404, "404", 0, 100)
-CLOSED = Copy(Outcome.UNREACHABLE, 503, "503", 0, 10, unreachable_since=0)
+MISSING = CacheEntry(Outcome.UNAVAILABLE, 404, "404", 0, 100)
+CLOSED = CacheEntry(Outcome.UNREACHABLE, 503, "503", 0, 10, unreachable_since=0)
 
 
-def follow(old: Copy | None, access: Any, now: float = 200, **said: Any) -> Copy:
+def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -> CacheEntry:
     """What follows from a fetch."""
     confirmed = isinstance(access, Successful) and access.status == 304
     validators = VALIDATORS if isinstance(access, Successful) else None
@@ -33,7 +33,7 @@ def follow(old: Copy | None, access: Any, now: float = 200, **said: Any) -> Copy
 def test_a_file() -> None:
     """2.3.1.1: a file is kept with what its server said of it; its age in other caches counts."""
     copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
-    expected = Copy(Outcome.SUCCESSFUL, 200, "200", 200, 245, 200, None, VALIDATORS, b"new", 60.0)
+    expected = CacheEntry(Outcome.SUCCESSFUL, 200, "200", 200, 245, 200, None, VALIDATORS, b"new", 60.0)
     assert copy == expected
 
 
@@ -49,14 +49,14 @@ def test_a_new_file_has_its_own_lifetime() -> None:
 
 
 @pytest.mark.parametrize("old", [None, FILE, STALE, CLOSED])
-def test_no_file(old: Copy | None) -> None:
+def test_no_file(old: CacheEntry | None) -> None:
     """2.3.1.3: that there is no file replaces one."""
     copy = follow(old, Unavailable(404, "404"), lifetime=50.0)
-    assert copy == Copy(Outcome.UNAVAILABLE, 404, "404", 200, 250)
+    assert copy == CacheEntry(Outcome.UNAVAILABLE, 404, "404", 200, 250)
 
 
 @pytest.mark.parametrize("old", [FILE, STALE])
-def test_a_file_that_cannot_be_reached(old: Copy) -> None:
+def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
     """2.3.1.4: the earlier file is obeyed on, and what its server gave is kept to ask with."""
     copy = following(old, Fetched(Unreachable(500, "500")), 200, LIMITS)
     assert (copy.outcome, copy.body, copy.validators, copy.lifetime) == (Outcome.SUCCESSFUL, b"file", VALIDATORS, 60)
@@ -81,7 +81,7 @@ def test_a_file_that_is_too_old() -> None:
 @pytest.mark.parametrize("copy", [FILE, STALE, MISSING, CLOSED])
 @pytest.mark.parametrize("access", [Successful(200, b""), Unavailable(404, "404"), Unreachable(None, "Timeout")])
 @pytest.mark.parametrize("now", [200, 600, 2000])
-def test_whatever_follows_can_be_written(copy: Copy, access: Any, now: float) -> None:
+def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: float) -> None:
     """A file is part of a copy if and only if it is obeyed: stores refuse all else."""
     for found in (follow(copy, access, now), RULES.reviewed(copy, now)):
         assert decode(encode(found)) == found
@@ -100,7 +100,7 @@ def test_whatever_follows_can_be_written(copy: Copy, access: Any, now: float) ->
         (replace(CLOSED, status=403, fresh_until=25), 5),
     ],
 )
-def test_what_another_crawl_kept(copy: Copy, fresh_until: float) -> None:
+def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
     """A copy holds as long as this crawl would have let it; what a status means is for this crawl to say."""
     assert RULES.reviewed(copy, 5).fresh_until == fresh_until
 
@@ -109,7 +109,7 @@ def test_what_another_crawl_kept(copy: Copy, fresh_until: float) -> None:
     ("copy", "seconds"),
     [(FILE, 950), (STALE, 950), (MISSING, 50), (CLOSED, 500), (replace(CLOSED, fresh_until=700), 650)],
 )
-def test_how_long_a_store_keeps_it(copy: Copy, seconds: float) -> None:
+def test_how_long_a_store_keeps_it(copy: CacheEntry, seconds: float) -> None:
     """A file is kept while it may be obeyed, a failure until it no longer matters when it began."""
     assert RULES.keep(copy, 50) == seconds
 

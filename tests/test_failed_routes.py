@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc import routes
-from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.routes import Failed, Via, named
+from scrapy_robots_rfc.fetching import routes
+from scrapy_robots_rfc.fetching.routes import Failed, Via, named
+from scrapy_robots_rfc.policy.origins import Origin
 
 A, B = Origin("http", "a.example", 80), Origin("http", "b.example", 80)
 

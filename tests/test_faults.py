@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from scrapy_robots_rfc.errors import DecodingError
-from scrapy_robots_rfc.faults import fault_of
+from scrapy_robots_rfc.fetching.faults import fault_of
 
 
 def foreign(package: str, name: str, base: type[Exception] = Exception) -> type[Exception]:

@@ -13,34 +13,7 @@ from scrapy.utils.misc import load_object
 import scrapy_robots_rfc
 
 #: Modules that only a crawl with the middleware, a setting or a command needs.
-_NOT_FOR_A_PARSER = (
-    "addon",
-    "closing",
-    "commands",
-    "copies",
-    "download",
-    "early",
-    "feeds",
-    "fetching",
-    "flights",
-    "inquiries",
-    "keeper",
-    "memory",
-    "middleware",
-    "pacing",
-    "records",
-    "service",
-    "sharing",
-    "sitemaps",
-    "stores.dump",
-    "stores.guard",
-    "stores.memory",
-    "stores.redis",
-    "stores.sqlite",
-    "turns",
-    "verdicts",
-    "waiting",
-)
+_NOT_FOR_A_PARSER = ("addon", "cache", "commands", "fetching", "middleware", "reporting", "throttling")
 
 
 def loaded(statement: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""The house's one-way order, and who may import what from outside: read from the source, so that nothing has to run."""
+"""The layers of the package: which room may import from which, and who may know Scrapy, Twisted and redis-py."""
 
 from __future__ import annotations
 
@@ -14,153 +14,19 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "scrapy_robots_rfc"
 
-#: From the roof to the floor: a module imports only from lines below its own, imports for types among them.
-ORDER = (
-    "__init__",
-    "commands.robots",
-    "commands.cache",
-    "commands.settings",
-    "commands.diff",
-    "commands.show",
-    "commands.check",
-    "commands.lint",
-    "commands.report",
-    "commands.report_sums",
-    "commands.report_files",
-    "commands.explained",
-    "commands.judging",
-    "commands.transfer",
-    "commands.target",
-    "commands.sources",
-    "commands.asking",
-    "commands.shelf",
-    "commands.addresses",
-    "commands.output",
-    "commands.terminal",
-    "commands.__init__",
-    "addon",
-    "sitemaps",
-    "middleware",
-    "startup",
-    "early",
-    "reuse",
-    "replay",
-    "verdicts",
-    "export",
-    "naming",
-    "progress",
-    "pacing",
-    "together",
-    "turns",
-    "parser",
-    "download",
-    "waiting",
-    "service",
-    "sharing",
-    "leases",
-    "copies",
-    "peers",
-    "fetching",
-    "steering",
-    "robots",
-    "keeper",
-    "outages",
-    "threads",
-    "memory",
-    "closing",
-    "troubles",
-    "inquiries",
-    "flights",
-    "files",
-    "settings",
-    "identity",
-    "routes",
-    "decoding",
-    "faults",
-    "_scheduling",
-    "_httpcache",
-    "_endings",
-    "components",
-    "_unhandled",
-    "_compat",
-    "stores.__init__",
-    "stores.opening",
-    "stores.redis",
-    "stores.sqlite",
-    "stores.guard",
-    "stores.memory",
-    "stores.dump",
-    "stores.codec",
-    "stores.base",
-    "stores.address",
-    "stats",
-    "signals",
-    "errors",
-    "tally",
-    "policy.__init__",
-    "policy.pacing",
-    "policy.backoff",
-    "policy.caching",
-    "policy.freshness",
-    "policy.access",
-    "policy.dates",
-    "policy.sites",
-    "policy.origin",
-    "core.__init__",
-    "core.difference",
-    "core.lint",
-    "core.robotstxt",
-    "core.ruleset",
-    "core.scan",
-    "core.pattern",
-    "core.groups",
-    "core.extensions",
-    "core.lines",
-    "core.percent",
-    "core.agents",
-    "core.decision",
-    "core.text",
-)
+#: From the top to the bottom: a room imports from itself, from the rooms below it, and from the leaves.
+LAYERS = ("commands", "addon", "middleware", "throttling", "reporting", "fetching", "cache", "policy", "core")
+#: Every room above `policy` may import the leaves; they import each other, and what is pure.
+LEAVES = ("settings", "stats", "signals", "errors", "_runtime", "_scrapy", "_unhandled", "components")
+#: The parser works alone, under Scrapy's own middleware.
+PARSER = ("core", *LEAVES)
 
-#: Who may know Scrapy, and Twisted; nobody else imports either, not even for types.
-SCRAPY = {
-    "replay",
-    "commands.robots",
-    "commands.settings",
-    "commands.diff",
-    "commands.show",
-    "commands.check",
-    "commands.lint",
-    "commands.judging",
-    "commands.asking",
-    "addon",
-    "sitemaps",
-    "middleware",
-    "startup",
-    "early",
-    "reuse",
-    "verdicts",
-    "export",
-    "naming",
-    "progress",
-    "pacing",
-    "parser",
-    "download",
-    "routes",
-    "settings",
-    "_scheduling",
-    "_httpcache",
-    "_endings",
-    "components",
-    "_compat",
-    "errors",
-    "stores.opening",
-}
-TWISTED = {"_compat", "_endings", "_unhandled"}
-#: Who may know redis-py, which not everybody has.
-REDIS = {"stores.redis"}
+#: The rooms in which no module imports these packages; Twisted is imported only by the leaves that wrap it.
+WITHOUT = {"scrapy": {"core", "policy"}, "redis": {"core", "policy"}}
+TWISTED = {"_runtime", "_scrapy", "_unhandled", "fetching.endings"}
+REDIS = {"cache.stores.redis"}
 
-#: All that the pure part may have from outside: nothing in here does I/O, reads a clock, or throws dice.
+#: All that `core` and `policy` import from outside: nothing of it does I/O, reads a clock, or is random.
 PURE = {
     "__future__",
     "array",
@@ -170,7 +36,7 @@ PURE = {
     "dataclasses",
     "email",  # reads the dates of HTTP
     "difflib",  # finds the key that a misspelt one is close to
-    "datetime",  # the type of a time of day; `test_no_clock` sees to the rest
+    "datetime",  # the type of a time of day; see `test_no_clock`
     "enum",
     "functools",
     "ipaddress",
@@ -193,70 +59,67 @@ MODULES = sources()
 
 
 def imported(name: str) -> Iterator[str]:
-    """Yield the full name of every module that a module imports, those imported for types or inside a function too."""
+    """Yield the full name of every module that a module imports, those for types or inside a function too."""
     for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} imports relatively"
             assert node.module is not None
-            yield from (
-                full if inner(full) in MODULES else node.module
-                for full in (f"{node.module}.{alias.name}" for alias in node.names)
-            )
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full.removeprefix(f"{PACKAGE}.") in MODULES else node.module
 
 
-def inner(full: str) -> str | None:
-    """Return a module's name inside the package, or None for a module from outside."""
-    if full == PACKAGE:
-        return "__init__"
-    name = full.removeprefix(f"{PACKAGE}.")
-    if name == full:
-        return None
-    return f"{name}.__init__" if f"{name}.__init__" in MODULES else name
+def room(name: str) -> str:
+    """Return the room of a module: its folder, or the module itself at the top."""
+    return name.partition(".")[0]
+
+
+def allowed(name: str) -> tuple[str, ...]:
+    """Return the rooms from which a room may import, itself among them."""
+    if name == "parser":
+        return PARSER
+    if name in LEAVES:
+        return ("policy", "core", *LEAVES)
+    below = LAYERS[LAYERS.index(name) :]
+    return below if below[0] in ("policy", "core") else (*below, *LEAVES, "parser")
+
+
+def inside(name: str) -> set[str]:
+    """Return the rooms from which a module imports."""
+    return {room(full.removeprefix(f"{PACKAGE}.")) for full in imported(name) if full.startswith(f"{PACKAGE}.")}
 
 
 def outside(name: str) -> set[str]:
     """Return the top-level names of what a module imports from outside the package."""
-    return {full.partition(".")[0] for full in imported(name) if inner(full) is None}
+    return {full.partition(".")[0] for full in imported(name)} - {PACKAGE}
 
 
-def test_every_module_has_its_place() -> None:
-    """The order names the modules that there are, each once."""
-    assert sorted(ORDER) == sorted(MODULES)
-
-
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", sorted({room(name) for name in MODULES} - {"__init__"}))
 def test_imports_go_down(name: str) -> None:
-    """A module imports only from below its own place in the order."""
-    inside = {module for full in imported(name) if (module := inner(full))}
-    above = [module for module in inside if ORDER.index(module) <= ORDER.index(name)]
-    assert above == []
+    """A room imports only from the rooms below it and from the leaves."""
+    found = {module: inside(module) - set(allowed(name)) for module in MODULES if room(module) == name}
+    assert {module: rooms for module, rooms in found.items() if rooms} == {}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_who_knows_the_framework(name: str) -> None:
-    """Scrapy and Twisted are imported only where the design says so."""
-    tables = {"scrapy": SCRAPY, "twisted": TWISTED, "redis": REDIS}
-    assert {package for package, allowed in tables.items() if package in outside(name) and name not in allowed} == set()
+def test_who_knows_the_framework() -> None:
+    """The pure rooms know neither Scrapy nor redis-py, and Twisted stands behind the leaves."""
+    for package, rooms in WITHOUT.items():
+        assert [name for name in MODULES if room(name) in rooms and package in outside(name)] == []
+    assert {name for name in MODULES if "twisted" in outside(name)} <= TWISTED
+    assert {name for name in MODULES if "redis" in outside(name)} == REDIS
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("core.", "policy."))])
-def test_the_pure_part_is_pure(name: str) -> None:
-    """What reads a file and what decides about a fetch can do no I/O: no framework, log, clock or dice is in reach."""
-    assert outside(name) <= PURE
+def test_the_pure_rooms_are_pure() -> None:
+    """What reads a file and what decides about a fetch does no I/O: no framework, log, clock or randomness."""
+    pure = [name for name in MODULES if room(name) in ("core", "policy")]
+    assert {name: extra for name in pure if (extra := outside(name) - PURE)} == {}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("core.", "policy."))])
+@pytest.mark.parametrize("name", [name for name in MODULES if room(name) in ("core", "policy")])
 def test_no_clock(name: str) -> None:
-    """The pure part asks no class of datetime for the present."""
+    """The pure rooms ask no class of datetime for the present."""
     tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
     called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert not called & {"now", "utcnow", "today"}
-
-
-def test_the_tables_name_modules() -> None:
-    """Nobody is allowed what no such module needs."""
-    assert {name for name in SCRAPY if "scrapy" not in outside(name)} == set()
-    assert {name for name in TWISTED if "twisted" not in outside(name)} == set()
-    assert {name for name in REDIS if "redis" not in outside(name)} == set()

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc._compat import Cancellable, Runtime
-from scrapy_robots_rfc.keeper import Keeper
-from scrapy_robots_rfc.leases import LEASE, RENEWED, Leases
-from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.stores.memory import MemoryStore
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.locks import LEASE, RENEWED, FetchLocks
+from scrapy_robots_rfc.cache.stores.memory import MemoryStore
+from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.running import under_the_reactor
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class Worker:
     """A crawl that takes leases."""
 
     def __init__(self, store: MemoryStore, runtime: Slow) -> None:
-        self.keeper = Keeper(store, "the store", runtime=Runtime(), count=lambda _: None)
-        self.leases = Leases(self.keeper, runtime)
+        self.keeper = CacheClient(store, "the store", runtime=Runtime(), count=lambda _: None)
+        self.leases = FetchLocks(self.keeper, runtime)
 
     async def close(self) -> None:
         """End."""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench import generate
-from scrapy_robots_rfc import memory as module
+from scrapy_robots_rfc.cache import memory as module
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
+from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc.core.identity import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.files import RfcFile
-from scrapy_robots_rfc.identity import Agent
-from scrapy_robots_rfc.memory import Memory
+from scrapy_robots_rfc.fetching.parsed import RfcFile
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.stores.codec import Copy, Validators
+from scrapy_robots_rfc.policy.origins import Origin
 from tests.hostile_files import LINES, hostile
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ AGENT = Agent(("examplebot",), "examplebot")
 RULES = b"User-agent: *\nDisallow: /closed\n"
 
 
-def copy_of(body: bytes | None = RULES, fetched: float = 1.0) -> Copy:
+def copy_of(body: bytes | None = RULES, fetched: float = 1.0) -> CacheEntry:
     """A copy as a fetch gives it, of a file or of none."""
     outcome = Outcome.UNAVAILABLE if body is None else Outcome.SUCCESSFUL
     validators = Validators("https://a.example/robots.txt", b'"an etag"', b"Sat, 21 Nov 2026 19:00:00 GMT")
-    return Copy(outcome, 200, "200", fetched, fetched + 86400.0, fetched, validators=validators, body=body)
+    return CacheEntry(outcome, 200, "200", fetched, fetched + 86400.0, fetched, validators=validators, body=body)
 
 
 def origin(number: int) -> Origin:
@@ -53,7 +53,7 @@ class Value:
     """What is made of a copy: a file as a crawl has it."""
 
     origin: Origin
-    copy: Copy
+    copy: CacheEntry
     file: RfcFile = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Crawl:
 
     def __init__(self, origins: int, parsed: int = module.PARSED) -> None:
         self.counts: Counter[str] = Counter()
-        self.memory: Memory[Value] = Memory(
+        self.memory: MemoryCache[Value] = MemoryCache(
             origins,
             parsed=parsed,
             revive=self._revive,
@@ -80,7 +80,7 @@ class Crawl:
             weigh=lambda value: value.file.weight,
         )
 
-    def _revive(self, origin: Origin, copy: Copy) -> Value:
+    def _revive(self, origin: Origin, copy: CacheEntry) -> Value:
         self.counts["revived"] += 1
         return Value(origin, copy)
 

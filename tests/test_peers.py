@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc import peers as module
-from scrapy_robots_rfc.peers import Peers
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.cache import peers as module
+from scrapy_robots_rfc.cache.peers import Peers
+from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.copies import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_robots_rfc.stores.codec import Copy
+    from scrapy_robots_rfc.cache.entry import CacheEntry
 
 ORIGINS = [Origin("http", f"{name}.example", 80) for name in "abc"]
 HERE = ORIGINS[0]
@@ -27,11 +27,11 @@ class Crawl:
 
     def __init__(self, loop: object, kind: str = KIND) -> None:
         self.closing = False
-        self.copies: dict[Origin, Copy] = {}
+        self.copies: dict[Origin, CacheEntry] = {}
         self.peers = Peers(lambda asker: asker, lambda: self.closing)
         self.peers.join(loop, kind, self.copies.get)
 
-    def has(self, origin: Origin, copy: Copy = FILE, route: str | None = None, *, shared: bool = True) -> None:
+    def has(self, origin: Origin, copy: CacheEntry = FILE, route: str | None = None, *, shared: bool = True) -> None:
         """Let it remember a copy that it got by a route."""
         self.copies[origin] = copy
         self.peers.keep(origin, route, shared=shared)

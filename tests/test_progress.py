@@ -6,8 +6,8 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc._compat import Runtime
-from scrapy_robots_rfc.progress import Progress
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.middleware.progress import Progress
 from tests.documents import block
 from tests.scrapy.crawling import make_crawler
 from tests.test_waiting_room import Clock, Room

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc._compat import Runtime, Waiter
-from scrapy_robots_rfc.copies import Rules
-from scrapy_robots_rfc.keeper import Keeper
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.entries import Rules
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.shared import FetchSharing, pause
+from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import Limits
-from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.sharing import Sharing, pause
-from scrapy_robots_rfc.stores.codec import Copy
-from scrapy_robots_rfc.stores.memory import MemoryStore
+from scrapy_robots_rfc.policy.freshness import CachePolicy
+from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.running import under_the_reactor
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 ORIGIN = Origin("http", "a.example", 80)
-RULES = Rules(Limits(100, 10, 1000, 500), longest_ttl=30, unreachable_statuses=())
+RULES = Rules(CachePolicy(100, 10, 1000, 500), longest_ttl=30, unreachable_statuses=())
 NOW = 5000.0
 
 
@@ -41,10 +41,10 @@ class Standing(Runtime):
         return 1_700_000_000.0
 
 
-def file(body: bytes, fetched: float, fresh_until: float) -> Copy:
+def file(body: bytes, fetched: float, fresh_until: float) -> CacheEntry:
     """A file; times are counted from now."""
     times = (NOW + fetched, NOW + fresh_until, NOW + fetched)
-    return Copy(Outcome.SUCCESSFUL, 200, "200", *times, body=body)
+    return CacheEntry(Outcome.SUCCESSFUL, 200, "200", *times, body=body)
 
 
 class Worker:
@@ -52,8 +52,8 @@ class Worker:
 
     def __init__(self, store: MemoryStore) -> None:
         self.runtime = Standing()
-        self.keeper = Keeper(store, "the store", runtime=self.runtime, count=lambda _: None)
-        self.sharing = Sharing(self.keeper, RULES, self.runtime)
+        self.keeper = CacheClient(store, "the store", runtime=self.runtime, count=lambda _: None)
+        self.sharing = FetchSharing(self.keeper, RULES, self.runtime)
 
 
 def with_workers(test: Callable[[MemoryStore, Worker, Worker], Awaitable[None]]) -> Callable[[], object]:
@@ -172,7 +172,7 @@ async def test_what_is_newer_stays(store: MemoryStore, one: Worker, two: Worker)
 async def test_what_may_not_be_stored_ends_what_was(store: MemoryStore, one: Worker, two: Worker) -> None:
     """A file that may not be stored drops the one from before, and a failure does not."""
     await two.keeper.save(ORIGIN, file(b"old", -50, -1), 1000)
-    failed = Copy(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
+    failed = CacheEntry(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
     one.sharing.publish(ORIGIN, failed, stored=False, since=NOW)
     one.sharing.publish(ORIGIN, file(b"new", 0, 100), stored=False, since=NOW)
     assert store.get(str(ORIGIN)) is not None

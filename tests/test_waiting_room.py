@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from scrapy import Request
 
-from scrapy_robots_rfc._compat import Runtime
-from scrapy_robots_rfc.waiting import _FIRST_SWEEP, RESERVED, WAITED, WaitingRoom
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.middleware.deferred import _FIRST_SWEEP, RESERVED, WAITED, DeferredRequests
 
 
 class Clock(Runtime):
@@ -60,7 +60,7 @@ class Room:
         self.clock, self.scheduler = Clock(), Scheduler()
         self.asked: dict[str, Listener] = {}
         self.kept: list[str] = []
-        self.room: WaitingRoom[Verdict] = WaitingRoom(
+        self.room: DeferredRequests[Verdict] = DeferredRequests(
             10_000,
             ask=lambda key, _request, listener: self.asked.update({key: listener}),
             joined=lambda: None,

@@ -22,7 +22,7 @@ from fleet.findings import Findings, Killed
 from fleet.processes import NotInstalledError, Worker, redis_server
 from fleet.spider import FleetSpider
 from fleet.web import SLOW_SITE, Home, homes, seeds, serve
-from scrapy_robots_rfc.stores.redis import RedisStore
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

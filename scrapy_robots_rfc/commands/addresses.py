@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.policy.origin import Origin, without_userinfo
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 
 #: What a text is that has no origin, and what to do about it.
 NO_URL = "no absolute http or https URL with a valid authority"

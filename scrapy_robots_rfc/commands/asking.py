@@ -17,19 +17,20 @@ from urllib.parse import urldefrag
 from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
-from scrapy_robots_rfc._compat import LATE, Runtime, Waiter
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc._scrapy import LATE
 from scrapy_robots_rfc.addon import Addon
+from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.addresses import authorization_of, origin_of, shown, stripped
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
-from scrapy_robots_rfc.fetching import Sent, cause_of, through
-from scrapy_robots_rfc.middleware import robots_service
+from scrapy_robots_rfc.fetching.download import MARK, Downloader
+from scrapy_robots_rfc.fetching.fetch import Sent, cause_of, through
+from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Successful, Unreachable, target_of
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
-from scrapy_robots_rfc.stores.address import sqlite_path
 
 if TYPE_CHECKING:
     import argparse
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import Settings
 
+    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
     from scrapy_robots_rfc.policy.access import Access
-    from scrapy_robots_rfc.robots import Robots
     from scrapy_robots_rfc.settings import Settings as Ours
 
 #: Whoever asks on the command line asks once: the pages of a crawl would wait for a minute before they are dropped.
@@ -135,9 +136,9 @@ class Inquirer:
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
         crawler.signals.connect(self._fetched, robots_fetched)
 
-    def ask(self, origin: Origin) -> Waiter[Robots | None]:
+    def ask(self, origin: Origin) -> Waiter[OriginPolicy | None]:
         """Begin to find out about an origin; await what this returns, ``None`` where the crawl was stopped first."""
-        waiter: Waiter[Robots | None] = Waiter()
+        waiter: Waiter[OriginPolicy | None] = Waiter()
         robots = self._service.at_hand(origin)
         if robots is None:
             self._service.ask(origin, None, waiter.resolve)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.stores.dump import record_of
 from scrapy_robots_rfc.commands import transfer
 from scrapy_robots_rfc.commands.addresses import origin_of, shown
 from scrapy_robots_rfc.commands.output import Failed, moment, span
@@ -16,8 +18,6 @@ from scrapy_robots_rfc.commands.sources import STANDARD, as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.stores.codec import Copy
-from scrapy_robots_rfc.stores.dump import record_of
 
 if TYPE_CHECKING:
     import argparse
@@ -79,7 +79,7 @@ def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
             continue
         count += 1
         found = readable(value)
-        fresh += isinstance(found, Copy) and found.fresh_until > shelf.now
+        fresh += isinstance(found, CacheEntry) and found.fresh_until > shelf.now
         if options.json:
             console.say_json(_entry(shown(key), found))
         else:
@@ -149,10 +149,10 @@ def _key(url: str) -> str:
 
 def _fresh(value: bytes | None, now: float) -> bool:
     found = None if value is None else readable(value)
-    return isinstance(found, Copy) and found.fresh_until > now
+    return isinstance(found, CacheEntry) and found.fresh_until > now
 
 
-def _row(key: str, found: Copy | ValueError, now: float) -> tuple[str, ...]:
+def _row(key: str, found: CacheEntry | ValueError, now: float) -> tuple[str, ...]:
     if isinstance(found, ValueError):
         return ("unreadable", "", "", "", "", f"{key} ({found})")
     cause = printable(found.cause)
@@ -196,7 +196,7 @@ class _Table:
         return "  ".join((result.ljust(first), cause.ljust(second), *told, origin))
 
 
-def _entry(key: str, found: Copy | ValueError) -> dict[str, Any]:
+def _entry(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
     if isinstance(found, ValueError):
         return {"origin": key, "error": str(found)}
     record = record_of(key, found)
@@ -205,13 +205,13 @@ def _entry(key: str, found: Copy | ValueError) -> dict[str, Any]:
     return record if found.body is None else {**record, "octets": len(found.body)}
 
 
-def _result(copy: Copy) -> str:
+def _result(copy: CacheEntry) -> str:
     if copy.outcome is Outcome.SUCCESSFUL and copy.unreachable_since is not None:
         return "stale"
     return copy.outcome.value
 
 
-def _facts(key: str, copy: Copy, now: float) -> Iterator[tuple[str, str]]:
+def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
     yield "origin", key
     yield "result", f"{_result(copy)}: {_MEANING[_result(copy)]}"
     yield "last fetch", f"{copy.cause}, {moment(copy.fetched, now)}"

@@ -16,7 +16,7 @@ from scrapy_robots_rfc.commands.explained import lines_of
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Progress, Style
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
     import argparse
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc._compat import Waiter
+    from scrapy_robots_rfc._runtime import Waiter
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.judging import Asker, Finding
     from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
 #: Exit codes.
@@ -115,7 +115,7 @@ class _Judge:
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
         """Go by the files of the sites."""
-        ahead: deque[tuple[str, Waiter[Robots | None] | None]] = deque()
+        ahead: deque[tuple[str, Waiter[OriginPolicy | None] | None]] = deque()
         for url in [*urls, *[None] * _AHEAD]:
             if url is not None:
                 origin = Origin.of(url)
@@ -123,7 +123,7 @@ class _Judge:
             if ahead and (url is None or len(ahead) > _AHEAD):
                 await self._next(*ahead.popleft(), inquirer)
 
-    async def _next(self, url: str, waiter: Waiter[Robots | None] | None, inquirer: Inquirer) -> None:
+    async def _next(self, url: str, waiter: Waiter[OriginPolicy | None] | None, inquirer: Inquirer) -> None:
         robots = None if waiter is None else await waiter
         if robots is not None:
             self._judge(url, robots, robots.origin.robots_url, inquirer.redirects(robots.origin))
@@ -147,7 +147,7 @@ class _Judge:
             else:
                 self._judge(url, robots, sources.named(source), hops)
 
-    def _judge(self, url: str, robots: Robots, source: str, hops: tuple[Hop, ...]) -> None:
+    def _judge(self, url: str, robots: OriginPolicy, source: str, hops: tuple[Hop, ...]) -> None:
         self._tell([judging.judged(url, robots, source, asker, self._settings, hops) for asker in self._askers])
 
     def _tell(self, findings: list[Finding]) -> None:

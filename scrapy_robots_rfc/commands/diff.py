@@ -17,7 +17,7 @@ from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
     import argparse

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
 
 _AROUND = 2  # lines of a group shown before and after one that matters
 _MOST_LOST = 20
@@ -57,7 +57,7 @@ def lines_of(finding: Finding, style: Style, *, agent: bool = False) -> Iterator
     yield from _losers(finding, style)
 
 
-def access(robots: Robots, source: str) -> str:
+def access(robots: OriginPolicy, source: str) -> str:
     """Return where the file came from, and what came of it."""
     if robots.cause == "given" and robots.status is None:
         return f"{source} (given)"

@@ -9,18 +9,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc._compat import Runtime
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands.addresses import NO_URL, stripped
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
+from scrapy_robots_rfc.core.identity import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
-from scrapy_robots_rfc.files import RfcFile
-from scrapy_robots_rfc.identity import NOBODY, Agent, agent_of
-from scrapy_robots_rfc.naming import default_header
+from scrapy_robots_rfc.fetching.parsed import RfcFile
+from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import Term
-from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments
-from scrapy_robots_rfc.robots import Robots
+from scrapy_robots_rfc.policy.freshness import Validity
+from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class Finding:
     asker: Asker
     decision: Decision | None
     why: str
-    robots: Robots | None = None
+    robots: OriginPolicy | None = None
     source: str | None = None
     hops: tuple[Hop, ...] = ()
     explanation: Explanation | None = None
@@ -103,12 +103,14 @@ def _crawl(settings: Settings, scrapy_settings: ScrapySettings) -> Asker:
     return Asker(agent.identification, agent)
 
 
-def given(file: RobotsTxt, url: str) -> Robots | None:
+def given(file: RobotsTxt, url: str) -> OriginPolicy | None:
     """Return what a file says that is given in place of the one of a URL's origin; ``None`` for what has no origin."""
     origin = Origin.of(url)
     if origin is None:
         return None
-    return Robots(origin, Term(Outcome.SUCCESSFUL, math.inf), None, "given", RfcFile(None, file), lambda: NOBODY)
+    return OriginPolicy(
+        origin, Validity(Outcome.SUCCESSFUL, math.inf), None, "given", RfcFile(None, file), lambda: NOBODY
+    )
 
 
 def no_url(url: str, asker: Asker) -> Finding:
@@ -117,7 +119,7 @@ def no_url(url: str, asker: Asker) -> Finding:
 
 
 def judged(
-    url: str, robots: Robots, source: str, asker: Asker, settings: Settings, hops: tuple[Hop, ...] = ()
+    url: str, robots: OriginPolicy, source: str, asker: Asker, settings: Settings, hops: tuple[Hop, ...] = ()
 ) -> Finding:
     """Return the verdict on a URL.
 
@@ -131,7 +133,7 @@ def judged(
     return Finding(stripped(url), asker, decision, why or robots.why(decision), robots, source, hops, explanation)
 
 
-def _deciding(url: str, robots: Robots, agent: Agent) -> str:
+def _deciding(url: str, robots: OriginPolicy, agent: Agent) -> str:
     """Return which spelling of a URL decides: see `Robots.judge`."""
     resolved = without_dot_segments(url)
     assert robots.file is not None
@@ -158,7 +160,7 @@ def record(finding: Finding) -> dict[str, Any]:
     }
 
 
-def access_record(robots: Robots, hops: Sequence[Hop]) -> dict[str, Any]:
+def access_record(robots: OriginPolicy, hops: Sequence[Hop]) -> dict[str, Any]:
     """Return how a robots.txt was come by, as keys of an object of JSON."""
     return {
         "result": robots.outcome.value,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.policy.origin import without_userinfo
-from scrapy_robots_rfc.robots import UNREACHABLE
+from scrapy_robots_rfc.fetching.policy_of_origin import UNREACHABLE
+from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sized

@@ -19,23 +19,22 @@ from scrapy.commands import ScrapyCommand
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
+from scrapy_robots_rfc.cache.breaker import said
+from scrapy_robots_rfc.cache.entries import rules_of
+from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import cache, check, diff, lint, report, settings, show, transfer
 from scrapy_robots_rfc.commands.output import Console, Failed, abandon
 from scrapy_robots_rfc.commands.shelf import Shelf
-from scrapy_robots_rfc.copies import rules_of
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import RobotsError, SettingError
-from scrapy_robots_rfc.outages import said
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.stores.address import sqlite_path
-from scrapy_robots_rfc.stores.opening import store_of
 
 if TYPE_CHECKING:
     import argparse
 
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.stores.base import Store
+    from scrapy_robots_rfc.cache.stores.base import Store
 
 #: How an SQLite file begins; an empty one is a database without tables.
 _SQLITE = b"SQLite format 3\0"

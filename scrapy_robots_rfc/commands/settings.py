@@ -18,17 +18,18 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import configure_logging
 
-from scrapy_robots_rfc import _compat, startup
+from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.components import placed, stands_for
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.early import RfcEarlyMiddleware, check_early
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.middleware import RfcRobotsTxtMiddleware, load_parser
-from scrapy_robots_rfc.naming import Naming, default_header
+from scrapy_robots_rfc.fetching.overrides import announcements
+from scrapy_robots_rfc.middleware import startup
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, load_parser
+from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware, check_early
+from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.settings import TABLE, hidden, read_row, read_settings, written
-from scrapy_robots_rfc.steering import announcements
 
 if TYPE_CHECKING:
     import argparse
@@ -151,14 +152,14 @@ def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
 def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
     settings = crawler.settings
     lines: list[tuple[int, str]] = []
-    if not _compat.apply_addons(crawler):
+    if not _scrapy.apply_addons(crawler):
         text = "Crawler.addons.load_settings() is missing in this Scrapy, so what add-ons set is not shown here"
         lines.append((logging.WARNING, text))
     errors = list(_errors(settings))
     read = None if errors else read_settings(settings)
     tokens = None
     try:
-        naming = Naming(crawler, None if read is None else read.user_agent)
+        naming = UserAgents(crawler, None if read is None else read.user_agent)
         tokens = naming.default().tokens if read is not None else None
         advice = naming.advice(crawler.spider) if read is not None else None
         if advice is not None:

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrapy_robots_rfc.cache.breaker import said
+from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
 from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.outages import said
-from scrapy_robots_rfc.stores.codec import Copy, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from scrapy_robots_rfc.copies import Rules
-    from scrapy_robots_rfc.stores.base import Store
+    from scrapy_robots_rfc.cache.entries import Rules
+    from scrapy_robots_rfc.cache.stores.base import Store
 
 #: Seconds that a copy is kept which nobody would want any more: see `Rules.keep`.
 _OVER = 1.0
@@ -51,7 +51,7 @@ class Shelf:
         with self._asking():
             return self.store.get(key)
 
-    def put(self, key: str, copy: Copy) -> bool:
+    def put(self, key: str, copy: CacheEntry) -> bool:
         """Keep a copy; false where nobody would want it any more."""
         keep = self.rules.keep(copy, self.now)
         if keep <= _OVER:
@@ -73,7 +73,7 @@ class Shelf:
             raise Failed(f"the store {self.name} failed ({said(error)})") from error
 
 
-def readable(value: bytes) -> Copy | ValueError:
+def readable(value: bytes) -> CacheEntry | ValueError:
     """Return the copy that a value is, or why it cannot be read."""
     try:
         return decode(value)

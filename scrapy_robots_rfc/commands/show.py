@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc._compat import Runtime
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, judging
 from scrapy_robots_rfc.commands.addresses import origin_of
 from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.output import Console
     from scrapy_robots_rfc.core.groups import Group, Record
     from scrapy_robots_rfc.core.robotstxt import Explanation
-    from scrapy_robots_rfc.policy.origin import Origin
+    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
-    from scrapy_robots_rfc.robots import Robots
 
 _SITEMAPS = frozenset({"sitemap", "site-map"})
 
@@ -49,7 +49,7 @@ class _Shown:
     :param limit: the longest interval between requests that a crawl keeps; ``None``: it keeps none.
     """
 
-    robots: Robots
+    robots: OriginPolicy
     hops: tuple[Hop, ...]
     fresh_for: float
     limit: Limit | None
@@ -125,7 +125,7 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
 async def _ask(origin: Origin, limit: Limit | None, found: list[_Shown], inquirer: Inquirer) -> None:
     robots = await inquirer.ask(origin)
     if robots is not None:
-        fresh_for = robots.term.fresh_until - Runtime().clock()
+        fresh_for = robots.validity.fresh_until - Runtime().clock()
         found.append(_Shown(robots, inquirer.redirects(origin), fresh_for, limit))
 
 

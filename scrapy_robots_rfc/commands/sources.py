@@ -15,7 +15,7 @@ from w3lib.url import safe_url_string
 from scrapy_robots_rfc.commands.addresses import stripped
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.core.lint import is_markup
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,13 +9,13 @@ import json
 from contextlib import nullcontext
 from typing import IO, TYPE_CHECKING
 
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.stores.dump import copy_of, record_of
 from scrapy_robots_rfc.commands.addresses import shown
 from scrapy_robots_rfc.commands.shelf import readable
 from scrapy_robots_rfc.commands.sources import STANDARD, opened, telling
 from scrapy_robots_rfc.commands.target import Kind, target_of, written
-from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.stores.codec import Copy
-from scrapy_robots_rfc.stores.dump import copy_of, record_of
+from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
     import argparse
@@ -99,7 +99,7 @@ def _json(line: bytes) -> object:
         raise ValueError("no JSON") from None
 
 
-def _not_to_come(copy: Copy, now: float) -> None:
+def _not_to_come(copy: CacheEntry, now: float) -> None:
     """Refuse what was made by a clock that is far ahead: no later fetch would take its place for as long."""
     for name in ("fetched", "confirmed", "unreachable_since"):
         time = getattr(copy, name)
@@ -107,6 +107,6 @@ def _not_to_come(copy: Copy, now: float) -> None:
             raise ValueError(f"{name} lies more than a day in the future")
 
 
-def _is_later(copy: Copy, value: bytes | None) -> bool:
+def _is_later(copy: CacheEntry, value: bytes | None) -> bool:
     there = None if value is None else readable(value)
-    return not isinstance(there, Copy) or there.fetched < copy.fetched
+    return not isinstance(there, CacheEntry) or there.fetched < copy.fetched

@@ -1,7 +1,8 @@
-"""Helpers for text that people read: a site's own text made safe to print, and a count with its noun."""
+"""Helpers for text that people read: a site's own text made safe to print, counts, addresses without credentials."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,3 +27,15 @@ def many(count: int, what: str) -> str:
     :param what: the noun in the singular; its plural is made with an ``s``.
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def without_credentials(text: str, instead: str = "") -> str:
+    """Return a text that may hold an address, without the user and the password of that.
+
+    Too much is rather taken than too little: a password may hold slashes and more than one ``@``.
+
+    :param instead: what stands where they were.
+    """
+    # From the first colon of a word to its last @, looked for once a word: time is linear, whatever stands there.
+    text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
+    return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)

@@ -12,7 +12,7 @@ from scrapy_robots_rfc.policy.access import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CachePolicy:
     """How long each result holds, in seconds.
 
     :param max_age: a file, or that there is none, at most (2.4: 24 hours), and where its site says nothing.
@@ -30,7 +30,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Validity:
     """What holds for an origin, and until when.
 
     :param outcome: what governs the decisions.
@@ -50,7 +50,9 @@ class Term:
         return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
 
 
-def renew(old: Term | None, fetched: Outcome, now: float, limits: Limits, fresh_for: float | None = None) -> Term:
+def renew(
+    old: Validity | None, fetched: Outcome, now: float, limits: CachePolicy, fresh_for: float | None = None
+) -> Validity:
     """Return the term that follows a fetch.
 
     :param old: the term before it, also one that has run out; ``None`` for an origin never asked.
@@ -60,10 +62,10 @@ def renew(old: Term | None, fetched: Outcome, now: float, limits: Limits, fresh_
     if fetched is Outcome.UNREACHABLE:
         return _unreachable(old, now, limits)
     age = limits.max_age if fresh_for is None else min(max(fresh_for, limits.min_age), limits.max_age)
-    return Term(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
+    return Validity(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
 
 
-def review(old: Term, fetched: float, now: float, limits: Limits, longest_ttl: float) -> Term:
+def review(old: Validity, fetched: float, now: float, limits: CachePolicy, longest_ttl: float) -> Validity:
     """Return what a term that somebody else made is worth under limits of our own: never more than it says.
 
     :param fetched: when the fetch that it follows from ended.
@@ -72,18 +74,18 @@ def review(old: Term, fetched: float, now: float, limits: Limits, longest_ttl: f
     if old.unreachable_since is None:
         return replace(old, fresh_until=min(old.fresh_until, fetched + limits.max_age))
     again = min(old.fresh_until, fetched + longest_ttl)
-    term = _unreachable(old, now, limits)
-    if term.confirmed is not None:
-        again = min(again, term.confirmed + limits.stale_max_age)
-    return replace(term, fresh_until=again if term.outcome is old.outcome else now)
+    validity = _unreachable(old, now, limits)
+    if validity.confirmed is not None:
+        again = min(again, validity.confirmed + limits.stale_max_age)
+    return replace(validity, fresh_until=again if validity.outcome is old.outcome else now)
 
 
-def _unreachable(old: Term | None, now: float, limits: Limits) -> Term:
+def _unreachable(old: Validity | None, now: float, limits: CachePolicy) -> Validity:
     since = now if old is None or old.unreachable_since is None else old.unreachable_since
     again = now + limits.unreachable_ttl
     confirmed = None if old is None else old.confirmed
     if confirmed is not None and now < confirmed + limits.stale_max_age:
-        return Term(Outcome.SUCCESSFUL, min(again, confirmed + limits.stale_max_age), confirmed, since)
+        return Validity(Outcome.SUCCESSFUL, min(again, confirmed + limits.stale_max_age), confirmed, since)
     if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
-        return Term(Outcome.UNAVAILABLE, again, unreachable_since=since)
-    return Term(Outcome.UNREACHABLE, again, unreachable_since=since)
+        return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
+    return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)

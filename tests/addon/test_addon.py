@@ -15,18 +15,18 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc import RfcEarlyMiddleware, RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.addon import Addon
-from scrapy_robots_rfc.early import KEY
+from scrapy_robots_rfc.middleware.early import KEY
 from tests.documents import block, settings
 
 pytestmark = pytest.mark.reactor
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
-OURS_IN_FULL = "scrapy_robots_rfc.middleware.RfcRobotsTxtMiddleware"
+OURS_IN_FULL = "scrapy_robots_rfc.middleware.downloader.RfcRobotsTxtMiddleware"
 PARSER = "scrapy_robots_rfc.RfcRobotParser"
 OTHER = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
 EARLY = "scrapy_robots_rfc.RfcEarlyMiddleware"
-EARLY_IN_FULL = "scrapy_robots_rfc.early.RfcEarlyMiddleware"
+EARLY_IN_FULL = "scrapy_robots_rfc.middleware.early.RfcEarlyMiddleware"
 PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
 

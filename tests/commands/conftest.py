@@ -14,8 +14,8 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
+from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.commands import robots as command
-from scrapy_robots_rfc.stores.opening import store_of
 from tests.commands.browser import CHROMIUM, DRIVER, Browser
 from tests.commands.copies import NOW, Done
 from tests.commands.own import Kept
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from scrapy_robots_rfc.stores.base import Store
+    from scrapy_robots_rfc.cache.stores.base import Store
 
 
 @pytest.fixture

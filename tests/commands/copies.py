@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
 
 if TYPE_CHECKING:
-    from scrapy_robots_rfc.stores.base import Store
+    from scrapy_robots_rfc.cache.stores.base import Store
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -30,7 +30,7 @@ class Done:
 
 
 NOW = time.time()
-OPEN = Copy(
+OPEN = CacheEntry(
     Outcome.SUCCESSFUL,
     200,
     "200",
@@ -40,11 +40,11 @@ OPEN = Copy(
     validators=Validators("http://a.example/robots.txt", b'"v1"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
     body=b"User-agent: *\nDisallow: /x\n",
 )
-MISSING = Copy(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
-CLOSED = Copy(Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, unreachable_since=NOW - DAY)
+MISSING = CacheEntry(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
+CLOSED = CacheEntry(Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, unreachable_since=NOW - DAY)
 
 
-def fill(store: Store, **copies: Copy) -> None:
+def fill(store: Store, **copies: CacheEntry) -> None:
     """Put copies of hosts into a store."""
     for host, copy in copies.items():
         store.put(f"http://{host}.example", encode(copy), DAY)

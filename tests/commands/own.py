@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from scrapy_robots_rfc.stores.memory import MemoryStore
+from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

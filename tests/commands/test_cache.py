@@ -14,17 +14,17 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
-from scrapy_robots_rfc.stores.codec import encode
-from scrapy_robots_rfc.stores.dump import record_of
-from scrapy_robots_rfc.stores.opening import store_of
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.entry import encode
+from scrapy_robots_rfc.cache.stores.dump import record_of
+from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
 from tests.commands.running import launch, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_robots_rfc.stores.base import Store
+    from scrapy_robots_rfc.cache.stores.base import Store
     from tests.commands.copies import Done
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.running import TIMEOUT, launch, on_terminal, read_one_line, run, start
 from tests.scrapy.proxies import Proxy
 from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect

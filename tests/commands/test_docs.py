@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.stores.codec import Copy, Validators, encode
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
 from tests.commands.reports import crawl, exported
 from tests.commands.running import run
 from tests.documents import block, blocks
@@ -29,16 +29,16 @@ SERVED = "127.0.0.1:8000"
 FILE = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 2\n\nSitemap: /sitemap.xml\n"
 
 
-def copies(now: float) -> dict[str, Copy]:
+def copies(now: float) -> dict[str, CacheEntry]:
     """The copies that the document looks at."""
     validators = Validators("http://www.example/robots.txt", b'"5f3a-1"')
     then = now - 2 * HOUR
     return {
-        "http://www.example": Copy(
+        "http://www.example": CacheEntry(
             Outcome.SUCCESSFUL, 200, "200", then, then + DAY, confirmed=then, validators=validators, body=FILE
         ),
-        "https://example.com": Copy(Outcome.UNAVAILABLE, 404, "404", now - 10 * MINUTE, now - 10 * MINUTE + DAY),
-        "https://example.net:8443": Copy(
+        "https://example.com": CacheEntry(Outcome.UNAVAILABLE, 404, "404", now - 10 * MINUTE, now - 10 * MINUTE + DAY),
+        "https://example.net:8443": CacheEntry(
             Outcome.SUCCESSFUL,
             200,
             "200",
@@ -47,7 +47,7 @@ def copies(now: float) -> dict[str, Copy]:
             confirmed=now - 3 * DAY,
             body=b"User-agent: *\nDisallow: /x\n",
         ),
-        "https://example.org": Copy(
+        "https://example.org": CacheEntry(
             Outcome.UNREACHABLE, 503, "503", now - MINUTE, now + 4 * MINUTE, unreachable_since=now - MINUTE
         ),
     }

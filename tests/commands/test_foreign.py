@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc.stores.codec import encode
-from scrapy_robots_rfc.stores.dump import record_of
-from scrapy_robots_rfc.stores.redis import RedisStore
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.entry import encode
+from scrapy_robots_rfc.cache.stores.dump import record_of
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import DAY, OPEN, fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from scrapy_robots_rfc.stores.base import Store
+    from scrapy_robots_rfc.cache.stores.base import Store
     from tests.commands.copies import Done
 
 #: Keys that no crawl uses, and how they are shown.

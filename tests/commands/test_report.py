@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.commands.copies import Done
 
-    Robots = Callable[..., Done]
+    OriginPolicy = Callable[..., Done]
 
 pytestmark = pytest.mark.once
 
@@ -29,7 +29,7 @@ FORMATS = tuple(EXPORTERS)
 
 
 @pytest.fixture
-def summed(robots: Robots, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def summed(robots: OriginPolicy, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Sums up octets as JSON, with nothing on stderr."""
 
     def sums(octets: bytes, *arguments: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def summed(robots: Robots, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     return sums
 
 
-def told(robots: Robots, folder: Path, octets: bytes, *arguments: str) -> tuple[dict[str, Any], Done]:
+def told(robots: OriginPolicy, folder: Path, octets: bytes, *arguments: str) -> tuple[dict[str, Any], Done]:
     """The sums of octets, and what was said."""
     (folder / "report").write_bytes(octets)
     done = robots("report", str(folder / "report"), "--json", *arguments)
@@ -115,7 +115,7 @@ def test_no_credentials(summed: Callable[..., dict[str, Any]]) -> None:
     assert sums["by_rule"][0]["example"] == "https://a.example/x"
 
 
-def test_dry_run(robots: Robots, tmp_path: Path) -> None:
+def test_dry_run(robots: OriginPolicy, tmp_path: Path) -> None:
     """It says how many requests were let through all the same, and how many an earlier copy decided."""
     (tmp_path / "r.csv").write_bytes(
         exported([record(dry_run=True), record(dry_run=True, stale=True), record()], "csv")
@@ -125,7 +125,7 @@ def test_dry_run(robots: Robots, tmp_path: Path) -> None:
     assert "  stale      1 were decided by an earlier copy, because its refresh failed" in done.lines
 
 
-def test_several_files(robots: Robots, tmp_path: Path) -> None:
+def test_several_files(robots: OriginPolicy, tmp_path: Path) -> None:
     """Several files are summed up together, whatever the format of each."""
     names = []
     for format in FORMATS:  # noqa: A001 - its name in FEEDS
@@ -136,7 +136,7 @@ def test_several_files(robots: Robots, tmp_path: Path) -> None:
     assert [(file["file"], file["records"]) for file in sums["files"]] == [(name, 4) for name in names]
 
 
-def test_top(robots: Robots, tmp_path: Path) -> None:
+def test_top(robots: OriginPolicy, tmp_path: Path) -> None:
     """What counts most is listed, and how much else there is."""
     (tmp_path / "r").write_bytes(exported(CRAWL))
     done = robots("report", str(tmp_path / "r"), "--top", "2")
@@ -208,7 +208,7 @@ def test_line_ends_in_cells(summed: Callable[..., dict[str, Any]]) -> None:
     [b"", b" \n", b"[]", b"[\n\n]", exported([]), exported([], "json"), exported(FEW, "csv").split(b"\r\n")[0]],
 )
 @pytest.mark.parametrize("packing", PLUGINS)
-def test_empty(octets: bytes, packing: str, robots: Robots, tmp_path: Path) -> None:
+def test_empty(octets: bytes, packing: str, robots: OriginPolicy, tmp_path: Path) -> None:
     """A report without records is none that failed: nothing was disallowed."""
     if PLUGINS[packing]:
         octets = packed(octets, packing)
@@ -221,7 +221,7 @@ def test_empty(octets: bytes, packing: str, robots: Robots, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_breaks_off(format: str, robots: Robots, tmp_path: Path) -> None:  # noqa: A002
+def test_breaks_off(format: str, robots: OriginPolicy, tmp_path: Path) -> None:  # noqa: A002
     """Of a file that breaks off within a record, the rest is summed up, and one line says so."""
     sums, done = told(robots, tmp_path, exported([record(), record()], format)[:-100])
     assert sums["requests"] == 1
@@ -231,7 +231,7 @@ def test_breaks_off(format: str, robots: Robots, tmp_path: Path) -> None:  # noq
 
 
 @pytest.mark.parametrize("format", ["jsonlines", "csv"])
-def test_broken_lines(format: str, robots: Robots, tmp_path: Path) -> None:  # noqa: A002
+def test_broken_lines(format: str, robots: OriginPolicy, tmp_path: Path) -> None:  # noqa: A002
     """Broken lines are counted, the first of them is named, and all else is summed up."""
     lines = exported([record()] * 4, format).splitlines(keepends=True)
     lines[-3], lines[-1] = b'{"time": "2026\n', b'"oops\n'
@@ -243,7 +243,7 @@ def test_broken_lines(format: str, robots: Robots, tmp_path: Path) -> None:  # n
 
 @pytest.mark.parametrize("packing", ["gzip", "bz2", "xz"])
 @pytest.mark.parametrize("damaged", [False, True])
-def test_packed_in_pieces(packing: str, damaged: bool, robots: Robots, tmp_path: Path) -> None:
+def test_packed_in_pieces(packing: str, damaged: bool, robots: OriginPolicy, tmp_path: Path) -> None:
     """Of a packed file that is cut short or damaged, what can be unpacked is summed up."""
     records = [
         record(url=f"https://a.example/{number**5}", digest=f"sha256:{number**17:064x}") for number in range(9000)
@@ -257,7 +257,7 @@ def test_packed_in_pieces(packing: str, damaged: bool, robots: Robots, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["r.jsonl.gz", "r.csv.bz2", "r.jsonl.xz"])
-def test_packed_and_empty(name: str, robots: Robots, tmp_path: Path) -> None:
+def test_packed_and_empty(name: str, robots: OriginPolicy, tmp_path: Path) -> None:
     """A file of no octets that is called a packed one was never whole, and one line says so."""
     (tmp_path / name).touch()
     done = robots("report", str(tmp_path / name))
@@ -265,14 +265,14 @@ def test_packed_and_empty(name: str, robots: Robots, tmp_path: Path) -> None:
     assert f"{name}: it breaks off before its end" in done.err
 
 
-def test_other_records(robots: Robots, tmp_path: Path) -> None:
+def test_other_records(robots: OriginPolicy, tmp_path: Path) -> None:
     """Objects of another kind among the records are counted apart."""
     sums, done = told(robots, tmp_path, exported([record()]) + b'{"title": "x"}\n')
     assert sums["requests"] == 1
     assert "1 record of another kind left out" in done.err
 
 
-def test_standard_input_that_is_broken(robots: Robots) -> None:
+def test_standard_input_that_is_broken(robots: OriginPolicy) -> None:
     """What is said of standard input calls it so, and not by its sign; in JSON it stands as on the command line."""
     done = robots("report", "-", "--json", stdin=exported([record()]).decode() + "{\n")
     assert done.err.startswith("scrapy robots report: standard input: 1 broken record left out (the first at line 2, ")
@@ -344,7 +344,7 @@ def test_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in run("report", "r", folder=tmp_path).out
 
 
-def test_no_terminal_acts(robots: Robots, tmp_path: Path) -> None:
+def test_no_terminal_acts(robots: OriginPolicy, tmp_path: Path) -> None:
     """Nothing that a report holds reaches a terminal as it is."""
     evil = "\x1b[2J\u202e\x07\ud800\r\n"
     fields = dict.fromkeys(("spider", "url", "origin", "token", "reason", "rule", "why"), evil)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.commands.copies import Done
 
-    Robots = Callable[..., Done]
+    OriginPolicy = Callable[..., Done]
 
 pytestmark = pytest.mark.once
 
@@ -80,7 +80,7 @@ def test_refused(name: str, octets: bytes, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_other_files(octets: bytes, robots: Robots, tmp_path: Path) -> None:
+def test_other_files(octets: bytes, robots: OriginPolicy, tmp_path: Path) -> None:
     """A file that holds no such records is refused in one line, with the exit code 2."""
     (tmp_path / "r").write_bytes(octets)
     done = robots("report", str(tmp_path / "r"))
@@ -117,7 +117,7 @@ def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("top", ["0", "-1", "many"])
-def test_wrong_top(top: str, robots: Robots) -> None:
+def test_wrong_top(top: str, robots: OriginPolicy) -> None:
     """A number of rows that makes no sense is refused."""
     done = robots("report", "x", f"--top={top}")
     assert done.code == 2

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.stores.codec import encode
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.entry import encode
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import DAY, OPEN
 from tests.commands.running import run
 from tests.scrapy.site import Reply, Site, robots

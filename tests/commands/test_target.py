@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import OPEN, fill
 from tests.commands.reports import FEW, exported
 from tests.commands.running import run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import CLOSED, DAY, MISSING, NOW, OPEN, Done, fill
 from tests.commands.reports import exported, record
 from tests.commands.running import COMMAND, TIMEOUT, environment, launch, on_terminal, run
@@ -22,13 +22,13 @@ from tests.scrapy.site import Reply, Site
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_robots_rfc.stores.codec import Copy
+    from scrapy_robots_rfc.cache.entry import CacheEntry
 
 FILE = f"User-agent: *\nDisallow: /x\nDisallow: /{'long' * 30}\nDisallow: /caf\xe9\nDisallow: z\n"
 STORE = "sqlite:///robots.sqlite"
 
 
-def old(copy: Copy) -> Copy:
+def old(copy: CacheEntry) -> CacheEntry:
     """The same from weeks ago, and for weeks: for how long is written the same now and some seconds later."""
     weeks = 40.2 * DAY
     since = None if copy.unreachable_since is None else NOW - weeks

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.extensions import (
-    RequestRate,
-    VisitTime,
-    parse_delay,
-    parse_rate,
-    parse_window,
-    plain_delay,
-)
+from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window, plain_delay
 from tests.scrapy.test_docs import rows
 
 

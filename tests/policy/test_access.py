@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.policy.access import (
-    MAX_REDIRECTS,
-    Asking,
-    Outcome,
-    Successful,
-    Unavailable,
-    Unreachable,
-)
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, Asking, Outcome, Successful, Unavailable, Unreachable
+from scrapy_robots_rfc.policy.origins import Origin
 
 ORIGIN = Origin("http", "a.example", 80)
 FIRST = Asking.first(ORIGIN)

@@ -5,34 +5,34 @@ from __future__ import annotations
 import pytest
 
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import Limits, Term, renew, review
+from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity, renew, review
 
-LIMITS = Limits(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500)
-FOREVER = Limits(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=None)
+LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500)
+FOREVER = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=None)
 
 
 def test_successful_file_holds_for_max_age() -> None:
     """2.4: a file is used for the maximum age and no longer, whatever came before it."""
-    expected = Term(Outcome.SUCCESSFUL, 101, confirmed=1)
+    expected = Validity(Outcome.SUCCESSFUL, 101, confirmed=1)
     assert renew(None, Outcome.SUCCESSFUL, 1, LIMITS) == expected
-    assert renew(Term(Outcome.UNREACHABLE, 1, unreachable_since=0), Outcome.SUCCESSFUL, 1, LIMITS) == expected
+    assert renew(Validity(Outcome.UNREACHABLE, 1, unreachable_since=0), Outcome.SUCCESSFUL, 1, LIMITS) == expected
     assert not expected.stale
 
 
 def test_unavailable_holds_for_max_age() -> None:
     """2.4: that there is no file holds as long as a file, and replaces one."""
-    old = Term(Outcome.SUCCESSFUL, 100, confirmed=0)
-    assert renew(old, Outcome.UNAVAILABLE, 100, LIMITS) == Term(Outcome.UNAVAILABLE, 200)
+    old = Validity(Outcome.SUCCESSFUL, 100, confirmed=0)
+    assert renew(old, Outcome.UNAVAILABLE, 100, LIMITS) == Validity(Outcome.UNAVAILABLE, 200)
 
 
 def test_unreachable_is_asked_again_soon() -> None:
     """2.3.1.4: without a copy everything is disallowed, and the file is asked for again after the short time."""
-    assert renew(None, Outcome.UNREACHABLE, 5, LIMITS) == Term(Outcome.UNREACHABLE, 15, unreachable_since=5)
+    assert renew(None, Outcome.UNREACHABLE, 5, LIMITS) == Validity(Outcome.UNREACHABLE, 15, unreachable_since=5)
 
 
 def test_no_copy_is_made_of_unavailable() -> None:
     """2.3.1.4: where there was no file before, an unreachable one closes the gate."""
-    old = Term(Outcome.UNAVAILABLE, 100)
+    old = Validity(Outcome.UNAVAILABLE, 100)
     assert renew(old, Outcome.UNREACHABLE, 100, LIMITS).outcome is Outcome.UNREACHABLE
 
 
@@ -40,14 +40,14 @@ def test_copy_is_obeyed_while_unreachable() -> None:
     """2.4: a copy is used beyond its age while the file is unreachable, and asked for again each short time."""
     copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
     first = renew(copy, Outcome.UNREACHABLE, 100, LIMITS)
-    assert first == Term(Outcome.SUCCESSFUL, 110, confirmed=0, unreachable_since=100)
+    assert first == Validity(Outcome.SUCCESSFUL, 110, confirmed=0, unreachable_since=100)
     assert first.stale
-    assert renew(first, Outcome.UNREACHABLE, 110, LIMITS) == Term(Outcome.SUCCESSFUL, 120, 0, 100)
+    assert renew(first, Outcome.UNREACHABLE, 110, LIMITS) == Validity(Outcome.SUCCESSFUL, 120, 0, 100)
 
 
 def test_copy_ends_with_its_time() -> None:
     """2.3.1.4: a copy is obeyed for the stale time after it was last confirmed, to the second."""
-    old = Term(Outcome.SUCCESSFUL, 990, confirmed=0, unreachable_since=900)
+    old = Validity(Outcome.SUCCESSFUL, 990, confirmed=0, unreachable_since=900)
     last = renew(old, Outcome.UNREACHABLE, 995, LIMITS)
     assert (last.outcome, last.fresh_until) == (Outcome.SUCCESSFUL, 1000)
     assert renew(last, Outcome.UNREACHABLE, 1000, LIMITS).outcome is Outcome.UNREACHABLE
@@ -56,39 +56,41 @@ def test_copy_ends_with_its_time() -> None:
 def test_no_stale_copy_where_none_is_wanted() -> None:
     """2.3.1.4: with a stale time of 0 an unreachable file closes the gate at once."""
     copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
-    assert renew(copy, Outcome.UNREACHABLE, 100, Limits(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
+    assert renew(copy, Outcome.UNREACHABLE, 100, CachePolicy(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
 
 
 @pytest.mark.parametrize(
     ("limits", "expected"), [(LIMITS, Outcome.UNAVAILABLE), (FOREVER, Outcome.UNREACHABLE)], ids=["limited", "never"]
 )
-def test_unreachable_for_long(limits: Limits, expected: Outcome) -> None:
+def test_unreachable_for_long(limits: CachePolicy, expected: Outcome) -> None:
     """2.3.1.4: unreachable for long counts as unavailable, unless the user keeps it closed."""
-    term = renew(None, Outcome.UNREACHABLE, 0, limits)
-    assert renew(term, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
-    late = renew(term, Outcome.UNREACHABLE, 500, limits)
+    validity = renew(None, Outcome.UNREACHABLE, 0, limits)
+    assert renew(validity, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
+    late = renew(validity, Outcome.UNREACHABLE, 500, limits)
     assert (late.outcome, late.fresh_until) == (expected, 510)
     assert renew(late, Outcome.UNREACHABLE, 510, limits).outcome is expected
 
 
 def test_a_success_ends_the_run_of_failures() -> None:
     """2.3.1.4: the time of being unreachable begins anew after an answer."""
-    term = renew(None, Outcome.UNREACHABLE, 0, LIMITS)
-    term = renew(term, Outcome.UNAVAILABLE, 400, LIMITS)
-    assert renew(term, Outcome.UNREACHABLE, 500, LIMITS) == Term(Outcome.UNREACHABLE, 510, unreachable_since=500)
+    validity = renew(None, Outcome.UNREACHABLE, 0, LIMITS)
+    validity = renew(validity, Outcome.UNAVAILABLE, 400, LIMITS)
+    assert renew(validity, Outcome.UNREACHABLE, 500, LIMITS) == Validity(
+        Outcome.UNREACHABLE, 510, unreachable_since=500
+    )
 
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 100), (0, 20), (19, 20), (50, 50), (101, 100), (2.0**31, 100)])
 @pytest.mark.parametrize("outcome", [Outcome.SUCCESSFUL, Outcome.UNAVAILABLE])
 def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: float) -> None:
     """2.4, RFC 9111: a file, and that there is none, hold as long as the site says, within the user's limits."""
-    limits = Limits(100, 10, 1000, 500, min_age=20)
+    limits = CachePolicy(100, 10, 1000, 500, min_age=20)
     assert renew(None, outcome, 1, limits, asked).fresh_until == 1 + given
 
 
 def test_the_largest_age_wins() -> None:
     """2.4: where the user's limits cross, a file is not used for longer than the largest age."""
-    assert renew(None, Outcome.SUCCESSFUL, 0, Limits(100, 10, 0, 500, min_age=200), 0).fresh_until == 100
+    assert renew(None, Outcome.SUCCESSFUL, 0, CachePolicy(100, 10, 0, 500, min_age=200), 0).fresh_until == 100
 
 
 def test_unreachable_has_its_own_time() -> None:
@@ -100,18 +102,18 @@ def test_unreachable_has_its_own_time() -> None:
     ("old", "now", "expected"),
     [
         # Another crawl kept it for longer than this one may.
-        (Term(Outcome.SUCCESSFUL, 500, confirmed=0), 50, Term(Outcome.SUCCESSFUL, 100, confirmed=0)),
-        (Term(Outcome.SUCCESSFUL, 60, confirmed=0), 50, Term(Outcome.SUCCESSFUL, 60, confirmed=0)),
-        (Term(Outcome.UNAVAILABLE, 500), 50, Term(Outcome.UNAVAILABLE, 100)),
+        (Validity(Outcome.SUCCESSFUL, 500, confirmed=0), 50, Validity(Outcome.SUCCESSFUL, 100, confirmed=0)),
+        (Validity(Outcome.SUCCESSFUL, 60, confirmed=0), 50, Validity(Outcome.SUCCESSFUL, 60, confirmed=0)),
+        (Validity(Outcome.UNAVAILABLE, 500), 50, Validity(Outcome.UNAVAILABLE, 100)),
         # Unreachable, and left alone for longer than this crawl would.
-        (Term(Outcome.UNREACHABLE, 500, None, 0), 5, Term(Outcome.UNREACHABLE, 30, None, 0)),
+        (Validity(Outcome.UNREACHABLE, 500, None, 0), 5, Validity(Outcome.UNREACHABLE, 30, None, 0)),
         # A stale copy that is not obeyed for as long here.
-        (Term(Outcome.SUCCESSFUL, 500, -980, 0), 5, Term(Outcome.SUCCESSFUL, 20, -980, 0)),
+        (Validity(Outcome.SUCCESSFUL, 500, -980, 0), 5, Validity(Outcome.SUCCESSFUL, 20, -980, 0)),
         # A stale copy that is too old here, and an origin that was opened by a limit that is not this crawl's.
-        (Term(Outcome.SUCCESSFUL, 2000, -996, 0), 5, Term(Outcome.UNREACHABLE, 5, None, 0)),
-        (Term(Outcome.UNAVAILABLE, 20, None, -400), 5, Term(Outcome.UNREACHABLE, 5, None, -400)),
+        (Validity(Outcome.SUCCESSFUL, 2000, -996, 0), 5, Validity(Outcome.UNREACHABLE, 5, None, 0)),
+        (Validity(Outcome.UNAVAILABLE, 20, None, -400), 5, Validity(Outcome.UNREACHABLE, 5, None, -400)),
     ],
 )
-def test_what_somebody_else_kept(old: Term, now: float, expected: Term) -> None:
+def test_what_somebody_else_kept(old: Validity, now: float, expected: Validity) -> None:
     """2.4: a copy out of a store is worth what the limits of this crawl make of it, and never more than it says."""
     assert review(old, 0, now, LIMITS, 30) == expected

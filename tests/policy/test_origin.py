@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.policy.origin import Origin, without_dot_segments, without_userinfo
+from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments, without_userinfo
 
 
 @pytest.mark.parametrize(

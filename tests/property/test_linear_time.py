@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.stores.address import without_credentials
+from scrapy_robots_rfc.core.text import without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable

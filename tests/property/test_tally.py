@@ -7,15 +7,15 @@ from collections import Counter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.tally import Tally
+from scrapy_robots_rfc.reporting.topk import TopK
 
 BOUND = 3
 added = st.lists(st.tuples(st.integers(0, 15), st.integers(1, 9)), max_size=60)
 
 
-def tallied(adds: list[tuple[int, int]], bound: int = BOUND) -> tuple[Tally[int], Counter[int], int]:
+def tallied(adds: list[tuple[int, int]], bound: int = BOUND) -> tuple[TopK[int], Counter[int], int]:
     """A tally, the truth, and the most keys that it held."""
-    tally: Tally[int] = Tally(bound)
+    tally: TopK[int] = TopK(bound)
     truth: Counter[int] = Counter()
     most = 0
     for key, amount in adds:

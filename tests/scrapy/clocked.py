@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc import _compat
+from scrapy_robots_rfc import _runtime
 from tests.scrapy.crawling import Crawl, Pages
 from tests.scrapy.site import Asked, Reply, Site, robots
 
@@ -79,4 +79,4 @@ class Following(Pages):
 
 def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let it be twelve o'clock UTC."""
-    monkeypatch.setattr(_compat.Runtime, "utc", lambda _: datetime.time(12))
+    monkeypatch.setattr(_runtime.Runtime, "utc", lambda _: datetime.time(12))

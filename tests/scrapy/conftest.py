@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.utils.asyncio import call_later
 
-from scrapy_robots_rfc import _compat
+from scrapy_robots_rfc import _runtime
 from tests.scrapy.scripted import Clock
 from tests.scrapy.site import Site
 
@@ -79,16 +79,16 @@ def proxy(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all crawls of a test."""
     fake = Clock()
-    monkeypatch.setattr(_compat.Runtime, "clock", lambda _: fake())
-    monkeypatch.setattr(_compat.Runtime, "date", lambda _: fake.date())
+    monkeypatch.setattr(_runtime.Runtime, "clock", lambda _: fake())
+    monkeypatch.setattr(_runtime.Runtime, "date", lambda _: fake.date())
     return fake
 
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """All crawls of a test take a hundredth of a second for a second, but for what Scrapy itself waits for."""
-    monkeypatch.setattr(_compat, "call_later", lambda delay, *call: call_later(delay / 100, *call))
-    monkeypatch.setattr(_compat.Runtime, "clock", lambda _: time.monotonic() * 100)
+    monkeypatch.setattr(_runtime, "call_later", lambda delay, *call: call_later(delay / 100, *call))
+    monkeypatch.setattr(_runtime.Runtime, "clock", lambda _: time.monotonic() * 100)
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,11 @@ import types
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc._compat import Cancellable, Runtime
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.cache.stores.memory import MemoryStore
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Turns
-from scrapy_robots_rfc.stores.memory import MemoryStore
-from scrapy_robots_rfc.turns import SharedTurns
+from scrapy_robots_rfc.throttling.shared import SharedThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -79,7 +79,7 @@ class Worker(Runtime):
         self.alive, self.works, self.left = True, True, 10**9
         self.calls: list[str] = []
         self.own = Turns()
-        self.turns = SharedTurns(SITE, self, self, 60.0, self.go)
+        self.turns = SharedThrottle(SITE, self, self, 60.0, self.go)
 
     # What turns ask of a runtime.
 

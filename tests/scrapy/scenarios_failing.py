@@ -142,7 +142,7 @@ async def many_failing(run: Run) -> dict[str, Any]:
 async def many_hanging(run: Run) -> dict[str, Any]:
     """Five times as many hosts as are asked at once take connections and never answer; another site comes last."""
     with Site() as site, socket.create_server(("", 0), backlog=100) as hanging, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scrapy_robots_rfc.inquiries.PATIENCE", 0.3)
+        patch.setattr("scrapy_robots_rfc.fetching.queue.PATIENCE", 0.3)
         CloseSoon.expected = 10
         port = hanging.getsockname()[1]
         urls = [f"http://127.0.1.{n + 1}:{port}/" for n in range(40)]

@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc._compat import Waiter
+from scrapy_robots_rfc._runtime import Waiter
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.scrapy.crawling import Pages
 from tests.scrapy.proxies import Proxy, dead

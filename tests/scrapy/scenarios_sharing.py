@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc import peers
-from scrapy_robots_rfc import together as together_module
+from scrapy_robots_rfc.cache import peers
+from scrapy_robots_rfc.throttling import together as together_module
 from tests.scrapy.clocked import DELAY, PACED, Clocked, gaps
 from tests.scrapy.crawling import Pages
 from tests.scrapy.kept import KEPT, Kept

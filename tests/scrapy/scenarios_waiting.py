@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
 
-from scrapy_robots_rfc import RobotsDisallowed, progress
-from scrapy_robots_rfc.waiting import WAITED
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.middleware import progress
+from scrapy_robots_rfc.middleware.deferred import WAITED
 from tests.scrapy.clocked import PACED
 from tests.scrapy.crawling import Pages
 from tests.scrapy.scenarios import FORBID_ALL, OURS, Gate, Run

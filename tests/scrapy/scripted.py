@@ -8,7 +8,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import RobotsService, robots_service
-from scrapy_robots_rfc._compat import Runtime
+from scrapy_robots_rfc._runtime import Runtime
 from tests.scrapy.crawling import Crawl, Pages, crawl
 
 if TYPE_CHECKING:

@@ -358,8 +358,8 @@ async def test_being_unreachable_begins_with_the_first_attempt(site: Site) -> No
 
     async def script(service: RobotsService) -> None:
         known = await service.robots(site.url("/x"))
-        assert known.term.unreachable_since is not None
-        assert known.term.unreachable_since <= known.fetched - 0.2
+        assert known.validity.unreachable_since is not None
+        assert known.validity.unreachable_since <= known.fetched - 0.2
 
     await run(script, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.2]})
     assert site.fetches == 2

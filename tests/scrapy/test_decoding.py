@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.decoding import Decoder, decode
 from scrapy_robots_rfc.errors import DecodingError
+from scrapy_robots_rfc.fetching.decoding import Decoder, decode
 from tests.scrapy.crawling import crawl
 from tests.scrapy.site import Reply, Site
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from scrapy_robots_rfc import RobotsService, signals, stats
-from scrapy_robots_rfc.robots import Robots
+from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
 from scrapy_robots_rfc.settings import TABLE
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -62,7 +62,7 @@ def inner(page: str) -> list[set[str]]:
 
 def test_service_page() -> None:
     """docs/service.md has a row a public name of the service and of what it gives, or says that it is not for users."""
-    for table, (cls, names) in enumerate(zip((RobotsService, Robots), inner("service.md"), strict=True)):
+    for table, (cls, names) in enumerate(zip((RobotsService, OriginPolicy), inner("service.md"), strict=True)):
         described = {row[0].strip("`") for row in rows("service.md", table)}
         assert described | names == public(cls)
         assert not described & names

@@ -12,8 +12,8 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.spiders import CrawlSpider
 
 from scrapy_robots_rfc import RfcEarlyMiddleware
-from scrapy_robots_rfc._scheduling import Duplicates
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.middleware.scheduling import Duplicates
 from tests.redis_server import RedisServer
 from tests.scrapy.crawling import SETTINGS, crawl, make_crawler, records
 from tests.scrapy.kept import KEPT, Kept
@@ -50,7 +50,7 @@ async def test_not_enabled(site: Site, middlewares: dict[str, Any]) -> None:
     assert site.targets == []
 
 
-@pytest.mark.parametrize("key", [Subclass, RfcEarlyMiddleware, "scrapy_robots_rfc.early.RfcEarlyMiddleware"])
+@pytest.mark.parametrize("key", [Subclass, RfcEarlyMiddleware, "scrapy_robots_rfc.middleware.early.RfcEarlyMiddleware"])
 @ensureDeferred
 async def test_by_another_name(site: Site, key: Any) -> None:
     """A class, its full path and a subclass are the middleware as well."""

@@ -15,8 +15,8 @@ from pytest_twisted import ensureDeferred
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.closing import Closing
-from scrapy_robots_rfc.export import USED
+from scrapy_robots_rfc.reporting.closing import CrawlSummary
+from scrapy_robots_rfc.reporting.export import USED
 from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.site import Reply, Site, robots
 from tests.scrapy.storages import Broken, Uploading
@@ -247,10 +247,10 @@ class Kept:
 async def test_no_last_words(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the crawl cannot be summed up, as with stats of somebody else's, its report is complete all the same."""
 
-    def fails(_: Closing) -> str:
+    def fails(_: CrawlSummary) -> str:
         raise RuntimeError("these stats have no items")
 
-    monkeypatch.setattr(Closing, "text", fails)
+    monkeypatch.setattr(CrawlSummary, "text", fails)
     site.replies["/robots.txt"] = robots(RULES)
     packed = {"format": "jsonlines", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}
     await crawl(private(site, 3), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl.gz": packed}})

@@ -18,7 +18,7 @@ from scrapy.extensions.feedexport import FeedExporter
 if TYPE_CHECKING:
     from tests.scrapy.site import Site
 
-from scrapy_robots_rfc.export import FIELDS
+from scrapy_robots_rfc.reporting.export import FIELDS
 from tests.scrapy.site import robots
 
 SPIDER = """

@@ -9,14 +9,14 @@ from pytest_twisted import ensureDeferred
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredList
 
-from scrapy_robots_rfc._compat import Runtime, Waiter
-from scrapy_robots_rfc.flights import Flight, Flights
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.fetching.flights import Flight, Flights
 from tests.scrapy.scripted import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from scrapy_robots_rfc._compat import Cancellable
+    from scrapy_robots_rfc._runtime import Cancellable
 
 pytestmark = pytest.mark.reactor
 
@@ -109,7 +109,7 @@ async def test_failing_work(caplog: pytest.LogCaptureFixture) -> None:
 
     # Without asyncio it fails while it is started, so that each of the three starts it anew.
     assert await three(work, limit=5) == ["expired"] * 3
-    assert any(record.exc_info and record.name == "scrapy_robots_rfc.flights" for record in caplog.records)
+    assert any(record.exc_info and record.name == "scrapy_robots_rfc.fetching.flights" for record in caplog.records)
 
 
 @ensureDeferred

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc._compat import Cancellable, Runtime
-from scrapy_robots_rfc.flights import TICK
-from scrapy_robots_rfc.inquiries import MOST_ROUTES, PATIENCE, Attempted, GaveWay, Inquiries, Inquiry
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.fetching.flights import TICK
+from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, PATIENCE, Attempted, FetchQueue, PendingFetch, Preempted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +47,17 @@ class Desk:
     def __init__(self, limit: int = 10) -> None:
         self.runtime = Hand()
         self.closing = False
-        self.under_way: dict[str, Callable[[Attempted[str] | GaveWay | None], object]] = {}
+        self.under_way: dict[str, Callable[[Attempted[str] | Preempted | None], object]] = {}
         self.asked: list[str] = []
         self.patience: dict[str, float] = {}
         self.told: list[tuple[str, str | None]] = []
-        self.inquiries: Inquiries[str] = Inquiries(
+        self.inquiries: FetchQueue[str] = FetchQueue(
             self.runtime, limit, closing=lambda: self.closing, attempt=self.attempt
         )
 
-    def attempt(self, inquiry: Inquiry[str], listener: Callable[[Attempted[str] | GaveWay | None], object]) -> None:
+    def attempt(
+        self, inquiry: PendingFetch[str], listener: Callable[[Attempted[str] | Preempted | None], object]
+    ) -> None:
         """Keep the attempt."""
         self.asked.append(inquiry.key if inquiry.route.name is None else f"{inquiry.key} {inquiry.route.name}")
         self.patience[inquiry.key] = inquiry.patience
@@ -129,7 +131,7 @@ def test_who_gives_way() -> None:
     desk = Desk(limit=4)
     desk.ask("a", "b", "c", "d", "e")
     assert [desk.patience[key] for key in "abcd"] == [math.inf, PATIENCE, PATIENCE, PATIENCE]
-    desk.under_way.pop("b")(GaveWay())
+    desk.under_way.pop("b")(Preempted())
     desk.end("a", again=1)
     desk.runtime.pass_time(1)
     assert desk.asked == ["a", "b", "c", "d", "e", "b"]
@@ -156,10 +158,10 @@ def test_the_end_of_the_crawl(limit: int) -> None:
 def test_attempts_that_end_at_once() -> None:
     """Without asyncio an attempt may end while it is made: a long line of those neither recurses nor stops."""
     told: list[str | None] = []
-    inquiries: Inquiries[str] = Inquiries(
+    inquiries: FetchQueue[str] = FetchQueue(
         Hand(), 1, closing=lambda: False, attempt=lambda inquiry, listener: held.append(listener)
     )
-    held: list[Callable[[Attempted[str] | GaveWay | None], object]] = []
+    held: list[Callable[[Attempted[str] | Preempted | None], object]] = []
     inquiries.ask("first", None, told.append)
     for number in range(5000):
         inquiries.ask(number, None, told.append)
@@ -185,7 +187,7 @@ def test_an_attempt_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> Non
         raise RuntimeError
 
     told: list[str | None] = []
-    inquiries: Inquiries[str] = Inquiries(Hand(), 1, closing=lambda: False, attempt=fail)
+    inquiries: FetchQueue[str] = FetchQueue(Hand(), 1, closing=lambda: False, attempt=fail)
     inquiries.ask("a", None, told.append)
     assert told == [None]
     assert any(record.exc_info for record in caplog.records)

@@ -11,7 +11,8 @@ from scrapy import Request, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed, RuleKind, verdicts
+from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed, RuleKind
+from scrapy_robots_rfc.middleware import enforcement
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
 from tests.scrapy.crawling import Pages, crawl, records
@@ -74,7 +75,7 @@ async def test_first_drop_of_an_origin(
     other.replies["/robots.txt"] = Reply(503)
     pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
     await crawl(pages, {"ROBOTSTXT_DRY_RUN": dry_run})
-    said = [record for record in caplog.records if record.name == "scrapy_robots_rfc.verdicts"]
+    said = [record for record in caplog.records if record.name == "scrapy_robots_rfc.middleware.enforcement"]
     assert [record.getMessage() for record in said if record.levelno > logging.DEBUG] == [
         (
             f"Pages of {site.url('')} are forbidden (robots.txt line 3: Disallow: /private); every request that "
@@ -89,7 +90,7 @@ async def test_origins_that_are_told(
     site: Site, other: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only so many origins are remembered as told: the one told first is forgotten first."""
-    monkeypatch.setattr(verdicts, "_KEPT_TOLD", 1)
+    monkeypatch.setattr(enforcement, "_KEPT_TOLD", 1)
     for one in (site, other):
         one.replies["/robots.txt"] = robots(RULES)
     pages = [one.url(f"/private/{n}") for n in range(2) for one in (site, other)]

@@ -11,7 +11,7 @@ from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import DeferredList
 
-from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, _compat, robots_service
+from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, _scrapy, robots_service
 from scrapy_robots_rfc.policy.access import Outcome
 from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.scenarios import OURS, Gate
@@ -21,7 +21,7 @@ from tests.scrapy.site import Reply, Site, robots
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
     from tests.scrapy.scripted import Clock
 
 pytestmark = pytest.mark.reactor
@@ -119,7 +119,7 @@ async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
     try:
 
         async def script(service: RobotsService) -> None:
-            known: list[Robots] = await gather(*(service.robots(s.url("/x")) for s in sites for _ in range(3)))
+            known: list[OriginPolicy] = await gather(*(service.robots(s.url("/x")) for s in sites for _ in range(3)))
             assert [str(robots.origin) for robots in known] == [s.url("") for s in sites for _ in range(3)]
             assert not any(robots.decide(f"{robots.origin}/x").allowed for robots in known)
 
@@ -242,11 +242,11 @@ async def test_the_signs_of_closing_are_where_we_look(site: Site) -> None:
 
         def look(self) -> None:
             assert hasattr(self.crawler.engine._slot, "closing")
-            seen.append(_compat.is_closing(self.crawler))
+            seen.append(_scrapy.is_closing(self.crawler))
 
     result = await crawl([site.url("/")], spider=Looking)
     assert seen == [False, True]
-    assert _compat.is_closing(result.crawler)
+    assert _scrapy.is_closing(result.crawler)
 
 
 @ensureDeferred
@@ -262,7 +262,7 @@ async def test_the_downloaders_queue_is_where_we_look(site: Site) -> None:
 
         def look(self, request: Request) -> None:
             if "name" in request.meta:
-                seen.append([meta["name"] for meta in _compat.queued_metas(self.crawler)])
+                seen.append([meta["name"] for meta in _scrapy.queued_metas(self.crawler)])
 
     # All three wait for one robots.txt, and so come to the downloader together.
     Gate.opened, Gate.expected = threading.Event(), 3

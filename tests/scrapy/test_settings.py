@@ -9,10 +9,10 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.settings import Settings as ScrapySettings
 
+from scrapy_robots_rfc.core.identity import Agent
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.identity import Agent
 from scrapy_robots_rfc.policy import sites
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.scrapy.crawling import crawl, records

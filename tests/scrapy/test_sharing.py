@@ -11,11 +11,11 @@ from pytest_twisted import ensureDeferred
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
-from scrapy_robots_rfc._compat import ROBOTS_PARSED
+from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
+from scrapy_robots_rfc.cache.entry import CacheEntry, encode
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
-from scrapy_robots_rfc.stores.codec import Copy, encode
 from tests.scrapy.crawling import Crawl, crawl, records
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.site import HANG, Reply, Site, robots
@@ -121,7 +121,7 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> 
 
     def overtaken(_: Asked) -> Reply:
         now = time.time()
-        newer = Copy(Outcome.SUCCESSFUL, 200, "200", now, now + 1000, now, body=FORBID.body)
+        newer = CacheEntry(Outcome.SUCCESSFUL, 200, "200", now, now + 1000, now, body=FORBID.body)
         store.put(site.url(""), encode(newer), 1000)
         return Reply(503)
 

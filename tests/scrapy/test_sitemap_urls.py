@@ -12,7 +12,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc import RobotsTxt
-from scrapy_robots_rfc.sitemaps import sitemap_urls
+from scrapy_robots_rfc.middleware.sitemaps import sitemap_urls
 from tests.documents import block, imported, plain
 from tests.scrapy.crawling import make_crawler, records
 from tests.scrapy.site import Reply, Site, robots

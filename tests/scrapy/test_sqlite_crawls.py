@@ -13,8 +13,8 @@ import pytest
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.stores.codec import decode, encode
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.entry import decode, encode
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.scrapy.crawling import Crawl, crawl, records
 from tests.scrapy.site import Asked, Reply, Site, robots
 from tests.stores.copies import FILE

@@ -118,7 +118,7 @@ async def test_not_obeyed(
     assert site.targets == ["/x"]
 
 
-LOGGERS = {"scrapy_robots_rfc.middleware"}
+LOGGERS = {"scrapy_robots_rfc.middleware.downloader"}
 
 
 @pytest.mark.parametrize(

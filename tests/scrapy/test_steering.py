@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsService
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.example.running import start
 from tests.scrapy.clocked import DELAY, Clocked, gaps, urls
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
 
 pytestmark = pytest.mark.reactor
 
@@ -97,7 +97,7 @@ async def test_what_entries_mean() -> None:
 async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
     """A spider that asks the service learns that the site is exempt, and by which entry; nothing is fetched."""
     site.replies["/robots.txt"] = robots(CLOSED)
-    told: list[Robots | None] = []
+    told: list[OriginPolicy | None] = []
 
     async def script(service: RobotsService) -> None:
         known = await service.robots(site.url("/x"))

@@ -12,7 +12,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 from twisted.python import log
 
-from scrapy_robots_rfc._compat import Runtime
+from scrapy_robots_rfc._runtime import Runtime
 from tests.scrapy.scripted import next_turn
 
 if TYPE_CHECKING:

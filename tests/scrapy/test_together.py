@@ -10,7 +10,9 @@ from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredList
 
-from scrapy_robots_rfc import RobotsDisallowed, peers, together
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.cache import peers
+from scrapy_robots_rfc.throttling import together
 from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.scrapy.crawling import Crawl, crawl
 from tests.scrapy.site import HANG, MISSING, Reply, robots

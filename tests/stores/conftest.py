@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from scrapy_robots_rfc.stores.sqlite import SqliteStore
+    from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 
 
 @pytest.fixture

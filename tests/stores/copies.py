@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.stores.codec import Copy, Validators
 
 #: A file that is obeyed, with everything that can be known of it.
-FILE = Copy(
+FILE = CacheEntry(
     Outcome.SUCCESSFUL,
     200,
     "200",
@@ -20,7 +20,7 @@ FILE = Copy(
 )
 
 #: That there is no file.
-MISSING = Copy(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
+MISSING = CacheEntry(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
 
 #: That nobody knows.
-UNKNOWN = Copy(Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0)
+UNKNOWN = CacheEntry(Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from pathlib import Path

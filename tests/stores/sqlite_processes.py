@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.stores.codec import Copy, Validators, decode, encode
 from tests.stores.copies import FILE, MISSING, UNKNOWN
 
 times = st.floats(-1e12, 1e12)
@@ -21,7 +21,7 @@ headers = st.none() | st.binary(max_size=20).filter(lambda value: not set(value)
 urls = st.text(max_size=40).map(lambda text: "".join(filter(str.isprintable, text)).replace("@", ""))
 validators = st.builds(Validators, urls, headers, headers)
 copies = st.builds(
-    Copy,
+    CacheEntry,
     st.just(Outcome.SUCCESSFUL),
     st.none() | st.integers(100, 599),
     st.text(max_size=40).filter(str.isprintable),
@@ -36,13 +36,13 @@ copies = st.builds(
 
 
 @given(copy=copies)
-def test_any_copy_comes_back(copy: Copy) -> None:
+def test_any_copy_comes_back(copy: CacheEntry) -> None:
     """Whatever a site sent: what is read equals what was written."""
     assert decode(encode(copy)) == copy
 
 
 @pytest.mark.parametrize("copy", [FILE, MISSING, UNKNOWN, replace(FILE, body=b"", validators=None)])
-def test_each_kind_comes_back(copy: Copy) -> None:
+def test_each_kind_comes_back(copy: CacheEntry) -> None:
     """A file, that there is none, that nobody knows, and an empty file."""
     assert decode(encode(copy)) == copy
 

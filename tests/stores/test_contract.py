@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.stores.base import SharedStore
+from scrapy_robots_rfc.cache.stores.base import SharedStore
 from tests.stores import places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from scrapy_robots_rfc.stores.base import Store
+    from scrapy_robots_rfc.cache.stores.base import Store
     from tests.stores.places import Place
 
 KEY, OTHER = "https://a.example", "http://[2001:db8::1]:8080"

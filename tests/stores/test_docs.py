@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import redis
 
+from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.stores.codec import decode, encode
 from tests.documents import block
 from tests.redis_server import RedisServer
 from tests.scrapy.site import self_signed
@@ -16,7 +16,7 @@ from tests.scrapy.site import self_signed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_robots_rfc.stores.redis import RedisStore
+    from scrapy_robots_rfc.cache.stores.redis import RedisStore
 
 KEY = "https://example.com"
 LONG = 1000.0

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc import keeper as keeper_module
-from scrapy_robots_rfc._compat import Runtime, Waiter
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.cache import client as keeper_module
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.entry import decode, encode
+from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from scrapy_robots_rfc.errors import StoreError
-from scrapy_robots_rfc.keeper import Keeper
-from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.stores.codec import decode, encode
-from scrapy_robots_rfc.stores.memory import MemoryStore
+from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.copies import FILE
 from tests.stores.running import under_the_reactor
 
@@ -110,7 +110,7 @@ class Crawl:
     def __init__(self, store: Any, runtime: Runtime | None = None) -> None:
         self.counted: list[str] = []
         self.runtime = Clocks() if runtime is None else runtime
-        self.keeper = Keeper(store, "a store", runtime=self.runtime, count=self.counted.append)
+        self.keeper = CacheClient(store, "a store", runtime=self.runtime, count=self.counted.append)
         self.keeper.start()
 
 

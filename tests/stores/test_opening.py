@@ -10,11 +10,11 @@ import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
+from scrapy_robots_rfc.cache.stores.memory import MemoryStore
+from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
-from scrapy_robots_rfc.stores.memory import MemoryStore
-from scrapy_robots_rfc.stores.opening import store_of
-from scrapy_robots_rfc.stores.redis import RedisStore
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
 from tests.stores.own import FolderStore
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
     """Where redis-py is not installed, the error says how to install it, and everything else works."""
     code = (
         "import sys; sys.modules['redis'] = None\n"
-        "from scrapy_robots_rfc.stores.opening import store_of\n"
+        "from scrapy_robots_rfc.cache.stores.opening import store_of\n"
         "assert store_of('sqlite:///x', None)\n"
         "store_of('redis://:' + 'sec' + 'ret@h', None)\n"
     )

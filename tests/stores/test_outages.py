@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from scrapy_robots_rfc.outages import Outages
+from scrapy_robots_rfc.cache.breaker import CircuitBreaker
 
 BEGINS, ENDS = "fails", "works again"
 
@@ -17,13 +17,13 @@ class Log:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         self.now = 100.0
-        self.outages = Outages("a store", 5, clock=lambda: self.now, count=lambda _: None)
+        self.outages = CircuitBreaker("a store", 5, clock=lambda: self.now, count=lambda _: None)
         self._caplog = caplog
 
     @property
     def said(self) -> list[str]:
         """Beginnings and ends."""
-        lines = [r.getMessage() for r in self._caplog.records if r.name == "scrapy_robots_rfc.outages"]
+        lines = [r.getMessage() for r in self._caplog.records if r.name == "scrapy_robots_rfc.cache.breaker"]
         return [BEGINS if BEGINS in line else ENDS for line in lines]
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scrapy_robots_rfc.cache.stores.redis import Address, RedisStore
 from scrapy_robots_rfc.errors import StoreError
-from scrapy_robots_rfc.stores.redis import Address, RedisStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

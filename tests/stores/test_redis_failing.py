@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
-from scrapy_robots_rfc.stores.redis import RedisStore
 from tests.redis_server import RedisServer
 from tests.scrapy.site import Site, self_signed
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc.stores import sqlite as module
-from scrapy_robots_rfc.stores.guard import alone_in
-from scrapy_robots_rfc.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.cache.stores import sqlite as module
+from scrapy_robots_rfc.cache.stores.guard import alone_in
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.stores.sqlite_files import KEY, LONG, OTHER, damage, opened
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scrapy_robots_rfc.cache.stores import sqlite as module
+from scrapy_robots_rfc.cache.stores.guard import alone_in
 from scrapy_robots_rfc.errors import StoreError
-from scrapy_robots_rfc.stores import sqlite as module
-from scrapy_robots_rfc.stores.guard import alone_in
 from tests.stores.sqlite_files import KEY, LONG, OTHER, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_robots_rfc.stores.sqlite import SqliteStore
+    from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 
 
 def test_a_file_that_is_deleted(store: SqliteStore, path: Path) -> None:

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from scrapy_robots_rfc._compat import Runtime
-from scrapy_robots_rfc.threads import Threads
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.cache.threads import Threads
 from tests.stores.running import under_the_reactor
 
 pytestmark = pytest.mark.reactor

@@ -1,0 +1,120 @@
+"""A store in the memory of this process: the contract in its shortest form, to read and to test with.
+
+In here: nothing that lasts. What a crawl itself remembers is `memory.py` of the package, which needs no store.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from scrapy_robots_rfc.cache.stores.base import SharedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: Seconds after which to ask again for a turn that somebody has: when it ends is not known.
+_ASK_AGAIN = 0.05
+
+#: Seconds by which somebody who waits may come late without losing the place.
+_GRACE = 0.5
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Whose turn it is, until when, when the next one begins, and who waits for it, in order: until when it is kept."""
+
+    owner: str | None = None
+    until: float = 0.0
+    start: float = 0.0
+    line: dict[str, float] = field(default_factory=dict)
+
+
+class MemoryStore(SharedStore):
+    """Several keepers of one process may share it.
+
+    :param now: seconds on any clock.
+    """
+
+    threads: ClassVar[int] = 2
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._values: dict[str, tuple[bytes, float]] = {}
+        self._leases: dict[str, tuple[str, float]] = {}
+        self._turns: dict[str, _Turn] = {}
+
+    def open(self) -> None:
+        """Nothing is to be done."""
+
+    def get(self, key: str) -> bytes | None:
+        """See `Store`."""
+        with self._lock:
+            value, until = self._values.get(key, (None, 0.0))
+            if until > self._now():
+                return value
+            self._values.pop(key, None)
+            return None
+
+    def put(self, key: str, value: bytes, keep: float) -> None:
+        """See `Store`."""
+        with self._lock:
+            self._values[key] = value, self._now() + keep
+
+    def delete(self, key: str) -> bool:
+        """See `Store`."""
+        with self._lock:
+            _, until = self._values.pop(key, (b"", 0.0))
+            return until > self._now()
+
+    def keys(self) -> Iterator[str]:
+        """See `Store`."""
+        with self._lock:
+            now = self._now()
+            return iter([key for key, (_, until) in self._values.items() if until > now])
+
+    def close(self) -> None:
+        """Nothing is to be done."""
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """See `SharedStore`."""
+        with self._lock:
+            holder, until = self._leases.get(key, (owner, 0.0))
+            if holder != owner and until > self._now():
+                return False
+            self._leases[key] = owner, self._now() + seconds
+            return True
+
+    def release(self, key: str, owner: str) -> None:
+        """See `SharedStore`."""
+        with self._lock:
+            if self._leases.get(key, ("", 0.0))[0] == owner:
+                del self._leases[key]
+
+    def take_turn(self, key: str, owner: str, hold: float) -> float:
+        """See `SharedStore`."""
+        with self._lock:
+            now, turn = self._now(), self._turns.setdefault(key, _Turn())
+            turn.line = {waiting: until for waiting, until in turn.line.items() if until > now}
+            if turn.owner not in (owner, None) and turn.until > now:
+                pause = min(turn.until - now, _ASK_AGAIN)
+            elif turn.owner != owner and turn.start > now:
+                pause = turn.start - now
+            elif turn.owner == owner or next(iter(turn.line), owner) == owner:
+                turn.line.pop(owner, None)
+                turn.owner, turn.until = owner, now + hold
+                return 0.0
+            else:
+                pause = _ASK_AGAIN
+            turn.line[owner] = now + pause + _GRACE
+            return pause
+
+    def end_turn(self, key: str, owner: str, interval: float) -> None:
+        """See `SharedStore`."""
+        with self._lock:
+            now, turn = self._now(), self._turns.setdefault(key, _Turn())
+            if turn.owner in (owner, None) or turn.until <= now:
+                turn.owner, turn.start = None, max(turn.start, now + interval)

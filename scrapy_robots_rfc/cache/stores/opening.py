@@ -1,0 +1,82 @@
+"""From the value of ROBOTSTXT_CACHE to a store.
+
+In here: what each kind of value means. Nothing is opened yet; errors hold no credentials.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_robots_rfc.cache.stores.base import Store
+from scrapy_robots_rfc.core.text import without_credentials
+from scrapy_robots_rfc.errors import SettingError, StoreError
+from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+#: Before the path of an SQLite file: three slashes and a relative path, or four, the last of which is the path's own.
+SQLITE = "sqlite:///"
+#: Needs the extra `redis`.
+_REDIS = ("redis://", "rediss://")
+
+
+def store_of(spec: object, crawler: Crawler) -> tuple[Store, str] | None:
+    """Return the store that a value of ROBOTSTXT_CACHE asks for, not opened yet, and its name for people.
+
+    :param spec: an address, a class, or the path of one.
+    :param crawler: what a class of the user's is made from, as Scrapy makes its components.
+    :returns: ``None`` where there is to be none but the crawl's memory.
+    :raises SettingError: the value is not accepted.
+    :raises StoreError: something that it needs is not installed.
+    """
+    if spec in (None, "", "memory:"):
+        return None
+    if isinstance(spec, str) and spec.startswith(_REDIS):
+        return _redis(spec)
+    if isinstance(spec, str) and (path := sqlite_path(spec)) is not None:
+        from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - loaded when it is asked for
+
+        return SqliteStore(path), spec
+    if isinstance(spec, str) and ":" in spec:  # an address, and no path of a class
+        raise _refused(spec)
+    return _of_class(spec, crawler)
+
+
+def _redis(address: str) -> tuple[Store, str]:
+    try:
+        from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - the package is an extra
+    except ModuleNotFoundError as error:
+        if error.name != "redis":
+            raise
+        text = f"{CACHE} is the address of a Redis server: pip install 'scrapy-robots-rfc[redis]'"
+        raise StoreError(text) from error
+    store = RedisStore(address)
+    return store, store.name
+
+
+def _of_class(spec: Any, crawler: Crawler) -> tuple[Store, str]:  # noqa: ANN401 - whatever the user wrote
+    try:
+        found: Any = load_object(spec)
+        if not issubclass(found, Store):
+            raise TypeError("it is another class")
+    except Exception as error:
+        raise _refused(spec, f" ({type(error).__name__}: {error})") from error
+    store: Store = build_from_crawler(found, crawler)
+    return store, f"{found.__module__}.{found.__qualname__}"
+
+
+def _refused(spec: object, because: str = "") -> SettingError:
+    return SettingError(
+        CACHE, without_credentials(spec) if isinstance(spec, str) else spec, f"{CACHE_ACCEPTED}{because}"
+    )
+
+
+def sqlite_path(address: str) -> str | None:
+    """Return the path in the address of an SQLite file, as it stands there: no character of it means anything else.
+
+    :returns: ``None`` for another address, or one without a path.
+    """
+    return address.removeprefix(SQLITE) or None if address.startswith(SQLITE) else None

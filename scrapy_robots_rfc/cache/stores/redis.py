@@ -1,0 +1,314 @@
+"""A store for a fleet: one Redis server that the workers share, for files, leases and turns. Needs the extra `redis`.
+
+In here: addresses, what is kept under which name, and what the server does in one step. Every command touches one
+name, so it does not matter how a server spreads them. When others are asked, and what follows from an error, stands
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import redis
+from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from scrapy_robots_rfc.cache.stores.base import SharedStore
+from scrapy_robots_rfc.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: What all names begin with, where the address says nothing else.
+PREFIX = "robots:"
+
+# Seconds for a connection, and for each answer: a healthy server needs a thousandth of it.
+_TIMEOUT = 2.0
+
+# Milliseconds that are as good as for ever, and that the server can still add to its clock.
+_LONGEST = 10**12
+
+#: What the query of an address may say: how redis-py calls it, and how the value is read.
+_OPTIONS = {
+    "prefix": str,
+    "timeout": float,
+    "ssl_ca_certs": str,
+    "ssl_certfile": str,
+    "ssl_keyfile": str,
+    "ssl_cert_reqs": str,
+}
+
+#: Why a server cannot be used: the first class that fits.
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (exceptions.AuthenticationError, "it does not take the user name and password ({error})"),
+    (exceptions.NoPermissionError, "its user may not do what a store has to ({error})"),
+    (exceptions.ReadOnlyError, "it is a replica that can only be read: give the address of its master"),
+    (exceptions.OutOfMemoryError, "it has no memory left: raise its maxmemory, or choose a maxmemory-policy"),
+    (exceptions.BusyLoadingError, "it is still loading its data"),
+    (exceptions.TimeoutError, "no answer in {timeout:g} s"),
+    (exceptions.ConnectionError, "no connection ({error})"),
+    (Exception, "{error}"),
+)
+
+# One owner at a time. ARGV: owner, milliseconds.
+_LEASE = """
+local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+
+_RELEASE = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+"""
+
+# Turns: a hash of whose turn it is, until when, when the next one may begin, how far apart they are; and of each one
+# who waits, since when, and until when the place is kept. Times are microseconds on the server's clock, the only one
+# that counts; none has more digits than Lua's numbers hold. That clock may be put back: then the times of a key go on
+# from the last one that was seen, so that no turn lasts for as long as the clock went back.
+_TURN = """
+local time = redis.call('TIME')
+local turn = {}
+local fields = redis.call('HGETALL', KEYS[1])
+for i = 1, #fields, 2 do turn[fields[i]] = fields[i + 1] end
+local ahead, seen = tonumber(turn['ahead'] or 0), tonumber(turn['seen'] or 0)
+local now = time[1] * 1000000 + time[2] + ahead
+if now < seen then ahead, now = ahead + seen - now, seen end
+local ends, start = tonumber(turn['until'] or 0), tonumber(turn['next'] or 0)
+local holder = ends > now and turn['owner']
+local function digits(number) return string.format('%.0f', math.ceil(number)) end
+local function write(...) redis.call('HSET', KEYS[1], 'seen', digits(now), 'ahead', digits(ahead), ...) end
+"""
+
+# ARGV: owner, microseconds to hold it. While another one holds it, nobody knows for how long; but then the next turn is
+# an interval away at least, so that nobody who asks after that long has lost anything. A free turn is that of whoever
+# has waited longest: others ask again soon, in case that one does not come, and loses the place for it.
+_TAKE = (
+    _TURN
+    + """
+local me, mine, first = ARGV[1], now, nil
+for name, value in pairs(turn) do
+  local since, kept = string.match(value, '^(%d+) (%d+)$')
+  if since and tonumber(kept) <= now then
+    redis.call('HDEL', KEYS[1], name)
+  elseif since and name == 'wait:' .. me then
+    mine = tonumber(since)
+  elseif since and tonumber(since) < (first or math.huge) then
+    first = tonumber(since)
+  end
+end
+local pause
+if holder and holder ~= me then
+  pause = math.min(ends - now, math.max(tonumber(turn['interval'] or 0), 100000), 5000000)
+elseif not holder and start > now then
+  pause = start - now
+elseif not holder and first and first < mine then
+  pause = 50000
+else
+  write('owner', me, 'until', digits(now + ARGV[2]))
+  redis.call('HDEL', KEYS[1], 'wait:' .. me)
+  redis.call('PEXPIRE', KEYS[1], digits(ARGV[2] / 1000))
+  return 0
+end
+write('wait:' .. me, digits(mine) .. ' ' .. digits(now + pause + 500000))
+redis.call('PEXPIRE', KEYS[1], digits((math.max(ends, start, now + pause) - now) / 1000 + 60000))
+return math.ceil(pause)
+"""
+)
+
+# ARGV: owner, microseconds. The interval is known for a minute longer than it is needed, for those that ask meanwhile.
+_END = (
+    _TURN
+    + """
+if holder and holder ~= ARGV[1] then return end
+start = math.max(start, now + ARGV[2])
+redis.call('HDEL', KEYS[1], 'owner', 'until')
+write('next', digits(start))
+if tonumber(ARGV[2]) > 0 then redis.call('HSET', KEYS[1], 'interval', ARGV[2]) end
+redis.call('PEXPIRE', KEYS[1], digits((start - now) / 1000 + 60000))
+"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is, and how it is spoken to.
+
+    :param options: what the query said.
+    """
+
+    host: str
+    port: int
+    database: int
+    tls: bool
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """Read an address: ``redis://user:password@host:port/database?prefix=name``; all but the scheme may be missing.
+
+        :raises StoreError: it cannot be read. The error does not show it, as nobody can tell where its password is.
+        """
+        try:
+            return cls._of(text)
+        except (ValueError, KeyError):
+            advice = "redis://user:password@host:port/database, with %2F for a / in the password, and so on"
+            known = ", ".join(_OPTIONS)
+            raise StoreError(f"the address of a Redis server must be like {advice}; after a ?: {known}") from None
+
+    @classmethod
+    def _of(cls, text: str) -> Address:
+        parts = urlsplit(text)
+        digits = parts.path.removeprefix("/") or "0"
+        if parts.scheme not in ("redis", "rediss") or parts.fragment or not re.fullmatch("[0-9]{1,9}", digits):
+            raise ValueError
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        options = {key: _OPTIONS[key](value) for key, value in pairs}
+        if not 0 < options.get("timeout", _TIMEOUT) < math.inf:
+            raise ValueError
+        return cls(
+            parts.hostname or "localhost",
+            parts.port or 6379,
+            int(digits),
+            parts.scheme == "rediss",
+            unquote(parts.username) if parts.username else None,
+            unquote(parts.password) if parts.password else None,
+            options,
+        )
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        prefix = f"?prefix={self.prefix}" if self.prefix != PREFIX else ""
+        return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.database}{prefix}"
+
+    @property
+    def prefix(self) -> str:
+        """What all names begin with: it keeps fleets apart that share a server."""
+        prefix: str = self.options.get("prefix", PREFIX)
+        return prefix
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for a connection, and for each answer."""
+        timeout: float = self.options.get("timeout", _TIMEOUT)
+        return timeout
+
+    def client(self) -> redis.Redis:
+        """Return a client that is not connected yet. Every call of it may be made on any thread."""
+        tls = {key: value for key, value in self.options.items() if key.startswith("ssl_")}
+        if self.tls:
+            tls = {"ssl": True, "ssl_check_hostname": tls.get("ssl_cert_reqs") != "none", **tls}
+        return redis.Redis(
+            host=self.host,
+            port=self.port,
+            db=self.database,
+            username=self.username,
+            password=self.password,
+            socket_timeout=self.timeout,
+            socket_connect_timeout=self.timeout,
+            socket_keepalive=True,
+            protocol=2,
+            # A kept connection may have been closed meanwhile. Every command may be repeated: nothing of it adds up.
+            retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
+            **tls,
+        )
+
+
+class RedisStore(SharedStore):
+    """A Redis server, 5 or newer.
+
+    :param address: ``redis://`` or, with TLS, ``rediss://``: see `Address.of`.
+    :raises StoreError: the address cannot be read.
+    """
+
+    threads: ClassVar[int] = 8
+
+    def __init__(self, address: str) -> None:
+        self._address = Address.of(address)
+        self._prefix = self._address.prefix
+        self._client: Any = self._address.client()  # redis-py types one result for two kinds of client
+        scripts = (_LEASE, _RELEASE, _TAKE, _END)
+        self._lease, self._release, self._take, self._end = map(self._client.register_script, scripts)
+
+    @property
+    def name(self) -> str:
+        """The address without credentials."""
+        return str(self._address)
+
+    def open(self) -> None:
+        """Try the server.
+
+        :raises StoreError: it cannot be reached, or cannot be used; says why.
+        """
+        try:
+            self.lease("", "probe", 0.001)  # a script that writes: whoever can run it can do everything else
+        except (exceptions.RedisError, OSError, ValueError) as error:
+            reason = next(text for kind, text in _REASONS if isinstance(error, kind))
+            shown = reason.format(error=error, timeout=self._address.timeout)
+            raise StoreError(f"the Redis server {self.name} cannot be used: {shown}") from None
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of a key."""
+        try:
+            value: bytes | None = self._client.get(self._name("copy", key))
+        except exceptions.ResponseError as error:
+            if str(error).startswith("WRONGTYPE"):
+                return b""  # not ours: to be overwritten as any value that cannot be read
+            raise
+        return value
+
+    def put(self, key: str, value: bytes, keep: float) -> None:
+        """Keep a value."""
+        self._client.set(self._name("copy", key), value, px=_milliseconds(keep))
+
+    def delete(self, key: str) -> bool:
+        """Drop a value; whether there was one."""
+        return bool(self._client.delete(self._name("copy", key)))
+
+    def keys(self) -> Iterator[str]:
+        """All keys, each once."""
+        start = self._name("copy", "")
+        seen = set()
+        for name in self._client.scan_iter(match=re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*", count=1000):
+            key = name[len(start) :].decode("utf-8", "surrogateescape")  # so that others' names can be deleted, too
+            if key not in seen:  # the server may name one twice
+                seen.add(key)
+                yield key
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+        self._client.connection_pool.disconnect()
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """Let one owner at a time fetch the file of a key."""
+        return bool(self._lease([self._name("lease", key)], [owner, _milliseconds(seconds)]))
+
+    def release(self, key: str, owner: str) -> None:
+        """End a lease, if it is the owner's."""
+        self._release([self._name("lease", key)], [owner])
+
+    def take_turn(self, key: str, owner: str, hold: float) -> float:
+        """Let one owner at a time send a request; 0, or seconds after which to ask again."""
+        microseconds: int = self._take([self._name("turn", key)], [owner, 1000 * _milliseconds(hold)])
+        return microseconds / 1e6
+
+    def end_turn(self, key: str, owner: str, interval: float) -> None:
+        """End a turn; the next one begins after so many seconds at the earliest."""
+        microseconds = 1000 * _milliseconds(interval) if interval else 0
+        self._end([self._name("turn", key)], [owner, microseconds])
+
+    def _name(self, kind: str, key: str) -> bytes:
+        return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
+
+
+def _milliseconds(seconds: float) -> int:
+    """Return a time that is not shorter; the server takes no 0."""
+    return max(1, math.ceil(1000 * min(seconds, _LONGEST / 1000)))

@@ -1,0 +1,478 @@
+"""RfcRobotsTxtMiddleware: a request, to the service, to pass or `RobotsDisallowed`.
+
+In here: how Scrapy's requests, spiders and signals meet the service. What a file says and what an answer means is
+decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from scrapy import signals as scrapy_signals
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_robots_rfc import _runtime, _scrapy, signals, stats
+from scrapy_robots_rfc._unhandled import logged_in_one_line
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.peers import Peers
+from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.text import many
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.fetching import replay
+from scrapy_robots_rfc.fetching.download import MARK, Downloader, route_of
+from scrapy_robots_rfc.fetching.fetch import Ports
+from scrapy_robots_rfc.fetching.httpcache import HttpCache
+from scrapy_robots_rfc.fetching.overrides import announcements, overrides_of
+from scrapy_robots_rfc.fetching.parsed import ForeignFile, ParsedRobots, RfcFile, digest_of
+from scrapy_robots_rfc.fetching.policy_of_origin import UNREACHABLE
+from scrapy_robots_rfc.fetching.routes import Routes, Via, origin_of
+from scrapy_robots_rfc.fetching.service import RobotsService, undecided
+from scrapy_robots_rfc.middleware import early
+from scrapy_robots_rfc.middleware.deferred import WAITED, Batch, DeferredRequests
+from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
+from scrapy_robots_rfc.middleware.progress import Progress
+from scrapy_robots_rfc.middleware.reuse import answer, is_robots_txt, is_wanted
+from scrapy_robots_rfc.middleware.startup import startup_lines
+from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
+from scrapy_robots_rfc.parser import RfcRobotParser
+from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
+from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
+from scrapy_robots_rfc.reporting.closing import CrawlSummary
+from scrapy_robots_rfc.reporting.export import Feeds
+from scrapy_robots_rfc.reporting.topk import TopK
+from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Hashable
+    from typing import Self
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.fetching.overrides import Overrides
+    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+
+logger = logging.getLogger(__name__)
+
+# Authorities whose origin is kept, so that a request costs a look-up; a crawl of many hosts must not fill the memory.
+_KEPT_ORIGINS = 10_000
+
+
+class RfcRobotsTxtMiddleware:
+    """Downloader middleware that obeys robots.txt as RFC 9309 says.
+
+    :param crawler: the crawl; its settings are read here and nowhere else.
+    :raises NotConfigured: ROBOTSTXT_OBEY is false.
+    :raises SettingError: a setting, or the spider's `robotstxt_user_agent`, is not accepted.
+    :raises StoreError: the store of ROBOTSTXT_CACHE cannot work.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = _settings_of(crawler)
+        self._crawler = crawler
+        stats_collector = crawler.stats
+        assert stats_collector is not None
+        self._count = stats_collector.inc_value
+        self._routes = Routes(crawler)
+        self._origins: dict[tuple[str, str], Origin | None] = {}
+        self._naming = UserAgents(crawler, settings.user_agent)
+        self._parser_class = load_parser(settings, crawler)
+        self._feeds = Feeds(crawler, settings, _runtime.Runtime()) if settings.report else None
+        self._settings = settings
+        self._http_cache = HttpCache(crawler)
+        ports = self._ports(settings)
+        steering = overrides_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
+        self._replay: replay.Replay | None = None
+        if crawler.settings.getbool(replay.KEY):
+            date = _runtime.Runtime().date
+            steering = self._replay = replay.Replay(settings, ports.parse, ports.agent, self._http_cache, date)
+        self._keeper = self._open_store(settings)
+        #: What spiders may ask, see docs/service.md.
+        self.service = RobotsService(settings, ports, self._keeper, steering, self._peers())
+        self._pacing = self._make_pacing(settings, steering)
+        self._verdicts = Enforcement(crawler, settings, self._pacing, self._feeds, _runtime.Runtime().utc)
+        self._waiting: DeferredRequests[OriginPolicy] = DeferredRequests(
+            settings.max_waiting,
+            ask=self._ask,
+            joined=lambda: self._count(stats.WAITS),
+            hold=lambda place, robots: (self.service.hold(origin_of(place), robots), robots.validity.fresh_until),
+            outside=_scrapy.SchedulerBridge(crawler),
+            runtime=_runtime.Runtime(),
+        )
+        self._progress = Progress(crawler, self._waiting, self._pacing, _runtime.Runtime())
+        self._given_up: WeakSet[Request] = WeakSet()
+        self._listen()
+
+    def _listen(self) -> None:
+        for handler, signal in (
+            (self._spider_opened, scrapy_signals.spider_opened),
+            (self._request_scheduled, scrapy_signals.request_scheduled),
+            (self._spider_idle, scrapy_signals.spider_idle),
+            (self._spider_closed, scrapy_signals.spider_closed),
+        ):
+            self._crawler.signals.connect(handler, signal)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware of a crawl."""
+        with logged_in_one_line():
+            return cls(crawler)
+
+    def process_request(
+        self, request: Request
+    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
+        """Let a request through, set it aside, or raise; answer one for the file itself that asks to reuse it.
+
+        A plain function: what is at hand is decided at once, and only a request that waits in place costs a coroutine.
+
+        :raises RobotsDisallowed: it may not be fetched.
+        :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
+        """
+        waited = request.meta.pop(WAITED, None)
+        parts = urlparse_cached(request)
+        if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
+            if MARK in request.meta:
+                self._naming.passes(request)
+            else:
+                self._count(stats.EXEMPTED)
+            return None
+        origin = self._origin(parts.scheme, parts.netloc)
+        own = is_robots_txt(parts)
+        if origin is None or (own and not is_wanted(request)):
+            self._without_asking(request, origin, own=own)
+            return None
+        if self._replay is not None and not self._stays(request, origin, self._replay):
+            return None
+        agent = None if own else self._naming.of(request)
+        batch = self._waiting.returned(request)
+        if batch is not None:  # it was let go to be set aside, and came back past the scheduler
+            return self._wait_in_place(request, agent, batch, direct=True)
+        route = self._routes.of(request)
+        place = origin if route is None else Via(origin, route)
+        robots = self._waiting.promised(place, waited) or self.service.at_hand(origin, route=route)
+        if robots is None:
+            return self._wait(request, place, agent)
+        return self._finish(request, robots, agent)
+
+    def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
+        """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""
+        if own and (self._replay is None or origin is None or self._stays(request, origin, self._replay)):
+            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
+        else:
+            self._verdicts.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
+
+    def _stays(self, request: Request, origin: Origin, offline: replay.Replay) -> bool:
+        """Refuse what would leave the machine although the user said that nothing is to be fetched."""
+        why = offline.why_closed(request, origin)
+        if why is not None:
+            self._verdicts.refuse(
+                request, Decision(False, Reason.UNREACHABLE, origin=str(origin)), f"{UNREACHABLE}{why}"
+            )
+        return why is None
+
+    def _finish(self, request: Request, robots: OriginPolicy, agent: Agent | None) -> Response | None:
+        """Judge a page; answer a request for the file itself, which has no agent, where there is one."""
+        if agent is not None:
+            self._verdicts.judge(request, robots, agent)
+            return None
+        body = None if robots.file is None else self.service.octets(robots.origin)
+        if body is None:  # the site may say more about it
+            self._let_through(robots)
+            return None
+        self._count(stats.REUSED)
+        return answer(request, body)
+
+    def _let_through(self, robots: OriginPolicy | None) -> None:
+        """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
+        if robots is None or not self._verdicts.exempts(robots):
+            self._count(stats.ALLOWED)
+
+    def _ask(self, place: Origin | Via, request: Request, listener: Callable[[OriginPolicy | None], object]) -> None:
+        route = place.route if isinstance(place, Via) else None
+        self.service.ask(origin_of(place), request, listener, route)
+
+    def _wait(
+        self, request: Request, place: Origin | Via, agent: Agent | None
+    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
+        batch = self._waiting.join(place, request)
+        if batch.open and self._waiting.full:
+            return self._wait_in_place(request, agent, batch)
+        if batch.value is not None:  # without asyncio, the fetch may be over already
+            return self._finish(request, batch.value, agent)
+        self._waiting.leave(request, batch)
+        return request
+
+    async def _wait_in_place(
+        self, request: Request, agent: Agent | None, batch: Batch[OriginPolicy], *, direct: bool = False
+    ) -> Request | Response | None:
+        robots = await batch.wait()
+        if robots is not None:
+            return self._finish(request, robots, agent)
+        if not direct:
+            self._waiting.leave(request, batch)  # to the scheduler, for a crawl that is resumed
+            return request
+        self._count(stats.UNDECIDED)
+        logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
+        raise undecided(origin_of(batch.key))
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        """Give a request back to the scheduler whose turn at its site did not come before the spider closed."""
+        if not isinstance(exception, NoTurn) or MARK in request.meta or request in self._given_up:
+            return None  # one that never passed the scheduler comes back here, and fails
+        self._given_up.add(request)
+        return request
+
+    def _request_scheduled(self, request: Request) -> None:
+        if request in self._given_up:
+            self._given_up.discard(request)
+            _scrapy.SchedulerBridge(self._crawler).put_back([request], {})
+            raise IgnoreRequest  # the engine forgets it, without errback
+        if self._waiting.take(request):
+            self._count(stats.SET_ASIDE)
+            raise IgnoreRequest  # the engine forgets it, without errback
+
+    def _spider_idle(self) -> None:
+        if len(self._waiting):
+            raise DontCloseSpider
+
+    async def _spider_closed(self) -> None:
+        """Say what became of the crawl, and let go of all that it holds, whatever happens to the words."""
+        self._progress.close()
+        try:
+            self._sum_up()
+        finally:
+            if self._pacing is not None:
+                self._pacing.close()
+            await self.service.close()
+            if self._feeds is not None:
+                await self._feeds.close(self._verdicts.cost.exempt)
+
+    def _sum_up(self) -> None:
+        """Say what became of the requests: those that waited to the end, and all by reason."""
+        stats_collector = self._crawler.stats
+        assert stats_collector is not None
+        self.service.troubles.closed()
+        self._tell_of_undecided()
+        slowed: TopK[str] = TopK() if self._pacing is None else self._pacing.slowed
+        closing = CrawlSummary(stats_collector.get_stats(), self.service.troubles, self._verdicts.cost, slowed)
+        text = closing.text(self._crawler.spider.name if self._crawler.spider else "")
+        for key, value in closing.stats():
+            stats_collector.set_value(key, value)
+        if text is not None:
+            logger.info(text, extra=self._extra)
+
+    def _tell_of_undecided(self) -> None:
+        count = self._waiting.handed_back
+        if not count:
+            return
+        assert self._crawler.stats is not None
+        self._crawler.stats.inc_value(stats.UNDECIDED, count)
+        they_are = "it is" if count == 1 else "they are"
+        kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
+        lost = f"{they_are} dropped, as all that is queued"
+        logger.info(
+            "%s waited for a robots.txt when the spider closed: %s",
+            many(count, "request"),
+            kept if self._crawler.settings["JOBDIR"] else lost,
+            extra=self._extra,
+        )
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return {"spider": self._crawler.spider}
+
+    def _make_pacing(self, settings: Settings, steering: Overrides | None) -> Throttle | None:
+        limit = settings.limit
+        if limit is None:
+            return None
+        keeper = self._keeper
+        store = keeper if keeper is not None and keeper.shared and settings.crawl_delay_shared else None
+        alone = (lambda _: False) if steering is None else lambda origin: steering.robots(origin) is not None
+        return Throttle(self._crawler, limit, self._origin_of, _runtime.Runtime(), store, alone)
+
+    def _origin_of(self, request: Request) -> Origin | None:
+        parts = urlparse_cached(request)
+        return self._origin(parts.scheme, parts.netloc)
+
+    def _origin(self, scheme: str, netloc: str) -> Origin | None:
+        key = (scheme, netloc.rpartition("@")[2])  # userinfo is nobody's business, not even a key's
+        try:
+            return self._origins[key]
+        except KeyError:
+            if len(self._origins) >= _KEPT_ORIGINS:
+                self._origins.clear()
+            origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/")
+            return origin
+
+    def _spider_opened(self, spider: Spider) -> None:
+        """Say what is odd about the set-up, which exceptions this crawl makes, and which tokens nobody can know."""
+        lines = startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware)
+        for level, line in (*lines, *announcements(self._settings)):
+            logger.log(level, line, extra={"spider": spider})
+        self._naming.opened(spider)
+        self._progress.begin()
+        if self._pacing is not None and self._settings.crawl_delay_shared:
+            self._pacing.join()
+        self.service.join(self._kind(spider))
+        ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
+        if ahead is not None:
+            ahead.begin(self._foresight())
+
+    def _foresight(self) -> Callable[[Request], bool]:
+        """Return what says which requests are dropped before they are queued: in a dry run, none."""
+        if self._settings.dry_run:
+            return lambda _: False
+        known = partial(self.service.at_hand, counted=False)
+        return early.PreQueueFilter(self._crawler, self._origin_of, known, self._naming, self._verdicts).refuses
+
+    # What the service needs of Scrapy.
+
+    def _open_store(self, settings: Settings) -> CacheClient | None:
+        # What comes out of the HTTP cache may be of any age: no other crawl is to have it.
+        found = None if self._replay is not None else store_of(settings.cache, self._crawler)
+        if found is None:
+            return None
+        store, name = found
+        keeper = CacheClient(store, name, runtime=_runtime.Runtime(), count=self._count)
+        keeper.start()
+        return keeper
+
+    def _peers(self) -> Peers | None:
+        """What the other crawls of the process share with this one: a store that is shared does so by itself."""
+        if self._keeper is not None and self._keeper.shared:
+            return None
+        return Peers(route_of, lambda: _scrapy.is_closing(self._crawler))
+
+    def _kind(self, spider: Spider) -> Hashable:
+        """What crawls have in common that would ask for a robots.txt in the same way."""
+        settings = self._crawler.settings
+        # A middleware may have the requests of one crawl go through a proxy: that cannot be told but by its name.
+        middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
+        return (
+            self._parser_class,
+            self._settings.max_size,
+            str(default_header(settings, spider)),
+            settings.getbool("HTTPPROXY_ENABLED"),
+            frozenset((str(name), str(position)) for name, position in middlewares),
+        )
+
+    def _ports(self, settings: Settings) -> Ports:
+        # Retries on top of a backoff would multiply with it.
+        retry = not settings.unreachable_backoff
+        download = Downloader(
+            self._crawler,
+            settings.max_size,
+            retry=retry,
+            abandoned=self._abandoned,
+            kept=self._keep,
+            sent=self._naming.sent,
+        )
+        return Ports(
+            download=download,
+            parse=self._parse,
+            agent=self._naming.default,
+            runtime=_runtime.Runtime(),
+            closing=lambda: _scrapy.is_closing(self._crawler),
+            queued=download.queued,
+            count=self._count,
+            ignored=(IgnoreRequest,),
+            hopeless=_scrapy.UNRESOLVED,
+            late=_scrapy.LATE,
+            expected=self._expected,
+            fetched=self._fetched,
+            loaded=self._loaded,
+        )
+
+    def _keep(self, url: str, response: Response, body: bytes) -> None:
+        """Put an exchange into the HTTP cache, for a replay, unless it would take the place of rules and has none."""
+        if 200 <= response.status < 500 and response.status not in (304, 407, *self._settings.unreachable_statuses):
+            self._http_cache.store(url, response, body)
+
+    def _abandoned(self, request: Request) -> None:
+        if self._pacing is not None:
+            self._pacing.abandoned(request)
+
+    def _parse(self, body: bytes) -> ParsedRobots:
+        parser = build_from_crawler(self._parser_class, self._crawler, body)
+        digest = None if self._feeds is None else digest_of(body[: self._settings.max_size])
+        # A subclass with its own allowed() is asked through it.
+        if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
+            own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+            return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
+        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body), digest=digest)
+
+    def _expected(self, robots: OriginPolicy) -> None:
+        if self._pacing is not None:
+            self._pacing.expect(robots, self._naming.default())
+
+    async def _loaded(self, robots: OriginPolicy, asker: Request | None) -> None:
+        if self._pacing is not None:
+            self._pacing.fetched(robots)
+        if robots.file is not None and _scrapy.ROBOTS_PARSED is not None:
+            send = self._crawler.signals.send_catch_log_async
+            await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
+
+    async def _fetched(self, robots: OriginPolicy, access: Access, asker: Request | None) -> None:
+        if isinstance(access, Successful):
+            await self._loaded(robots, asker)
+        elif self._pacing is not None:
+            self._pacing.fetched(robots)
+        successful = access.outcome is Outcome.SUCCESSFUL
+        await self._crawler.signals.send_catch_log_async(
+            signals.robots_fetched,
+            origin=robots.origin,
+            result=access.outcome,
+            status=access.status,
+            body=access.body if isinstance(access, Successful) else None,
+            error=None if successful else access.cause,
+            request=asker,
+        )
+
+
+def robots_service(crawler: Crawler) -> RobotsService:
+    """Return the service of a running crawl, for spiders and extensions: ``robots_service(self.crawler)``.
+
+    :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, does not obey robots.txt, or has not started.
+    """
+    middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+    if middleware is None:
+        raise RuntimeError("RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True")
+    return middleware.service
+
+
+def _settings_of(crawler: Crawler) -> Settings:
+    """Read the settings of a crawl that obeys robots.txt; a command that asks for one page has no backoff."""
+    settings = read_settings(crawler.settings)
+    if not settings.obey:
+        for level, line in startup_lines(crawler.settings, settings, RfcRobotsTxtMiddleware):
+            logger.log(level, line, extra={"spider": crawler.spider})
+        raise NotConfigured
+    early.check_early(settings, crawler.settings)
+    if _scrapy.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
+        return replace(settings, unreachable_backoff=())  # whoever waits at a terminal asks again himself
+    return settings
+
+
+def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+    """Return the parser's class.
+
+    :raises SettingError: it cannot be loaded or made, or is no parser.
+    """
+    try:
+        parser: type[Any] = load_object(settings.parser)
+        instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
+        instance.allowed  # noqa: B018 - so does a class of another kind
+    except Exception as error:
+        accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
+        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
+    return parser

@@ -1,0 +1,143 @@
+"""Verdicts: what follows for a request from what is known of its origin; it may go, or it is refused and all are told.
+
+In here: the counts, the log line, the record, the signal and the exception of a verdict. How an origin's file is come
+by, and who waits for it, is the service's and the waiting room's business; what a file says is `core/`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc import signals, stats
+from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.errors import RobotsDisallowed
+from scrapy_robots_rfc.policy.origins import without_userinfo
+from scrapy_robots_rfc.reporting.closing import Cost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import time
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_robots_rfc.core.decision import Decision
+    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.policy.origins import Origin
+    from scrapy_robots_rfc.reporting.export import Feeds
+    from scrapy_robots_rfc.settings import Settings
+    from scrapy_robots_rfc.throttling.throttle import Throttle
+
+logger = logging.getLogger(__name__)
+
+
+# Origins that are remembered as told; one may be told again after so many others.
+_KEPT_TOLD = 10_000
+
+
+class Enforcement:
+    """Gives the verdicts of a crawl.
+
+    :param settings: of the crawl.
+    :param pacing: keeps the intervals that sites ask for; ``None``: none is kept.
+    :param feeds: has a record of every refusal; ``None``: no report is wanted.
+    :param utc: gives the time of day.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        pacing: Throttle | None,
+        feeds: Feeds | None,
+        utc: Callable[[], time],
+    ) -> None:
+        assert crawler.stats is not None
+        self._crawler = crawler
+        self._count = crawler.stats.inc_value
+        self._pacing = pacing
+        self._feeds = feeds
+        self._limit, self._utc = settings.limit, utc
+        self._dry_run = settings.dry_run
+        # Origins of which it was said that pages are forbidden, the first one said first: hashes.
+        self._told: dict[int, None] = {}
+        #: What was refused, by origin and rule, and what was exempt.
+        self.cost = Cost()
+
+    def judge(self, request: Request, robots: OriginPolicy, agent: Agent) -> None:
+        """Let a request go, or refuse it.
+
+        :raises RobotsDisallowed: it may not be fetched.
+        """
+        if self.exempts(robots):
+            return
+        decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
+        # What a dry run lets through keeps the pace, too.
+        if self._pacing is not None and (why is None or self._dry_run):
+            self._pacing.note(request, robots, agent)
+        self.conclude(request, robots, decision, why)
+
+    def exempts(self, robots: OriginPolicy) -> bool:
+        """Count a request to a site that is not asked, and say whether it is one."""
+        if robots.exempt is None:
+            return False
+        self._count(stats.EXEMPTED)
+        self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
+        self.cost.exempt[robots.exempt] += 1
+        return True
+
+    def conclude(self, request: Request, robots: OriginPolicy, decision: Decision, why: str | None) -> None:
+        """Count a decision; refuse the request if there is a reason why.
+
+        :raises RobotsDisallowed: it may not be fetched.
+        """
+        if decision.stale:
+            self._count(stats.CACHE_STALE_DECISIONS)
+        if robots.override is not None:
+            self._count(stats.OVERRIDDEN)
+        if why is None:
+            self._count(stats.ALLOWED)
+        else:
+            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots)
+
+    def refuse(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None = None) -> None:
+        """Tell everybody that a request may not be fetched.
+
+        :param robots: what is known of its origin; ``None`` where it has none.
+        :raises RobotsDisallowed: always, but in a dry run.
+        """
+        dry = self._dry_run
+        message = (
+            "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
+        )
+        logger.debug(message, shown(request), why, extra={"spider": self._crawler.spider})
+        if robots is not None and decision.reason is not Reason.UNREACHABLE:  # of those the log has a warning
+            self._tell_once(robots.origin, why)
+        self._count(stats.FORBIDDEN)
+        self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
+        self.cost.refused(decision)
+        if self._feeds is not None:
+            self._feeds.refused(request, decision, why, robots)
+        self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
+        if not dry:
+            raise RobotsDisallowed(decision, why)
+        self._count(stats.DRY_RUN)
+
+    def _tell_once(self, origin: Origin, why: str) -> None:
+        """Say at INFO that pages of an origin are forbidden, when the first one is."""
+        if hash(origin) in self._told:
+            return
+        if len(self._told) >= _KEPT_TOLD:
+            del self._told[next(iter(self._told))]
+        self._told[hash(origin)] = None
+        dropped = "would be" if self._dry_run else "is"
+        message = "Pages of %s are forbidden (%s); every request that %s dropped is logged at DEBUG"
+        logger.info(message, origin, why, dropped, extra={"spider": self._crawler.spider})
+
+
+def shown(request: Request) -> str:
+    """Return a request as log lines have it, without the credentials that a URL may hold."""
+    return f"<{request.method} {without_userinfo(request.url)}>"

@@ -1,0 +1,1 @@
+"""When the next request of a site may be sent."""
