@@ -21,7 +21,7 @@ _URL = re.compile(r"\+?(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.)[^\s;,()]*|[^\s;,()@]
 # In a comment that says `compatible`, a name may have no slash: `(compatible; FooBot 2.1)`.
 _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
 
-#: Words that browsers send, and crawlers that imitate them; none is a crawler's own name. In lower case.
+#: Words in the User-Agent headers of browsers, in lower case; none of them is a crawler's own name.
 BROWSER_WORDS = frozenset(
     """
     mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile

@@ -82,33 +82,33 @@ class ParsedLine(NamedTuple):
     flags: frozenset[Flag]
 
 
-_NONE: frozenset[Flag] = frozenset()
-_MISSPELT = frozenset({Flag.MISSPELT_KEY})
-
-#: Keys that RFC 9309 defines, and the frequent misspellings that are read like them.
-KEYS: dict[str, tuple[LineKind, frozenset[Flag]]] = {
-    "user-agent": (LineKind.USER_AGENT, _NONE),
-    "useragent": (LineKind.USER_AGENT, _MISSPELT),
-    "user agent": (LineKind.USER_AGENT, _MISSPELT),
-    "allow": (LineKind.ALLOW, _NONE),
-    "disallow": (LineKind.DISALLOW, _NONE),
-    "dissallow": (LineKind.DISALLOW, _MISSPELT),
-    "dissalow": (LineKind.DISALLOW, _MISSPELT),
-    "disalow": (LineKind.DISALLOW, _MISSPELT),
-    "diasllow": (LineKind.DISALLOW, _MISSPELT),
-    "disallaw": (LineKind.DISALLOW, _MISSPELT),
-    "site-map": (LineKind.RECORD, _MISSPELT),
-}
-#: Keys of other records that some crawler is known to read; any other key is flagged as unknown.
+#: Keys of records that RFC 9309 does not define and that some crawler is known to read.
 KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex", "content-signal"}
 )
+#: Frequent misspellings of keys, which are read like the keys.
+_MISSPELT = {
+    "useragent": LineKind.USER_AGENT,
+    "user agent": LineKind.USER_AGENT,
+    "dissallow": LineKind.DISALLOW,
+    "dissalow": LineKind.DISALLOW,
+    "disalow": LineKind.DISALLOW,
+    "diasllow": LineKind.DISALLOW,
+    "disallaw": LineKind.DISALLOW,
+    "site-map": LineKind.RECORD,
+}
+#: All keys that are read; the others are flagged as unknown.
+_KEYS = {
+    "user-agent": LineKind.USER_AGENT,
+    "allow": LineKind.ALLOW,
+    "disallow": LineKind.DISALLOW,
+    **dict.fromkeys(KNOWN_RECORDS, LineKind.RECORD),
+    **_MISSPELT,
+}
 RULES = frozenset({LineKind.ALLOW, LineKind.DISALLOW})
 
 _WORDS = re.compile("[^ \t]+").findall
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
-_UNKNOWN = (LineKind.RECORD, frozenset({Flag.UNKNOWN_KEY}))
-_KNOWN = (LineKind.RECORD, _NONE)
 
 
 def read_line(line: str) -> ParsedLine:
@@ -129,18 +129,20 @@ def read_line(line: str) -> ParsedLine:
     key, colon, value = text.partition(":")
     if not colon:
         words = _WORDS(text)
-        if len(words) != 2 or (words[0].lower() not in KEYS and words[0].lower() not in KNOWN_RECORDS):
+        if len(words) != 2 or words[0].lower() not in _KEYS:
             return ParsedLine(LineKind.JUNK, "", text, frozenset(flags))
         key, value = words
         flags.add(Flag.NO_COLON)
     key, value = key.strip(BLANKS).lower(), value.strip(BLANKS)
-    kind, odd = KEYS.get(key) or (_KNOWN if key in KNOWN_RECORDS else _UNKNOWN)
-    flags |= odd
-    return ParsedLine(kind, key, value, frozenset(flags))
+    if key in _MISSPELT:
+        flags.add(Flag.MISSPELT_KEY)
+    elif key not in _KEYS:
+        flags.add(Flag.UNKNOWN_KEY)
+    return ParsedLine(_KEYS.get(key, LineKind.RECORD), key, value, frozenset(flags))
 
 
 # The keys of rules in lower case with whether they allow, and the same with the usual capitals, which are tried first.
-_RULE_KEYS = {key: kind is LineKind.ALLOW for key, (kind, _) in KEYS.items() if kind in RULES}
+_RULE_KEYS = {key: kind is LineKind.ALLOW for key, kind in _KEYS.items() if kind in RULES}
 _USUAL_KEYS = {"Allow": True, "Disallow": False, **_RULE_KEYS}
 _LIKE_A_RULE = re.compile("[lL][oOaA][wW]").search  # every key of a rule contains this, also a misspelt one
 

@@ -158,7 +158,8 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     """Return the findings on a file, by line. Never raises."""
     lines = list(robots.lines())
     groups, _ = read_groups(lines)
-    found = [_finding(Code.MARKUP, line, *_MARKUP) for line in _first_of_markup(lines)]
+    markup = _markup(lines)
+    found = [_finding(Code.MARKUP, markup, *_MARKUP)] if markup else []
     found += () if groups else _unmarked_utf16(robots)
     if not found or groups:  # the lines of a web page, or of what is no text, are not worth a finding each
         found += (finding for line in lines for finding in _of_line(line))
@@ -173,14 +174,13 @@ def lint(robots: RobotsTxt) -> list[Finding]:
 
 def is_markup(robots: RobotsTxt) -> bool:
     """Return whether a file begins as HTML or XML does, so that it is a page for people and no robots.txt."""
-    return any(True for _ in _first_of_markup(robots.lines()))
+    return _markup(robots.lines()) is not None
 
 
-def _first_of_markup(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield the first line that is neither blank nor a comment, if it is markup."""
+def _markup(lines: Iterable[Line]) -> Line | None:
+    """Return the first line that is neither blank nor a comment, if it is markup."""
     first = next((line for line in lines if line.kind not in (LineKind.BLANK, LineKind.COMMENT)), None)
-    if first is not None and _text(first).startswith("<"):
-        yield first
+    return first if first and _text(first).startswith("<") else None
 
 
 def _unmarked_utf16(robots: RobotsTxt) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """The normal form in which URLs and patterns are compared (RFC 9309, 2.2.2): percent-encoding.
 
-A str in this module holds octets, one character each (U+0000 to U+00FF). For `*` and `$` in patterns see `pattern.py`.
+A str in this module holds octets, one character each (U+0000 to U+00FF). An octet is bare where it stands for itself
+and is not percent-encoded. For `*` and `$` in patterns see `pattern.py`.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import re
 import string
 
-#: Unreserved octets, which are never percent-encoded in the normal form (RFC 3986, 2.3).
+#: Unreserved octets, which are always bare in the normal form (RFC 3986, 2.3).
 UNRESERVED = string.ascii_letters + string.digits + "-._~"
-#: Reserved octets that compare equal raw and percent-encoded; they stand raw in the normal form, in path and query.
+#: Reserved octets that compare equal bare and percent-encoded; they are bare in the normal form of path and query.
 #: `*` and `$` are not among them: patterns give them a meaning, so the octets themselves are always `%2A` and `%24`.
 _BARE_EITHER_WAY = "!'(),:@[]"
 #: Delimiters, which differ from their percent-encoded form: `/a/b` is not `/a%2Fb`, and `?a=b` is not `?a%3Db`.
@@ -53,7 +54,7 @@ _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")  # RFC 3986, 3.1
 is_normal_url = re.compile(rf"(?:https?://[^/?#]*|(?!//))(/{_NORMAL_RUN})\Z").match
 #: Matches the bare octets at the beginning of a text, also where there are none.
 BARE_RUN = re.compile(f"[{re.escape(_BARE)}]*")
-#: Matches a pattern that is its own normal form: it has only bare octets, ``*``, and perhaps a last ``$``.
+#: Matches a pattern in which nothing is to be encoded or decoded: bare octets, ``*``, and perhaps a last ``$``.
 only_bare = re.compile(rf"[*{re.escape(_BARE)}]*\$?\Z").match
 
 

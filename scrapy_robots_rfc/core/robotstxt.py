@@ -22,9 +22,6 @@ from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: Octets of a file that count: the least that RFC 9309, 2.5 permits as a limit (500 KiB).
-MAX_SIZE = 512_000
-
 # Identifications for which a file keeps its rules, so that a crawl that rotates its User-Agent does not fill the
 # memory. These tables are no `lru_cache`: one for each file would take more memory, and refer back to the file.
 _MOST_ASKED = 64
@@ -43,7 +40,8 @@ class RobotsTxt:
     :param max_size: as for `parse`.
     """
 
-    MAX_SIZE = MAX_SIZE
+    #: Octets of a file that count: the least that RFC 9309, 2.5 permits as a limit (500 KiB).
+    MAX_SIZE = 512_000
 
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
         self._content = content_of(body, max_size)

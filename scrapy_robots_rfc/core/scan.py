@@ -28,7 +28,7 @@ _BEFORE_AGENT = (b"user-", b"user", b"user ")
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
 _LIKE_A_RULE = re.compile(rb"[lL][oOaA][wW]")  # every key of a rule contains this, also a misspelt one
 _KEY = "(?:[Dd]isa|[Aa])llow: ?"
-_PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]*'  # a pattern that is its own normal form and has no wildcard
+_PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]*'  # a pattern of bare octets, without a wildcard
 
 # Every line after a line end: a disallow or an allow in a usual spelling whose pattern is plain, or any other line.
 _ROWS = re.compile(rf"\n(?:[Dd]isallow: ?({_PLAIN})(?=\n)|[Aa]llow: ?({_PLAIN})(?=\n)|([^\n]*))").findall
