@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Waiter
-from scrapy_robots_rfc.cache.entries import following, rules_of, set_aside, validity_of
+from scrapy_robots_rfc.cache.entries import rules_of, validity_of
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.shared import FetchSharing, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.fetch import Asker, Fetched, Fetching, Ports, Sent, no_answer, through
+from scrapy_robots_rfc.fetching.fetch import Asker, Fetching, Ports, Sent, no_answer, through
 from scrapy_robots_rfc.fetching.flights import TICK, Flight, Flights
 from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, LockedByPeer, PendingFetch, Preempted
+from scrapy_robots_rfc.fetching.results import Fetched, following, set_aside
 from scrapy_robots_rfc.fetching.routes import Failed, Route
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
