@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.core.identity import Agent
     from scrapy_robots_rfc.fetching.flights import Flight
-    from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
