@@ -215,6 +215,11 @@ class Judge:
             if one.page is not None
         }
         reached |= {(one["site"], one["path"]) for one in self._logs.told if one["event"] in ends}
+        reached |= {
+            (one["site"], one["path"])
+            for one in self._logs.told
+            if one["event"] == "yielded" and self._has_no_witness(one, reached)
+        }
         ended = {one["number"] for one in self._logs.told if one["event"] in ends}
         ended |= {
             one["number"]
@@ -240,8 +245,9 @@ class Judge:
 
     def _errors(self) -> Iterator[Finding]:
         if self._logs.code is None:
-            yield Finding("hung", "the process did not end in time")
-        elif self._logs.code:
+            yield Finding("hung", f"the process did not end in time: {self._logs.errors[:1500]}")
+            return  # what is left is where its threads stood
+        if self._logs.code:
             yield Finding("error", f"exit code {self._logs.code}: {self._logs.errors[-1500:]}")
         for record in re.split(r"^(?=\d{4}-\d\d-\d\d )", self._logs.errors, flags=re.MULTILINE):
             ours = "scrapy_robots_rfc" in record or "never retrieved" in record or "Unhandled" in record

@@ -147,7 +147,7 @@ def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -
     asks = _Asks(source, sizes, proxies, "proxy" in without)
     names = [name for name in ANSWERS if name not in without]
     sites = tuple(_site(source, sizes[number], names, asks) for number in range(count))
-    starts = [asks.of(site, page) for site in range(count) for page in range(source.randint(1, 3))]
+    starts = [asks.of(site, page) for site in range(count) for page in range(source.randint(2, sizes[site]))]
     source.shuffle(starts)
     return Plan(
         seed=seed,
@@ -200,7 +200,7 @@ def _caches(source: random.Random) -> dict[str, Any]:
 def _close(source: random.Random) -> dict[str, Any]:
     if source.random() < 0.85:
         return {}
-    return source.choice(({"CLOSESPIDER_PAGECOUNT": source.randint(1, 12)}, {"CLOSESPIDER_TIMEOUT": 1}))
+    return source.choice(({"CLOSESPIDER_PAGECOUNT": source.randint(1, 20)}, {"CLOSESPIDER_TIMEOUT": 1}))
 
 
 def _parts(source: random.Random, kinds: tuple[str, ...], left_out: bool) -> tuple[Part, ...]:
@@ -248,7 +248,7 @@ def _site(source: random.Random, size: int, names: list[str], asks: _Asks) -> Si
     script = [source.choice(names)]
     while ANSWERS[script[-1]].meaning == CLOSED and source.random() < 0.7:
         script.append(source.choice(names) if source.random() < 0.5 else GOOD)
-    if source.random() < 0.2:
+    if source.random() < 0.3:
         script = [GOOD]
     return Site(
         host=source.choice(("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.3")),

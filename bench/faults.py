@@ -95,6 +95,18 @@ def _rows(all_judged: list[Judged]) -> list[list[str]]:
     return [[name, f"{pages[name]:,}", f"{refused[name]:,}"] for name in ANSWERS if pages[name] or refused[name]]
 
 
+def tell(judged: Judged, options: str) -> Judged:
+    """Print what was found in a crawl, and how to run it alone."""
+    if judged.findings:
+        print(f"seed {judged.seed} (again: python -m bench.faults --only {judged.seed}{options})")
+        for finding in judged.findings[:_SHOWN]:
+            print(f"  {finding.kind}: {finding.text}")
+        if len(judged.findings) > _SHOWN:
+            print(f"  and {len(judged.findings) - _SHOWN} more")
+        print(flush=True)
+    return judged
+
+
 def report(all_judged: list[Judged]) -> int:
     """Print what was judged and found, and return the exit code."""
     title = "Page requests judged, by the first answer for the robots.txt of their origin"
@@ -107,13 +119,6 @@ def report(all_judged: list[Judged]) -> int:
     rows += [["left over by crawls that were closed early", f"{sum(one.left for one in all_judged):,}"]]
     rows += [[f"{kind}: {meaning}", f"{found[kind]:,}"] for kind, meaning in WRONG.items()]
     print(table("Found", ["", ""], rows))
-    for one in all_judged:
-        if one.findings:
-            print(f"\nseed {one.seed} (again: python -m bench.faults --only {one.seed})")
-            for finding in one.findings[:_SHOWN]:
-                print(f"  {finding.kind}: {finding.text}")
-            if len(one.findings) > _SHOWN:
-                print(f"  and {len(one.findings) - _SHOWN} more")
     return 1 if found else 0
 
 
@@ -140,9 +145,14 @@ def main() -> int:
         parser.error(f"--without: unknown: {', '.join(sorted(unknown))}")
     seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.crawls)
     alone = options.only is not None
+    again = "".join(
+        f" --{name} {value}"
+        for name in ("runtime", "without", "middleware")
+        if (value := getattr(options, name)) != parser.get_default(name)
+    )
     with ThreadPoolExecutor(options.jobs) as pool:
-        one = pool.map(lambda seed: crawl(seed, options.runtime, without, options.middleware, verbose=alone), seeds)
-        return report(list(one))
+        crawls = pool.map(lambda seed: crawl(seed, options.runtime, without, options.middleware, verbose=alone), seeds)
+        return report([tell(one, again) for one in crawls])
 
 
 if __name__ == "__main__":
