@@ -22,7 +22,7 @@ from twisted.internet.error import DNSLookupError
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator, Mapping
 
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
@@ -41,6 +41,12 @@ LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, 
 
 #: What a coroutine gets in which nobody is interested any more: without asyncio, a plain exception.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
+
+# Commands whose crawl is one question of somebody at a terminal; view is a kind of fetch.
+_ASKING = tuple(f"scrapy.commands.{name}" for name in ("fetch", "parse", "check"))
+
+# Seconds ahead that a date is shown at most, some thirty years: beyond some point there are none.
+_LONGEST = 1e9
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
@@ -123,6 +129,14 @@ class Runtime:
 
         return call
 
+    def loop(self) -> object:
+        """The event loop: what runs on it need not be called on a thread."""
+        if is_asyncio_available():
+            return asyncio.get_event_loop()
+        from twisted.internet import reactor  # noqa: PLC0415 - as above
+
+        return reactor
+
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
         return time.monotonic()
@@ -134,6 +148,12 @@ class Runtime:
     def date(self) -> float:
         """Seconds since 1970, on the clock that dates are made with."""
         return time.time()
+
+    def at(self, seconds: float) -> str:
+        """The local time so many seconds from now, as log lines have it; with the date, where that is another day."""
+        now = self.date()
+        today, then = time.localtime(now), time.localtime(now + min(seconds, _LONGEST))
+        return time.strftime("%H:%M:%S" if today[:3] == then[:3] else "%Y-%m-%d %H:%M:%S", then)
 
 
 def _unless_cancelled(failure: Failure) -> None:
@@ -154,6 +174,7 @@ class GatedSlots:
         self._crawler = crawler
         self._wait = wait
         self._classes: dict[type, type] = {}
+        self._behind = 0.0
 
     def gate(self, key: str | None) -> tuple[bool, Collection[Request]] | None:
         """Put the gate into a slot, if it is not there yet.
@@ -171,11 +192,16 @@ class GatedSlots:
         slot.__class__ = self._gated(type(slot))  # a slot has no room for anything of ours
         return slot.lastseen > 0, slot.active - {request for request, _ in slot.queue}
 
-    def go_on(self, key: str) -> None:
-        """Let a slot ask again for the first request of its queue."""
+    def go_on(self, key: str, behind: float) -> None:
+        """Let a slot ask again for the first request of its queue.
+
+        :param behind: seconds by which it stands behind others, should it have to wait.
+        """
         slot = self._slot(key)
         if slot is not None and slot.queue:
+            self._behind = behind
             self._crawler.engine.downloader._process_queue(slot)
+            self._behind = 0.0
 
     def _slot(self, key: str | None) -> _Slot:
         return getattr(self._crawler.engine.downloader, "slots", {}).get(key)
@@ -193,7 +219,7 @@ class GatedSlots:
     def _may_start(self, slot: _Slot) -> bool:
         seconds = self._wait(slot.queue[0][0])
         if seconds and not slot.latercall:  # as the downloader itself does when it waits for a delay
-            slot.latercall = call_later(seconds, self._crawler.engine.downloader._latercall, slot)
+            slot.latercall = call_later(seconds + self._behind, self._crawler.engine.downloader._latercall, slot)
         return seconds == 0
 
 
@@ -211,6 +237,15 @@ def send_once(crawler: Crawler) -> None:
             handler._session._retry_connection = False
 
 
+def apply_addons(crawler: Crawler) -> None:
+    """Let the add-ons of a crawl change its settings, as they do when it starts."""
+    load = getattr(getattr(crawler, "addons", None), "load_settings", None)
+    if load is None:
+        logger.warning("Scrapy has no Crawler.addons.load_settings(): what add-ons set is not shown")
+    else:
+        load(crawler.settings)
+
+
 def is_closing(crawler: Crawler) -> bool:
     """Whether the spider is being closed, or is closed.
 
@@ -220,6 +255,15 @@ def is_closing(crawler: Crawler) -> bool:
     engine = crawler.engine
     slot = engine._slot
     return engine.spider is None or slot is None or slot.closing is not None
+
+
+def asks_once(crawler: Crawler) -> bool:
+    """Whether one of Scrapy's commands for a person who waits has this crawl: fetch, view, parse, check, shell.
+
+    The first four put a `start` of their own into the spider's class; the shell makes an engine and crawls nothing.
+    """
+    start = getattr(crawler.spidercls, "start", None)
+    return getattr(start, "__module__", "") in _ASKING or not getattr(crawler, "crawling", True)
 
 
 def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
@@ -246,17 +290,17 @@ def one_more(crawler: Crawler) -> Iterator[None]:
             downloader.total_concurrency -= 1
 
 
-def give_place(crawler: Crawler, request: Request) -> bool:
-    """Let the transfer of a request hold no place in its slot, for as long as it still goes on.
+def give_place(crawler: Crawler, request: Request) -> bool | None:
+    """Let the transfer of a request hold no place in its slot, for as long as it still goes on. To be called once.
 
     Nobody can end a transfer that Scrapy has begun: it ends with its timeout.
 
-    :returns: whether it is under way.
+    :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
     """
     downloader: Any = crawler.engine.downloader
     slot: _Slot = getattr(downloader, "slots", {}).get(request.meta.get("download_slot"))
     if request not in getattr(slot, "transferring", ()):
-        return False
+        return None if request in getattr(slot, "active", ()) else False
 
     def left(request: Request) -> None:
         if request is given:
@@ -271,13 +315,20 @@ def give_place(crawler: Crawler, request: Request) -> bool:
     return True
 
 
-def unbound_pool(crawler: Crawler, scheme: str) -> None:
+def unbound_pool(crawler: Crawler, scheme: str) -> bool:
     """Lift the bound that download handlers without a reactor put on their connections: CONCURRENT_REQUESTS, too.
 
     The engine keeps that bound on pages; on top of it come the robots.txt files, else slow ones would take all of it. A
     handler of another kind is left as it is.
+
+    :returns: whether the handlers could be looked at; else that is logged, and need not be tried again.
     """
-    handler: Any = crawler.engine.downloader.handlers._get_handler(scheme)
+    try:
+        handler: Any = crawler.engine.downloader.handlers._get_handler(scheme)
+    except AttributeError as error:  # a downloader that the user put in Scrapy's place
+        lost = "slow robots.txt files may take the connections of pages"
+        logger.warning("DOWNLOADER keeps its download handlers elsewhere (%s): %s", error, lost)
+        return False
     with contextlib.suppress(AttributeError):  # aiohttp
         handler._session.connector._limit = 0
     with contextlib.suppress(AttributeError):  # httpx, for the clients of proxies, which are made later
@@ -286,6 +337,7 @@ def unbound_pool(crawler: Crawler, scheme: str) -> None:
     for name in ("_default_client", "_client"):  # httpx, in newer and older versions
         with contextlib.suppress(AttributeError):
             getattr(handler, name)._transport._pool._max_connections = sys.maxsize
+    return True
 
 
 class Backdoor:
@@ -306,20 +358,28 @@ class Backdoor:
         """Whether the scheduler hands out last what it was given first."""
         return self._backwards[bool(request.meta.get("is_start_request"))]
 
-    def put_back(self, requests: list[Request]) -> None:
+    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Give requests to the scheduler, past its filter of duplicates: they went through it when they were new.
+
+        :param mark: goes into the meta of those that it takes.
 
         No `request_scheduled` is sent, since it was. One that the scheduler does not take is dropped as the engine
         would drop it.
         """
         slot = self._slot
         for request in requests:
+            taken = False
+            request.meta.update(mark)
             try:
                 with _unfiltered(slot.scheduler, request):
                     taken = slot.scheduler.enqueue_request(request)
             except Exception:
                 logger.exception("The scheduler failed on %s", request)
                 continue
+            finally:
+                if not taken:
+                    for key in mark:
+                        del request.meta[key]
             if not taken:
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=request, spider=self._crawler.spider

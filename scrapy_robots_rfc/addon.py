@@ -39,6 +39,10 @@ class Addon:
     It may be applied again: the second time changes nothing.
     """
 
+    def __repr__(self) -> str:
+        """Return the name that ADDONS has, which Scrapy logs at start."""
+        return "scrapy_robots_rfc.Addon"
+
     def update_settings(self, settings: BaseSettings) -> None:
         """Put `RfcRobotsTxtMiddleware` in the place of Scrapy's own, and turn on what the user said nothing about.
 

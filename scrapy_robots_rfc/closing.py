@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.tally import Names
     from scrapy_robots_rfc.troubles import Troubles
 
-HEADING = "What robots.txt did to this crawl:"
+HEADING = "What robots.txt did to this crawl (spider {spider}):"
 
 #: How many origins, rules and names are listed, and how many causes in brackets.
 LISTED, _NAMED = 10, 5
@@ -66,8 +66,11 @@ class Closing:
     cost: Cost
     slowed: Tally[str]
 
-    def text(self) -> str | None:
-        """Return what the log says; ``None`` where there is nothing to say. Lines that would be empty are left out."""
+    def text(self, spider: str) -> str | None:
+        """Return what the log says; ``None`` where there is nothing to say. Lines that would be empty are left out.
+
+        :param spider: its name: several may crawl in one process, and one log.
+        """
         lines = [
             *_titled("origins", self._origins()),
             *_titled("requests", self._requests()),
@@ -80,7 +83,7 @@ class Closing:
             *_titled("unreachable", _all_of(self.troubles.unreachable)),
             *_titled("stale", _all_of(self.troubles.stale)),
         ]
-        return "\n  ".join([HEADING, *lines]) if lines else None
+        return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
 
     def stats(self) -> Iterator[tuple[str, float]]:
         """Yield the same as stats, as far as they are not counted already."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from scrapy_robots_rfc.fetching import Fetched
 from scrapy_robots_rfc.policy import freshness
-from scrapy_robots_rfc.policy.access import Outcome, Successful
+from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.freshness import Limits, Term
 from scrapy_robots_rfc.stores.codec import Copy
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from scrapy_robots_rfc.fetching import Fetched
     from scrapy_robots_rfc.settings import Settings
 
 #: Seconds for which a store remembers that a file is unreachable where it never counts as unavailable: as long as the
@@ -40,7 +40,7 @@ class Rules:
     def reviewed(self, copy: Copy, now: float) -> Copy:
         """Return what a copy out of a store is worth here: another crawl may have had other settings."""
         if copy.status is not None and 400 <= copy.status <= 499:
-            closed = copy.status in self.unreachable_statuses
+            closed = copy.status in self.unreachable_statuses or copy.status == PROXY_REFUSES
             if closed is not (copy.unreachable_since is not None):
                 return replace(copy, fresh_until=min(copy.fresh_until, now))
         term = freshness.review(term_of(copy), copy.fetched, now, self.limits, self.longest_ttl)
@@ -96,6 +96,24 @@ def following(old: Copy | None, fetched: Fetched, now: float, limits: Limits, si
     elif new.stale and old is not None:
         copy = replace(copy, validators=old.validators, body=old.body, lifetime=old.lifetime)
     return _with(copy, new)
+
+
+def set_aside(old: Copy | None, access: Unreachable | Local, now: float, limits: Limits) -> Copy:
+    """Return what governs those whose fetch says nothing about the site: an earlier file, or that nobody knows.
+
+    It is not the copy of the origin: how long its file was unreachable, for one, must not follow from this.
+
+    :param old: the copy of the origin.
+    """
+    limits = replace(limits, unreachable_max_age=None)  # nothing opens by it
+    if old is not None:
+        old = replace(old, unreachable_since=None)
+    failed = Fetched(Unreachable(access.status, access.cause))
+    copy = following(old, failed, now, limits)
+    if isinstance(access, Local):
+        copy = replace(copy, fresh_until=now)  # the next one asks again: that costs the site nothing
+        return copy if copy.body is not None else replace(copy, outcome=Outcome.LOCAL)
+    return copy
 
 
 def _with(copy: Copy, term: Term) -> Copy:

@@ -1,21 +1,19 @@
-"""Content codings of a robots.txt (RFC 9110, 8.4), undone within a bound: a decompression bomb never grows past it.
+"""Content codings of a robots.txt (RFC 9110, 8.4), undone as the octets come and within a bound.
 
-We ask for `identity`; some servers compress all the same. In here: octets to octets.
+A decompression bomb never grows past that bound. Octets to octets; which codings a server is offered is what Scrapy
+offers for a page, so each of those must be known here.
 """
 
 from __future__ import annotations
 
 import importlib
 import zlib
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy_robots_rfc.errors import DecodingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-# What a coding gives: octets, and whether the data came to their own end.
-Decoded: TypeAlias = tuple[bytes, bool]
 
 #: Codings that an answer may name at most; each doubles the work of a hostile one.
 MAX_CODINGS = 4
@@ -24,72 +22,289 @@ MAX_CODINGS = 4
 #: of empty ones cost the time of large ones and never reach the limit.
 MAX_PARTS = 64
 
+#: How many times longer than the limit a coded body may be. No coding makes a text noticeably longer; what is longer
+#: all the same consists of empty blocks or of comments, which cost time and never reach the limit.
+MAX_EXPANSION = 4
 
-def decode(body: bytes, codings: Iterable[bytes], limit: int, *, cut: bool = False) -> bytes:
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def decode(body: bytes, codings: Iterable[bytes], limit: int) -> bytes:
     """Undo the codings of a body.
 
     :param body: the octets as they came.
     :param codings: the values of the Content-Encoding headers, in order.
     :param limit: octets of the result at most; what lies beyond is not produced.
-    :param cut: the body was cut off on purpose, because it is longer than we read; its beginning counts.
-    :raises DecodingError: an unknown coding, broken data, or data that break off although they were not cut: half a
-        file must not open what the other half closes.
+    :raises DecodingError: an unknown coding, broken data, or data that break off before the limit: half a file must
+        not open what the other half closes.
     """
-    names = [name.strip().lower() for value in codings for name in value.split(b",") if name.strip()]
-    if not names and body.startswith(_GZIP_MAGIC):
-        names = [b"gzip"]  # no robots.txt begins like this; a server that sends a .gz file forgot to say so
-    if len(names) > MAX_CODINGS:
-        raise DecodingError(f"{len(names)} content codings")
-    for name in reversed(names):
-        if name not in _DECODERS:
-            raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
-        if body:
-            body, whole = _DECODERS[name](body, limit)
-            if not whole and not cut and len(body) < limit:
-                raise DecodingError(f"the {name.decode('ascii')} data break off")
-            cut = cut or len(body) >= limit
-    return body[:limit]
+    decoder = Decoder(codings, limit)
+    decoder.feed(body)
+    return decoder.result()
 
 
-def _inflate(body: bytes, limit: int, wbits: int) -> Decoded:
-    output = bytearray()
-    whole = False
-    rest = body
-    parts = 0
+class Decoder:
+    """Undoes the codings of a body that comes in pieces.
+
+    :param codings: the values of the Content-Encoding headers, in order.
+    :param limit: octets of the result at most.
+    :raises DecodingError: a coding that nobody knows, or for which no library is installed.
+    """
+
+    def __init__(self, codings: Iterable[bytes], limit: int) -> None:
+        names = [name.strip().lower() for value in codings for name in value.split(b",") if name.strip()]
+        if len(names) > MAX_CODINGS:
+            raise DecodingError(f"{len(names)} content codings")
+        self._stages = [_stage(name) for name in reversed(names)]
+        self._limit, self._longest = limit, MAX_EXPANSION * limit
+        self._unnamed = not names
+        self._head = b""
+        self._output = bytearray()
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit is reached, so that nothing that comes is needed."""
+        return len(self._output) >= self._limit
+
+    def feed(self, data: bytes) -> None:
+        """Take the next octets of the body.
+
+        :raises DecodingError: they are broken, or there are too many of them for what they give.
+        """
+        if self._unnamed:
+            self._head += data
+            if len(self._head) < len(_GZIP_MAGIC):
+                return
+            data = self._named()
+        if self.full:
+            return
+        for stage in self._stages:
+            stage.taken += len(data)
+            last = stage is self._stages[-1]
+            data = stage.coding.decode(data, self._limit - len(self._output) if last else self._longest + 1)
+        self._output += data
+        for stage in self._stages:
+            if stage.taken > self._longest and not self.full:
+                raise DecodingError(f"more than {self._longest} octets of {stage.text} data for so short a file")
+
+    def result(self) -> bytes:
+        """Return the decoded octets, up to the limit.
+
+        :raises DecodingError: the data break off before the limit.
+        """
+        if self._unnamed:
+            self._output += self._named()  # fewer octets than tell a coding
+        for stage in self._stages:
+            if not self.full and stage.taken and not stage.coding.whole:
+                raise DecodingError(f"the {stage.text} data break off")
+        return bytes(self._output[: self._limit])
+
+    def _named(self) -> bytes:
+        """Tell the coding of a body without a header by its first octets, and return those."""
+        # No robots.txt begins like gzip; a server that sends a .gz file forgot to say so.
+        self._stages = [_stage(b"gzip" if self._head.startswith(_GZIP_MAGIC) else b"identity")]
+        self._unnamed = False
+        return self._head
+
+
+class _Coding(Protocol):
+    """Undoes one coding."""
+
+    whole: bool
+    """Whether the data that came so far have come to their own end."""
+
+    def decode(self, data: bytes, room: int) -> bytes:
+        """Return what the next octets give, up to so many octets. Those that reach it are the last that are asked for.
+
+        :raises DecodingError: the data are broken.
+        """
+
+
+class _Stage:
+    """One coding of a body, and how many octets it was given."""
+
+    __slots__ = ("coding", "name", "taken")
+
+    def __init__(self, name: bytes, coding: _Coding) -> None:
+        self.name, self.coding = name, coding
+        self.taken = 0
+
+    @property
+    def text(self) -> str:
+        """The name, for people."""
+        return self.name.decode("ascii")
+
+
+def _stage(name: bytes) -> _Stage:
+    if name not in _CODINGS:
+        raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
+    return _Stage(name, _CODINGS[name]())
+
+
+class _Identity:
+    whole = True
+
+    def decode(self, data: bytes, room: int) -> bytes:
+        return data[:room]
+
+
+class _Gzip:
+    """A gzip file may have several members, one after the other (RFC 1952, 2.2); what else follows is padding."""
+
+    def __init__(self) -> None:
+        self.whole = False
+        self._padding = False
+        self._parts = 0
+        self._held = b""
+        self._member: Any = None
+
+    def decode(self, data: bytes, room: int) -> bytes:
+        output = bytearray()
+        rest = self._held + data
+        self._held = b""
+        while rest and len(output) < room and not self._padding:
+            if self._member is None and not self._begun(rest):
+                break
+            output += _zlib(self._member, rest, room - len(output))
+            self.whole = self._member.eof
+            rest = self._member.unused_data
+            if self.whole:
+                self._member = None
+        return bytes(output)
+
+    def _begun(self, rest: bytes) -> bool:
+        """Begin the member that comes next, if it is one."""
+        if self._parts and not rest.startswith(_GZIP_MAGIC):
+            self._padding = not _GZIP_MAGIC.startswith(rest)
+            self.whole = self._padding
+            self._held = b"" if self._padding else rest  # the first octet of a member, or padding: the next one tells
+            return False
+        self._parts = _one_more(self._parts)
+        self._member = zlib.decompressobj(_GZIP)
+        return True
+
+
+class _Deflate:
+    """Deflate with the zlib wrapper, and without, as some servers send it."""
+
+    def __init__(self) -> None:
+        self.whole = False
+        self._head = b""
+        self._data: Any = None
+
+    def decode(self, data: bytes, room: int) -> bytes:
+        if self.whole:
+            return b""
+        if self._data is None:
+            self._head += data
+            if len(self._head) < 2:
+                return b""
+            data, wrapped = self._head, _is_zlib(self._head)
+            self._data = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
+        output = _zlib(self._data, data, room)
+        self.whole = self._data.eof
+        return output
+
+
+def _is_zlib(data: bytes) -> bool:
+    """Whether data begin with the header of zlib: deflate, and a multiple of 31 (RFC 1950, 2.2)."""
+    return data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0
+
+
+def _zlib(decompressor: Any, data: bytes, room: int) -> bytes:  # noqa: ANN401 - a type that zlib does not name
     try:
-        # A gzip file may have several members, one after the other (RFC 1952, 2.2); what else follows is padding.
-        while rest and len(output) < limit and not (whole and not _GZIP_MAGIC.startswith(rest[:2])):
-            parts = _one_more(parts)
-            member = zlib.decompressobj(wbits)
-            output += member.decompress(rest, limit - len(output))
-            whole = member.eof
-            rest = member.unused_data if wbits == _GZIP else b""
+        output: bytes = decompressor.decompress(data, room)
     except zlib.error as error:
         raise DecodingError(str(error)) from None
-    return bytes(output), whole
+    return output
 
 
-_GZIP_MAGIC = b"\x1f\x8b"
+class _Brotli:
+    def __init__(self) -> None:
+        self._library = _import("brotli", "brotlicffi")
+        # Older versions cannot stop at a limit.
+        if not hasattr(getattr(self._library, "Decompressor", None), "can_accept_more_data"):
+            raise DecodingError("content coding 'br', and no brotli 1.2 or newer is installed")
+        self.whole = False
+        self._data = self._library.Decompressor()
+
+    def decode(self, data: bytes, room: int) -> bytes:
+        output = bytearray()
+        try:
+            while not self.whole and len(output) < room:
+                chunk = self._data.process(data, output_buffer_limit=room - len(output))
+                output += chunk
+                self.whole = self._data.is_finished()
+                if not chunk:
+                    break
+                data = b""
+        except self._library.error as error:
+            raise DecodingError(str(error)) from None
+        return bytes(output)
+
+
+class _Zstd:
+    """Zstandard by whichever library Scrapy uses: the one of Python 3.14 and its backport, before them `zstandard`."""
+
+    def __init__(self) -> None:
+        self._library = _import("compression.zstd", "backports.zstd")
+        self._error: type[Exception]
+        if self._library is not None:
+            self._new, self._error = self._library.ZstdDecompressor, self._library.ZstdError
+        else:
+            older = _import("zstandard")
+            if older is None:
+                raise DecodingError("content coding 'zstd', and no library for it is installed")
+            self._new, self._error = (lambda: _Zstandard(older)), older.ZstdError
+        self.whole = False
+        self._parts = 0
+        self._frame: Any = None
+
+    def decode(self, data: bytes, room: int) -> bytes:
+        output = bytearray()
+        try:
+            while data and len(output) < room:
+                if self._frame is None:
+                    self._parts = _one_more(self._parts)
+                    self._frame = self._new()
+                output += self._frame.decompress(data, room - len(output))
+                self.whole = self._frame.eof
+                data = self._frame.unused_data if self.whole else b""
+                if self.whole:
+                    self._frame = None
+        except self._error as error:
+            raise DecodingError(str(error)) from None
+        return bytes(output)
+
+
+class _Zstandard:
+    """One frame, read by `zstandard`, which cannot stop at a limit by itself."""
+
+    # Four octets can stand for a block of 128 KiB: so many give 2 MiB at most.
+    _PIECE = 64
+
+    def __init__(self, library: Any) -> None:  # noqa: ANN401 - a module without types
+        self._data = library.ZstdDecompressor().decompressobj()
+        self.eof = False
+        self.unused_data = b""
+
+    def decompress(self, data: bytes, room: int) -> bytes:
+        output = bytearray()
+        at = 0
+        while at < len(data) and len(output) < room and not self.eof:
+            piece = data[at : at + self._PIECE]
+            output += self._data.decompress(piece)
+            at += len(piece)
+            self.eof = self._data.eof
+        self.unused_data = self._data.unused_data + data[at:] if self.eof else b""
+        return bytes(output[:room])
 
 
 def _one_more(parts: int) -> int:
     if parts == MAX_PARTS:
         raise DecodingError(f"more than {MAX_PARTS} parts")
     return parts + 1
-
-
-_GZIP = 16 + zlib.MAX_WBITS
-
-
-def _gunzip(body: bytes, limit: int) -> Decoded:
-    return _inflate(body, limit, _GZIP)
-
-
-def _deflate(body: bytes, limit: int) -> Decoded:
-    try:
-        return _inflate(body, limit, zlib.MAX_WBITS)
-    except DecodingError:
-        return _inflate(body, limit, -zlib.MAX_WBITS)  # servers that leave the zlib wrapper out
 
 
 def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types, or None
@@ -101,48 +316,11 @@ def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types, or No
     return None
 
 
-def _unbrotli(body: bytes, limit: int) -> Decoded:
-    brotli = _import("brotli", "brotlicffi")
-    # Older versions cannot stop at a limit.
-    if not hasattr(getattr(brotli, "Decompressor", None), "can_accept_more_data"):
-        raise DecodingError("content coding 'br', and no brotli 1.2 or newer is installed")
-    output = bytearray()
-    try:
-        decompressor = brotli.Decompressor()
-        chunk = decompressor.process(body, output_buffer_limit=limit)
-        while chunk and len(output) < limit:
-            output += chunk
-            chunk = b"" if decompressor.is_finished() else decompressor.process(b"", output_buffer_limit=limit)
-    except brotli.error as error:
-        raise DecodingError(str(error)) from None
-    return bytes(output), decompressor.is_finished()
-
-
-def _unzstd(body: bytes, limit: int) -> Decoded:
-    zstd = _import("compression.zstd", "backports.zstd")
-    if zstd is None:
-        raise DecodingError("content coding 'zstd', and no library for it is installed")
-    output = bytearray()
-    whole = False
-    parts = 0
-    try:
-        rest = body
-        while rest and len(output) < limit:
-            parts = _one_more(parts)
-            frame = zstd.ZstdDecompressor()
-            output += frame.decompress(rest, limit - len(output))
-            whole = frame.eof
-            rest = frame.unused_data if whole else b""
-    except zstd.ZstdError as error:
-        raise DecodingError(str(error)) from None
-    return bytes(output), whole
-
-
-_DECODERS: dict[bytes, Callable[[bytes, int], Decoded]] = {
-    b"identity": lambda body, limit: (body[:limit], True),
-    b"gzip": _gunzip,
-    b"x-gzip": _gunzip,
-    b"deflate": _deflate,
-    b"br": _unbrotli,
-    b"zstd": _unzstd,
+_CODINGS: dict[bytes, Callable[[], _Coding]] = {
+    b"identity": _Identity,
+    b"gzip": _Gzip,
+    b"x-gzip": _Gzip,
+    b"deflate": _Deflate,
+    b"br": _Brotli,
+    b"zstd": _Zstd,
 }

@@ -7,19 +7,23 @@ meanings are `policy/access.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc._compat import give_place, one_more, queued_metas, unbound_pool
-from scrapy_robots_rfc.decoding import decode
-from scrapy_robots_rfc.errors import BrokenTransferError
+from scrapy_robots_rfc._compat import Runtime, give_place, one_more, queued_metas, unbound_pool
+from scrapy_robots_rfc._endings import Endings
+from scrapy_robots_rfc.decoding import Decoder, decode
+from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError
 from scrapy_robots_rfc.fetching import Answer
 from scrapy_robots_rfc.policy.caching import Caching
+from scrapy_robots_rfc.routes import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,11 +31,21 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
+    from scrapy.signalmanager import SignalManager
 
+    from scrapy_robots_rfc.fetching import Sent
     from scrapy_robots_rfc.stores.codec import Validators
 
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
+
+#: The meta key of requests that are paced: the URL that was judged; and the one that was sent, where a middleware has
+#: put another in its place, as those of gateways do. A retry has the latter from the start.
+JUDGED = "_robots_rfc_judged"
+
+# Seconds after which a transfer holds no place in its slot any more. Other origins of the host, or of a slot of the
+# user's, would wait for a robots.txt that hangs; one that comes soon is one of the slot's requests, as any.
+_PATIENCE = 0.5
 
 #: Before every page, as Scrapy's own middleware asks.
 PRIORITY = 1000
@@ -41,7 +55,7 @@ META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # the file does not judge itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
     "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
-    "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours
+    "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours; `kept` puts answers there
     "dont_merge_cookies": True,  # the file is the same for everybody
     "download_maxsize": 0,  # longer files are cut off, not refused
     "download_warnsize": 0,
@@ -54,12 +68,38 @@ class _Transfer:
     """One hop of a fetch, shared by the copies of its request that retries make.
 
     :param mark: the fetch that it belongs to.
+    :param request: the copy whose answer is coming.
+    :param decoder: tells when enough has come; ``None``: nobody can make sense of what comes.
+    :param stopped: whether we had the transfer stopped, because the rest plays no part.
     """
 
     mark: object
     request: Request | None = None
-    received: int = 0
     codings: list[bytes] = field(default_factory=list)
+    decoder: Decoder | None = None
+    stopped: bool = False
+
+    def begin(self, request: Request, codings: list[bytes], limit: int) -> None:
+        """Get ready for a body, that of a retry too.
+
+        :param codings: the values of its Content-Encoding headers.
+        :param limit: decoded octets that are read of it.
+        """
+        self.request, self.codings, self.stopped = request, codings, False
+        try:
+            self.decoder = Decoder(codings, limit)
+        except DecodingError:  # as `decode` says in the end
+            self.decoder = None
+
+    def has_enough(self, data: bytes) -> bool:
+        """Take the next octets, and say whether what comes after them plays no part."""
+        try:
+            if self.decoder is not None:
+                self.decoder.feed(data)
+        except DecodingError:
+            self.decoder = None
+        self.stopped = self.decoder is None or self.decoder.full
+        return self.stopped
 
     def __deepcopy__(self, _memo: object) -> _Transfer:
         return self  # identity is what it is for
@@ -68,25 +108,45 @@ class _Transfer:
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl.
 
-    :param max_size: octets after which a transfer is cut off.
+    :param max_size: decoded octets after which a transfer is cut off.
     :param retry: whether Scrapy's own retries apply.
     :param abandoned: called with a request whose answer nobody waits for any more, although it is under way.
+    :param kept: called with each answer that is whole: the URL, the response, and its body without content coding.
+    :param sent: called with each request of ours that was answered, as it was sent.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int, *, retry: bool, abandoned: Callable[[Request], object]) -> None:
-        self._crawler, self._abandoned = crawler, abandoned
+    def __init__(
+        self,
+        crawler: Crawler,
+        max_size: int,
+        *,
+        retry: bool,
+        abandoned: Callable[[Request], object],
+        kept: Callable[[str, Response, bytes], object] = lambda *_: None,
+        sent: Callable[[Request], object] = lambda _: None,
+    ) -> None:
+        self._crawler, self._abandoned, self._kept, self._sent = crawler, abandoned, kept, sent
         self._meta = META if retry else {**META, "dont_retry": True}
-        self._max_size = max_size
+        self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._schemes: set[str] = set()
+        self._gave: WeakSet[Request] = WeakSet()
+        self._bounded = True
+        self._endings = Endings(MARK)
+        self._handlers = (
+            (self._reached, signals.request_reached_downloader),
+            (self._headers_received, signals.headers_received),
+            (self._bytes_received, signals.bytes_received),
+            (self._response_downloaded, signals.response_downloaded),
+        )
 
     async def __call__(
         self,
         url: str,
         *,
         timeout: float,  # noqa: ASYNC109 - Scrapy's own timeout
-        asker: Request | None,
         mark: object,
+        sent: Sent,
         known: Validators | None = None,
         authorization: bytes | None = None,
     ) -> Answer:
@@ -95,12 +155,16 @@ class Downloader:
         :param authorization: the value of that header.
         """
         transfer = _Transfer(mark)
-        meta = {**self._meta, "download_timeout": timeout, MARK: transfer}
-        request = _robots_request(url, asker, meta, known)
+        meta = {**self._meta, "download_timeout": timeout, MARK: transfer, JUDGED: [url, None]}
+        request = _robots_request(url, sent.asker, meta, known)
+        sent.proxy = partial(_proxy_of, request)
         if authorization is not None:
             request.headers[b"Authorization"] = authorization
         self._prepare(urlparse_cached(request).scheme)
-        return self._answer(await self._transferred(request), transfer)
+        response = await self._transferred(request)
+        answer = self._answer(response, transfer)
+        self._kept(url, response, answer.body)
+        return answer
 
     async def _transferred(self, request: Request) -> Response:
         engine = self._crawler.engine
@@ -111,23 +175,40 @@ class Downloader:
                 return await engine.download_async(request)
         except BaseException:
             # Cancelled, most likely: Scrapy goes on with the transfer for as long as the server likes.
-            if give_place(self._crawler, request):
+            if self._give_place(request):
                 self._abandoned(request)
             raise
         finally:
             self._stop_listening()
+
+    def _reached(self, request: Request) -> None:
+        """A request is about to join the queue of its slot, a retry as well."""
+        if MARK in request.meta:
+            Runtime().call_later(_PATIENCE, partial(self._late, request))
+
+    def _late(self, request: Request) -> None:
+        if self._give_place(request) is None:  # its time begins when it is sent
+            Runtime().call_later(_PATIENCE, partial(self._late, request))
+
+    def _give_place(self, request: Request) -> bool | None:
+        if request in self._gave:
+            return True
+        gave = give_place(self._crawler, request)
+        if gave:
+            self._gave.add(request)
+        return gave
 
     def _answer(self, response: Response, transfer: _Transfer) -> Answer:
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
             headers = response.headers
             location, retry_after = headers.get(b"Location"), headers.get(b"Retry-After")
             return Answer(response.status, location, b"", retry_after, _caching(headers))
-        # One octet more than counts, so that the parser sees that there is more.
-        cut = transfer.received > self._max_size
-        if "download_stopped" in response.flags and not cut:
-            # A handler of the user's stopped it, as it stops pages: what is missing might be what closes.
-            raise BrokenTransferError
-        body = decode(response.body, transfer.codings, self._max_size + 1, cut=cut)
+        if "download_stopped" in response.flags and not transfer.stopped:
+            # Not by a handler of a signal, see `_shield`: what is missing might be what closes.
+            raise StopDownload(fail=False)
+        if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
+            raise BrokenTransferError("connection reset")
+        body = decode(response.body, transfer.codings, self._limit)
         return Answer(response.status, None, body, caching=_caching(response.headers))
 
     def queued(self) -> set[object]:
@@ -135,31 +216,39 @@ class Downloader:
         return {meta[MARK].mark for meta in queued_metas(self._crawler) if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
-        if scheme not in self._schemes:
+        if self._bounded and scheme not in self._schemes:
             self._schemes.add(scheme)
-            unbound_pool(self._crawler, scheme)
+            self._bounded = unbound_pool(self._crawler, scheme)
+            self._endings.watch(self._crawler, scheme)
 
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
         if not self._transfers:
-            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
-            self._crawler.signals.connect(self._response_downloaded, signals.response_downloaded)
+            _shield(self._crawler.signals)
+            for handler, signal in self._handlers:
+                self._crawler.signals.connect(handler, signal)
         self._transfers += 1
 
     def _stop_listening(self) -> None:
         self._transfers -= 1
         if not self._transfers:
-            self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
-            self._crawler.signals.disconnect(self._response_downloaded, signals.response_downloaded)
+            _let_go(self._crawler.signals)
+            for handler, signal in self._handlers:
+                self._crawler.signals.disconnect(handler, signal)
+
+    def _headers_received(self, headers: Headers, request: Request) -> None:
+        transfer: _Transfer | None = request.meta.get(MARK)
+        if transfer is not None:
+            transfer.begin(request, headers.getlist(b"Content-Encoding"), self._limit)
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
-        transfer = request.meta.get(MARK)
+        transfer: _Transfer | None = request.meta.get(MARK)
         if transfer is None:
             return
-        if transfer.request is not request:  # the first octets of a retry
-            transfer.request, transfer.received = request, 0
-        transfer.received += len(data)
-        if transfer.received > self._max_size:
+        if transfer.request is not request:  # a download handler of the user's that does not tell of headers
+            transfer.begin(request, [], self._limit)
+        self._endings.received(request)
+        if transfer.has_enough(data):
             raise StopDownload(fail=False)
 
     def _response_downloaded(self, request: Request, response: Response) -> None:
@@ -168,6 +257,56 @@ class Downloader:
             # HttpCompressionMiddleware, which comes next, drops a body over DOWNLOAD_MAXSIZE, or does not bound it.
             transfer.codings = response.headers.getlist(b"Content-Encoding")
             response.headers.pop(b"Content-Encoding", None)
+            self._sent(request)
+
+
+#: The signals whose handlers may stop a transfer.
+_STOPPING = (signals.headers_received, signals.bytes_received)
+
+# Signal managers whose crawl has transfers of ours under way -> how many downloaders have.
+_SHIELDED: WeakKeyDictionary[SignalManager, int] = WeakKeyDictionary()
+
+
+def _shield(manager: SignalManager) -> None:
+    """Let no handler but ours stop a transfer of ours: a spider may stop each page of its own, as Scrapy documents.
+
+    Every download handler reads from the answers of a signal's handlers whether a transfer goes on. A handler that
+    stops it is still called; its answer is left out.
+    """
+    _SHIELDED[manager] = _SHIELDED.get(manager, 0) + 1
+    if _SHIELDED[manager] > 1:
+        return
+    send = manager.send_catch_log
+
+    def shielded(signal: object = None, **named: object) -> list[tuple[Any, Any]]:
+        answers = send(signal, **named)
+        request = named.get("request")
+        if signal not in _STOPPING or not isinstance(request, Request) or MARK not in request.meta:
+            return answers
+        return [answer for answer in answers if not _stops(answer[1]) or _is_ours(answer[0])]
+
+    manager.send_catch_log = shielded  # type: ignore[method-assign]
+
+
+def _let_go(manager: SignalManager) -> None:
+    """Undo `_shield`."""
+    _SHIELDED[manager] -= 1
+    if not _SHIELDED[manager]:
+        del _SHIELDED[manager], manager.send_catch_log
+
+
+def _is_ours(handler: object) -> bool:
+    return isinstance(getattr(handler, "__self__", None), Downloader)
+
+
+def _stops(answer: object) -> bool:
+    """Whether a handler of a signal raised StopDownload; what it raises comes as a `Failure`."""
+    return isinstance(getattr(answer, "value", None), StopDownload)
+
+
+def _proxy_of(request: Request) -> str | None:
+    proxy = request.meta.get("proxy")
+    return named(proxy) if proxy else None
 
 
 def _caching(headers: Headers) -> Caching:
@@ -176,7 +315,7 @@ def _caching(headers: Headers) -> Caching:
 
 
 def _robots_request(url: str, asker: Request | None, meta: dict[str, Any], known: Validators | None) -> Request:
-    headers = {b"Accept-Encoding": b"identity"}
+    headers: dict[bytes, bytes] = {}  # Accept-Encoding and all else are what Scrapy gives a page
     if known is not None and known.etag is not None:
         headers[b"If-None-Match"] = known.etag
     if known is not None and known.last_modified is not None:
@@ -201,6 +340,15 @@ def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, by
     credentials = asker.headers.get(b"Proxy-Authorization")
     if credentials is not None and meta["proxy"]:
         headers[b"Proxy-Authorization"] = credentials
+
+
+def route_of(asker: Request | None) -> tuple[object, ...] | None:
+    """By which way the robots.txt of a request's site is asked for; ``None`` for the way that all requests have."""
+    if asker is None:
+        return None
+    proxy = asker.meta["proxy"] if "proxy" in asker.meta and "_scheme_proxy" not in asker.meta else ()
+    address = asker.meta.get("bindaddress")
+    return None if proxy == () and address is None else (proxy, address)
 
 
 def chosen_slot(request: Request) -> str | None:

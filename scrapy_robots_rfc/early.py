@@ -15,8 +15,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import _scheduling, stats
+from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.components import stands_for
-from scrapy_robots_rfc.errors import RobotsDisallowed
+from scrapy_robots_rfc.errors import RobotsDisallowed, SettingError
 from scrapy_robots_rfc.reuse import is_robots_txt
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.verdicts import shown
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.naming import Naming
     from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.verdicts import Verdicts
 
 logger = logging.getLogger(__name__)
@@ -61,7 +63,8 @@ class RfcEarlyMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
-        return cls(crawler)
+        with logged_in_one_line():
+            return cls(crawler)
 
     def begin(self, refuses: Callable[[Request], bool]) -> None:
         """Drop from now on what is refused; `RfcRobotsTxtMiddleware` says so.
@@ -159,6 +162,11 @@ class Foresight:
         return True
 
 
-def is_enabled(settings: BaseSettings) -> bool:
-    """Whether a crawl has the middleware, or a subclass of it, among its spider middlewares."""
-    return any(stands_for(key, RfcEarlyMiddleware) for key in _scheduling.spider_middlewares(settings))
+def check_early(settings: Settings, scrapy_settings: BaseSettings) -> None:
+    """See to it that a crawl which asks for the middleware, or a subclass of it, has one among its spider middlewares.
+
+    :raises SettingError: it has none.
+    """
+    middlewares = _scheduling.spider_middlewares(scrapy_settings)
+    if settings.early and not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
+        raise SettingError(KEY, True, f"False, or SPIDER_MIDDLEWARES must have {PATH!r}: {POSITION}")

@@ -5,7 +5,8 @@ Hostile input raises none of them: what a site sends becomes a value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copyreg
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class RobotsError(Exception):
-    """The root of the tree."""
+    """The root of the tree. Each error can be copied and pickled, with all its attributes, those of subclasses too."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception's own way calls the class with the text alone, which few of these accept.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class SettingError(RobotsError, ValueError):
@@ -62,7 +67,7 @@ class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
 
 
 class BrokenTransferError(RobotsError):
-    """The transfer of a robots.txt was stopped by somebody else before its end."""
+    """The transfer of a robots.txt ended before its end; the text says how."""
 
 
 class DecodingError(RobotsError):

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.errors import DecodingError, RobotsUndecided
+from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.faults import fault_of
 from scrapy_robots_rfc.policy import backoff
-from scrapy_robots_rfc.policy.access import Access, Asking, Successful, Unreachable
+from scrapy_robots_rfc.policy.access import Access, Asking, Local, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Caching, Freshness
 from scrapy_robots_rfc.stores.codec import Validators
 
@@ -35,6 +36,18 @@ _GRACE = 1.0
 Asker: TypeAlias = Any
 
 
+@dataclass(eq=False, slots=True)
+class Sent:
+    """What a fetch sends.
+
+    :param asker: the request on whose behalf.
+    :param proxy: tells which proxy the request under way, or the last one, goes through; without credentials.
+    """
+
+    asker: Asker = None
+    proxy: Callable[[], str | None] = lambda: None
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An HTTP answer: its status, its headers as far as they count, and of a 2xx its body, without content coding."""
@@ -50,13 +63,13 @@ class Download(Protocol):
     """Asks for one URL, follows nothing, raises whatever goes wrong."""
 
     def __call__(
-        self, url: str, *, timeout: float, asker: Asker, mark: object, known: Validators | None
+        self, url: str, *, timeout: float, mark: object, sent: Sent, known: Validators | None
     ) -> Awaitable[Answer]:
         """Return the answer.
 
         :param timeout: seconds.
-        :param asker: the request on whose behalf, or ``None``.
         :param mark: names the fetch in `Ports.queued`.
+        :param sent: on whose behalf; is told what is sent.
         :param known: of the file that is at hand: the answer may be that it still is what there is (304).
         """
 
@@ -120,28 +133,29 @@ class Fetching:
         self._settings = settings
         self._ports = ports
 
-    async def fetch(self, origin: Origin, held: Copy | None, asker: Asker, flight: Flight[Any]) -> Fetched:
+    async def fetch(self, origin: Origin, held: Copy | None, flight: Flight[Any], sent: Sent) -> Fetched:
         """Ask for a file. Ends in a value whatever the network does.
 
         :param held: the copy at hand, fresh or not.
+        :param sent: on whose behalf; is told what is sent.
         :raises RobotsUndecided: it took too long, and nobody waits for it any more.
         """
         self._ports.count(stats.REQUEST_COUNT)
         state: Asking | Fetched = Asking.first(origin)
         while isinstance(state, Asking):
-            state = await self._step(state, held, asker, flight)
+            state = await self._step(state, held, flight, sent)
         return state
 
-    async def _step(self, state: Asking, held: Copy | None, asker: Asker, flight: Flight[Any]) -> Asking | Fetched:
+    async def _step(self, state: Asking, held: Copy | None, flight: Flight[Any], sent: Sent) -> Asking | Fetched:
         # One that is to give way to others does so by its flight's end, right before Scrapy would call it a failure.
         left = max(min(flight.limit + _GRACE, self._settings.timeout) - flight.spent, 0.1)
         known = _known_at(state.url, held)
         try:
-            answer = await self._ports.download(state.url, timeout=left, asker=asker, mark=flight, known=known)
+            answer = await self._ports.download(state.url, timeout=left, mark=flight, sent=sent, known=known)
         except Exception as error:
             if flight.done:
                 raise
-            return Fetched(self._failed(error))
+            return Fetched(self._failed(error, sent))
         if flight.done:
             raise RobotsUndecided("too late: nobody waits for this answer any more")
         body = held.body if held is not None and known is not None else None
@@ -155,6 +169,8 @@ class Fetching:
         if isinstance(following, Asking):
             self._ports.count(stats.REDIRECT_COUNT)
             return following
+        if isinstance(following, Unreachable) and following.route:
+            following = through(following, sent)
         return self._concluded(state.url, answer, following, known)
 
     def _concluded(self, url: str, answer: Answer, access: Access, known: Validators | None) -> Fetched:
@@ -180,22 +196,31 @@ class Fetching:
             return Validators(url, tag or known.etag, modified or known.last_modified)
         return Validators(url, tag, modified) if tag or modified else None
 
-    def _failed(self, error: Exception) -> Unreachable:
+    def _failed(self, error: Exception, sent: Sent) -> Unreachable | Local:
         if not isinstance(error, self._ports.ignored):
             self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        cause = cause_of(error, self._ports.late, self._settings.timeout)
-        return Unreachable(None, cause, hopeless=isinstance(error, self._ports.hopeless))
+        fault = fault_of(error)
+        if fault.part is not None:
+            return Local(fault.cause, fault.advice, None if fault.expected else error)
+        cause = no_answer(self._settings.timeout) if isinstance(error, self._ports.late) else fault.cause
+        hopeless = fault.refused or isinstance(error, self._ports.hopeless)
+        return through(Unreachable(None, cause, hopeless=hopeless, route=fault.refused), sent)
+
+
+def through(access: Unreachable, sent: Sent) -> Unreachable:
+    """Return a failure with the proxy named by whose route it came: it says nothing about the site then."""
+    proxy = sent.proxy()
+    return access if proxy is None else replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
 
 
 def cause_of(error: Exception, late: tuple[type[Exception], ...], timeout: float) -> str:
-    """Return why a download failed, in a few words: what is wrong with a file that cannot be decoded, else a name.
+    """Return why a download failed, in words.
 
     :param late: the exceptions that mean that there was no answer in time, whoever gave up first.
     :param timeout: seconds for the whole fetch.
     """
-    if isinstance(error, late):
-        return no_answer(timeout)
-    return str(error) if isinstance(error, DecodingError) else type(error).__name__
+    fault = fault_of(error)
+    return no_answer(timeout) if fault.part is None and isinstance(error, late) else fault.cause
 
 
 def no_answer(timeout: float) -> str:

@@ -30,26 +30,64 @@ PATIENCE = 5.0
 _GROWTH = 4
 
 
+#: Routes that are tried one right after the other, at most: the requests of a crawl may bring a thousand proxies.
+MOST_ROUTES = 8
+
+
+@dataclass(eq=False, slots=True)
+class Route(Generic[_T]):
+    """One way to ask, and those who wait for what it brings.
+
+    :param name: hashable; opaque in here, as is `asker`: on whose behalf.
+    :param attempts: how many were made by it.
+    :param last: what the last one gave, where that is for this route alone.
+    :param hopeless: whether another attempt by it is of no use.
+    """
+
+    name: Hashable
+    asker: Any
+    attempts: int = 0
+    last: _T | None = None
+    hopeless: bool = False
+    listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
+
+
 @dataclass(eq=False, slots=True)
 class Inquiry(Generic[_T]):
     """One key that is asked about.
 
-    :param key: hashable; opaque in here, as is `asker`: on whose behalf.
+    :param key: hashable; opaque in here.
+    :param route: the one that the next attempt takes, or the one under way.
+    :param routes: of all who wait, by name.
     :param attempts: how many are behind it.
-    :param last: what the last one of them gave.
+    :param delays: how many of them were waited for.
+    :param last: what the last one of them gave that is for all.
     :param looks: how often somebody else was found at it.
     :param gave_way: how often it gave way to others.
     :param patience: seconds after which the attempt under way is to give way to others.
+    :param delay: the number of the delay that it is in; ``None``: it is in none.
+    :param open: whether a new route ends that delay.
     """
 
     key: Any
-    asker: Any
+    route: Route[_T]
+    routes: dict[Hashable, Route[_T]] = field(default_factory=dict)
     attempts: int = 0
+    delays: int = 0
     last: _T | None = None
     looks: int = 0
     gave_way: int = 0
     patience: float = math.inf
-    listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
+    delay: int | None = None
+    open: bool = False
+
+    def __post_init__(self) -> None:
+        self.routes[self.route.name] = self.route
+
+    def untried(self) -> Route[_T] | None:
+        """Return another route to try at once; ``None`` where there is none, or enough of them were tried."""
+        untried = [route for route in self.routes.values() if not route.attempts and route is not self.route]
+        return untried[0] if untried and len(self.routes) - len(untried) < MOST_ROUTES else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +95,14 @@ class Attempted(Generic[_T]):
     """What came of an attempt.
 
     :param again: in how many seconds another one is made; ``None``: the value is final.
+    :param alone: whether the value is for those of its route alone: another route may bring one for all.
+    :param hopeless: whether only another route is worth that attempt.
     """
 
     value: _T
     again: float | None = None
+    alone: bool = False
+    hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +131,7 @@ class Inquiries(Generic[_T]):
         a quarter of it on, attempts are to give way, so that many that hang do not keep the line from moving.
     :param closing: whether the crawl is ending.
     :param attempt: makes one attempt, and tells what came of it; ``None`` when the crawl ended first.
+    :param settled: called with an inquiry whose value is final for each of its routes alone, before they are told.
     """
 
     def __init__(
@@ -98,10 +141,12 @@ class Inquiries(Generic[_T]):
         *,
         closing: Callable[[], bool],
         attempt: Callable[[Inquiry[_T], Callable[[Result[_T]], object]], None],
+        settled: Callable[[Inquiry[_T]], object] = lambda _: None,
     ) -> None:
         self._runtime = runtime
         self._closing = closing
         self._attempt = attempt
+        self._settled = settled
         self._free = limit
         self._roomy = limit * 3 // 4
         self._inquiries: dict[Hashable, Inquiry[_T]] = {}
@@ -113,17 +158,27 @@ class Inquiries(Generic[_T]):
     def __contains__(self, key: Hashable) -> bool:
         return key in self._inquiries
 
-    def ask(self, key: Hashable, asker: object, listener: Callable[[_T | None], object]) -> None:
+    def ask(
+        self, key: Hashable, asker: object, listener: Callable[[_T | None], object], route: Hashable = None
+    ) -> None:
         """Tell a listener the value of a key; begin the inquiry if nobody did.
 
         :param listener: called once, perhaps before this returns; with ``None`` when the crawl ended first.
+        :param route: by which way it would be asked about.
         """
         inquiry = self._inquiries.get(key)
-        if inquiry is not None:
-            inquiry.listeners.append(listener)
+        if inquiry is None:
+            inquiry = self._inquiries[key] = Inquiry(key, Route(route, asker, listeners=[listener]))
+            self._queue(inquiry)
             return
-        inquiry = self._inquiries[key] = Inquiry(key, asker, listeners=[listener])
-        self._queue(inquiry)
+        known = inquiry.routes.get(route)
+        if known is not None:
+            known.listeners.append(listener)
+            return
+        inquiry.routes[route] = Route(route, asker, listeners=[listener])
+        if inquiry.delay is not None and inquiry.open and (untried := inquiry.untried()) is not None:
+            inquiry.delay, inquiry.route = None, untried
+            self._queue(inquiry)
 
     def _queue(self, inquiry: Inquiry[_T]) -> None:
         heapq.heappush(self._line, (inquiry.attempts, inquiry.gave_way, next(self._number), inquiry))
@@ -155,17 +210,46 @@ class Inquiries(Generic[_T]):
             inquiry.looks += 1
         else:
             inquiry.attempts += 1
-            inquiry.last = None if attempted is None else attempted.value
-        if attempted is None or attempted.again is None:
+            inquiry.route.attempts += 1
+            if attempted is None or not attempted.alone:
+                inquiry.last = None if attempted is None else attempted.value
+        if isinstance(attempted, Attempted) and attempted.alone:
+            self._without_route(inquiry, attempted)
+        elif attempted is None or attempted.again is None:
             self._settle(inquiry, inquiry.last)
         else:
-            due = self._runtime.clock() + attempted.again
-            heapq.heappush(self._later, (due, next(self._number), inquiry))
+            inquiry.delays += isinstance(attempted, Attempted)
+            self._delay(inquiry, attempted.again, open=False)
         self._go_on()
 
-    def _settle(self, inquiry: Inquiry[_T], value: _T | None) -> None:
-        if self._inquiries.pop(inquiry.key, None) is not None:
-            tell_all(inquiry.listeners, value)
+    def _without_route(self, inquiry: Inquiry[_T], attempted: Attempted[_T]) -> None:
+        """Go on after an attempt whose route failed: by a new one at once, by the one tried least often later on."""
+        failed = inquiry.route
+        failed.last, failed.hopeless = attempted.value, attempted.hopeless
+        untried = inquiry.untried()
+        if untried is not None:
+            inquiry.route = untried
+            self._queue(inquiry)
+            return
+        left = [route for route in inquiry.routes.values() if route.attempts and not route.hopeless]
+        if not left or attempted.again is None:
+            self._settled(inquiry)
+            self._settle(inquiry, attempted.value, alone=True)
+            return
+        inquiry.route = min(left, key=lambda route: route.attempts)
+        inquiry.delays += 1
+        self._delay(inquiry, attempted.again, open=True)
+
+    def _delay(self, inquiry: Inquiry[_T], seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
+        inquiry.delay, inquiry.open = next(self._number), open
+        heapq.heappush(self._later, (self._runtime.clock() + seconds, inquiry.delay, inquiry))
+
+    def _settle(self, inquiry: Inquiry[_T], value: _T | None, *, alone: bool = False) -> None:
+        if self._inquiries.get(inquiry.key) is not inquiry:
+            return
+        del self._inquiries[inquiry.key]
+        for route in inquiry.routes.values():
+            tell_all(route.listeners, route.last if alone and route.last is not None else value)
 
     def _arm(self) -> None:
         # One timer for all. Attempts under way have the timer of the flights.
@@ -180,7 +264,10 @@ class Inquiries(Generic[_T]):
             return
         now = self._runtime.clock()
         while self._later and self._later[0][0] <= now:
-            self._queue(heapq.heappop(self._later)[-1])
+            _, number, inquiry = heapq.heappop(self._later)
+            if inquiry.delay == number:  # no new route has ended it
+                inquiry.delay = None
+                self._queue(inquiry)
         self._arm()
 
     def _end(self) -> None:

@@ -121,12 +121,16 @@ class Keeper:
         if shared is not None:
             await self._ask("release", lambda: shared.release(key, self._owner), otherwise=None)
 
-    async def take_turn(self, origin: Origin, hold: float) -> float | None:
-        """As `SharedStore.take_turn`, for this crawl; ``None`` where the store is not shared, or fails."""
+    async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
+        """As `SharedStore.take_turn`, for this crawl; ``None`` where the store is not shared, or fails.
+
+        :param longest: seconds. A store that says more fails: its clock is wrong, or others keep longer intervals.
+        """
         key, shared = str(origin), self._shared
         if shared is None:
             return None
-        return await self._ask("take_turn", lambda: shared.take_turn(key, self._owner, hold), otherwise=None)
+        ask = partial(shared.take_turn, key, self._owner, hold)
+        return await self._ask("take_turn", lambda: _believable(ask(), longest), otherwise=None)
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """As `SharedStore.end_turn`, for this crawl."""
@@ -214,6 +218,19 @@ class Keeper:
                 "are only counted",
                 self._name, key, error,
             )  # fmt: skip
+
+
+def _believable(seconds: float, longest: float) -> float:
+    """Return what a store says of the next turn.
+
+    :raises StoreError: it cannot be so.
+    """
+    if 0 <= seconds <= longest:
+        return seconds
+    raise StoreError(
+        f"the next turn is said to begin in {seconds:g} s, although no interval of this crawl is longer than "
+        "ROBOTSTXT_CRAWL_DELAY_MAX: look at the clock of the store"
+    )
 
 
 def _read(value: bytes | None) -> Copy | ValueError | None:

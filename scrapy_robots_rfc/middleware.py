@@ -7,6 +7,7 @@ decided elsewhere.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,33 +16,39 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc import _compat, early, signals, stats
+from scrapy_robots_rfc import _compat, early, replay, signals, stats
+from scrapy_robots_rfc._httpcache import HttpCache
+from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.closing import Closing
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.download import MARK, Downloader
+from scrapy_robots_rfc.download import MARK, Downloader, route_of
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.feeds import Feeds
+from scrapy_robots_rfc.export import Feeds
 from scrapy_robots_rfc.fetching import Ports
 from scrapy_robots_rfc.files import ForeignFile, RfcFile, RobotsFile, digest_of
 from scrapy_robots_rfc.keeper import Keeper
-from scrapy_robots_rfc.naming import Naming
+from scrapy_robots_rfc.naming import Naming, default_header
 from scrapy_robots_rfc.pacing import Pacing
 from scrapy_robots_rfc.parser import RfcRobotParser
+from scrapy_robots_rfc.peers import Peers
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origin import DEFAULT_PORTS, Origin
+from scrapy_robots_rfc.progress import Progress
 from scrapy_robots_rfc.reuse import answer, is_robots_txt, is_wanted
 from scrapy_robots_rfc.robots import UNREACHABLE
+from scrapy_robots_rfc.routes import Routes, Via, origin_of
 from scrapy_robots_rfc.service import RobotsService, undecided
-from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.startup import startup_lines
 from scrapy_robots_rfc.steering import announcements, steering_of
 from scrapy_robots_rfc.stores.opening import store_of
 from scrapy_robots_rfc.tally import Tally
 from scrapy_robots_rfc.verdicts import Verdicts, shown
-from scrapy_robots_rfc.waiting import Batch, WaitingRoom
+from scrapy_robots_rfc.waiting import WAITED, Batch, WaitingRoom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Hashable
     from typing import Self
 
     from scrapy import Request, Spider
@@ -50,6 +57,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.robots import Robots
+    from scrapy_robots_rfc.steering import Steering
 
 logger = logging.getLogger(__name__)
 
@@ -72,26 +80,33 @@ class RfcRobotsTxtMiddleware:
         stats_collector = crawler.stats
         assert stats_collector is not None
         self._count = stats_collector.inc_value
+        self._routes = Routes(crawler)
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._naming = Naming(crawler, settings.user_agent)
-        self._parser_class = _load_parser(settings, crawler)
+        self._parser_class = load_parser(settings, crawler)
         self._feeds = Feeds(crawler, settings, _compat.Runtime()) if settings.report else None
         self._settings = settings
+        self._http_cache = HttpCache(crawler)
         ports = self._ports(settings)
         steering = steering_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
+        self._replay: replay.Replay | None = None
+        if crawler.settings.getbool(replay.KEY):
+            date = _compat.Runtime().date
+            steering = self._replay = replay.Replay(settings, ports.parse, ports.agent, self._http_cache, date)
         self._keeper = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(settings, ports, self._keeper, steering)
-        self._pacing = self._make_pacing(settings)
+        self.service = RobotsService(settings, ports, self._keeper, steering, self._peers())
+        self._pacing = self._make_pacing(settings, steering)
         self._verdicts = Verdicts(crawler, settings, self._pacing, self._feeds, _compat.Runtime().utc)
         self._waiting: WaitingRoom[Robots] = WaitingRoom(
             settings.max_waiting,
-            ask=self.service.ask,
+            ask=self._ask,
             joined=lambda: self._count(stats.WAITS),
-            hold=self.service.hold,
+            hold=lambda place, robots: (self.service.hold(origin_of(place), robots), robots.term.fresh_until),
             outside=_compat.Backdoor(crawler),
             runtime=_compat.Runtime(),
         )
+        self._progress = Progress(crawler, self._waiting, self._pacing, _compat.Runtime())
         self._listen()
 
     def _listen(self) -> None:
@@ -106,7 +121,8 @@ class RfcRobotsTxtMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
-        return cls(crawler)
+        with logged_in_one_line():
+            return cls(crawler)
 
     def process_request(
         self, request: Request
@@ -118,9 +134,12 @@ class RfcRobotsTxtMiddleware:
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
+        waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
-            if MARK not in request.meta:
+            if MARK in request.meta:
+                self._naming.passes(request)
+            else:
                 self._count(stats.EXEMPTED)
             return None
         origin = self._origin(parts.scheme, parts.netloc)
@@ -128,21 +147,34 @@ class RfcRobotsTxtMiddleware:
         if origin is None or (own and not is_wanted(request)):
             self._without_asking(request, origin, own=own)
             return None
+        if self._replay is not None and not self._stays(request, origin, self._replay):
+            return None
         agent = None if own else self._naming.of(request)
         batch = self._waiting.returned(request)
         if batch is not None:  # it was let go to be set aside, and came back past the scheduler
             return self._wait_in_place(request, agent, batch, direct=True)
-        robots = self._waiting.promised(origin) or self.service.at_hand(origin)
+        route = self._routes.of(request)
+        place = origin if route is None else Via(origin, route)
+        robots = self._waiting.promised(place, waited) or self.service.at_hand(origin, route=route)
         if robots is None:
-            return self._wait(request, origin, agent)
+            return self._wait(request, place, agent)
         return self._finish(request, robots, agent)
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
         """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""
-        if own:
+        if own and (self._replay is None or origin is None or self._stays(request, origin, self._replay)):
             self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
         else:
             self._verdicts.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
+
+    def _stays(self, request: Request, origin: Origin, offline: replay.Replay) -> bool:
+        """Refuse what would leave the machine although the user said that nothing is to be fetched."""
+        why = offline.why_closed(request, origin)
+        if why is not None:
+            self._verdicts.refuse(
+                request, Decision(False, Reason.UNREACHABLE, origin=str(origin)), f"{UNREACHABLE}{why}"
+            )
+        return why is None
 
     def _finish(self, request: Request, robots: Robots, agent: Agent | None) -> Response | None:
         """Judge a page; answer a request for the file itself, which has no agent, where there is one."""
@@ -161,10 +193,14 @@ class RfcRobotsTxtMiddleware:
         if robots is None or not self._verdicts.exempts(robots):
             self._count(stats.ALLOWED)
 
+    def _ask(self, place: Origin | Via, request: Request, listener: Callable[[Robots | None], object]) -> None:
+        route = place.route if isinstance(place, Via) else None
+        self.service.ask(origin_of(place), request, listener, route)
+
     def _wait(
-        self, request: Request, origin: Origin, agent: Agent | None
+        self, request: Request, place: Origin | Via, agent: Agent | None
     ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
-        batch = self._waiting.join(origin, request)
+        batch = self._waiting.join(place, request)
         if batch.open and self._waiting.full:
             return self._wait_in_place(request, agent, batch)
         if batch.value is not None:  # without asyncio, the fetch may be over already
@@ -183,7 +219,7 @@ class RfcRobotsTxtMiddleware:
             return request
         self._count(stats.UNDECIDED)
         logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
-        raise undecided(batch.key)
+        raise undecided(origin_of(batch.key))
 
     def _request_scheduled(self, request: Request) -> None:
         if self._waiting.take(request):
@@ -196,6 +232,7 @@ class RfcRobotsTxtMiddleware:
 
     async def _spider_closed(self) -> None:
         """Say what became of the crawl, and let go of all that it holds, whatever happens to the words."""
+        self._progress.close()
         try:
             self._sum_up()
         finally:
@@ -213,7 +250,7 @@ class RfcRobotsTxtMiddleware:
         self._tell_of_undecided()
         slowed: Tally[str] = Tally() if self._pacing is None else self._pacing.slowed
         closing = Closing(stats_collector.get_stats(), self.service.troubles, self._verdicts.cost, slowed)
-        text = closing.text()
+        text = closing.text(self._crawler.spider.name if self._crawler.spider else "")
         for key, value in closing.stats():
             stats_collector.set_value(key, value)
         if text is not None:
@@ -225,8 +262,9 @@ class RfcRobotsTxtMiddleware:
             return
         assert self._crawler.stats is not None
         self._crawler.stats.inc_value(stats.UNDECIDED, count)
-        kept = "they are in JOBDIR, and decided when the crawl is resumed"
-        lost = "they are dropped, as all that is queued"
+        they_are = "it is" if count == 1 else "they are"
+        kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
+        lost = f"{they_are} dropped, as all that is queued"
         logger.info(
             "%s waited for a robots.txt when the spider closed: %s",
             many(count, "request"),
@@ -238,13 +276,14 @@ class RfcRobotsTxtMiddleware:
     def _extra(self) -> dict[str, Any]:
         return {"spider": self._crawler.spider}
 
-    def _make_pacing(self, settings: Settings) -> Pacing | None:
+    def _make_pacing(self, settings: Settings, steering: Steering | None) -> Pacing | None:
         limit = settings.limit
         if limit is None:
             return None
         keeper = self._keeper
         store = keeper if keeper is not None and keeper.shared and settings.crawl_delay_shared else None
-        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store)
+        alone = (lambda _: False) if steering is None else lambda origin: steering.robots(origin) is not None
+        return Pacing(self._crawler, limit, self._origin_of, _compat.Runtime(), store, alone)
 
     def _origin_of(self, request: Request) -> Origin | None:
         parts = urlparse_cached(request)
@@ -261,10 +300,15 @@ class RfcRobotsTxtMiddleware:
             return origin
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Say which exceptions this crawl makes, and warn once about tokens that site owners cannot know."""
-        for level, line in announcements(self._settings):
+        """Say what is odd about the set-up, which exceptions this crawl makes, and which tokens nobody can know."""
+        lines = startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware)
+        for level, line in (*lines, *announcements(self._settings)):
             logger.log(level, line, extra={"spider": spider})
         self._naming.opened(spider)
+        self._progress.begin()
+        if self._pacing is not None and self._settings.crawl_delay_shared:
+            self._pacing.join()
+        self.service.join(self._kind(spider))
         ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
         if ahead is not None:
             ahead.begin(self._foresight())
@@ -279,7 +323,8 @@ class RfcRobotsTxtMiddleware:
     # What the service needs of Scrapy.
 
     def _open_store(self, settings: Settings) -> Keeper | None:
-        found = store_of(settings.cache, self._crawler)
+        # What comes out of the HTTP cache may be of any age: no other crawl is to have it.
+        found = None if self._replay is not None else store_of(settings.cache, self._crawler)
         if found is None:
             return None
         store, name = found
@@ -287,10 +332,36 @@ class RfcRobotsTxtMiddleware:
         keeper.start()
         return keeper
 
+    def _peers(self) -> Peers | None:
+        """What the other crawls of the process share with this one: a store that is shared does so by itself."""
+        if self._keeper is not None and self._keeper.shared:
+            return None
+        return Peers(route_of, lambda: _compat.is_closing(self._crawler))
+
+    def _kind(self, spider: Spider) -> Hashable:
+        """What crawls have in common that would ask for a robots.txt in the same way."""
+        settings = self._crawler.settings
+        # A middleware may have the requests of one crawl go through a proxy: that cannot be told but by its name.
+        middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
+        return (
+            self._parser_class,
+            self._settings.max_size,
+            str(default_header(settings, spider)),
+            settings.getbool("HTTPPROXY_ENABLED"),
+            frozenset((str(name), str(position)) for name, position in middlewares),
+        )
+
     def _ports(self, settings: Settings) -> Ports:
         # Retries on top of a backoff would multiply with it.
         retry = not settings.unreachable_backoff
-        download = Downloader(self._crawler, settings.max_size, retry=retry, abandoned=self._abandoned)
+        download = Downloader(
+            self._crawler,
+            settings.max_size,
+            retry=retry,
+            abandoned=self._abandoned,
+            kept=self._keep,
+            sent=self._naming.sent,
+        )
         return Ports(
             download=download,
             parse=self._parse,
@@ -300,12 +371,17 @@ class RfcRobotsTxtMiddleware:
             queued=download.queued,
             count=self._count,
             ignored=(IgnoreRequest,),
-            hopeless=(*_compat.UNRESOLVED, IgnoreRequest),
+            hopeless=_compat.UNRESOLVED,
             late=_compat.LATE,
             expected=self._expected,
             fetched=self._fetched,
             loaded=self._loaded,
         )
+
+    def _keep(self, url: str, response: Response, body: bytes) -> None:
+        """Put an exchange into the HTTP cache, for a replay, unless it would take the place of rules and has none."""
+        if 200 <= response.status < 500 and response.status not in (304, 407, *self._settings.unreachable_statuses):
+            self._http_cache.store(url, response, body)
 
     def _abandoned(self, request: Request) -> None:
         if self._pacing is not None:
@@ -360,23 +436,28 @@ def robots_service(crawler: Crawler) -> RobotsService:
 
 
 def _settings_of(crawler: Crawler) -> Settings:
-    """Read the settings of a crawl that obeys robots.txt."""
+    """Read the settings of a crawl that obeys robots.txt; a command that asks for one page has no backoff."""
     settings = read_settings(crawler.settings)
     if not settings.obey:
-        if settings.unheeded:
-            logger.warning("%s: nothing comes of it, because ROBOTSTXT_OBEY is not True", settings.unheeded)
+        for level, line in startup_lines(crawler.settings, settings, RfcRobotsTxtMiddleware):
+            logger.log(level, line, extra={"spider": crawler.spider})
         raise NotConfigured
-    if settings.early and not early.is_enabled(crawler.settings):
-        accepted = f"False, or SPIDER_MIDDLEWARES must have {early.PATH!r}: {early.POSITION}"
-        raise SettingError(early.KEY, True, accepted)
+    early.check_early(settings, crawler.settings)
+    if _compat.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
+        return replace(settings, unreachable_backoff=())  # whoever waits at a terminal asks again himself
     return settings
 
 
-def _load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+    """Return the parser's class.
+
+    :raises SettingError: it cannot be loaded or made, or is no parser.
+    """
     try:
         parser: type[Any] = load_object(settings.parser)
         instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
         instance.allowed  # noqa: B018 - so does a class of another kind
     except Exception as error:
-        raise SettingError("ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED) from error
+        accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
+        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
     return parser

@@ -16,10 +16,12 @@ from scrapy import signals
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import GatedSlots, send_once
-from scrapy_robots_rfc.download import chosen_slot
+from scrapy_robots_rfc.download import JUDGED, chosen_slot
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Pace, Turns
+from scrapy_robots_rfc.policy.origin import Origin
+from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
 from scrapy_robots_rfc.tally import Tally
+from scrapy_robots_rfc.together import Crawls, Site, Waiting, go_on, join, leave, taken
 from scrapy_robots_rfc.turns import SharedTurns
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._compat import Runtime
     from scrapy_robots_rfc.identity import Agent
-    from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.robots import Robots
     from scrapy_robots_rfc.turns import Taking
 
@@ -41,34 +42,8 @@ logger = logging.getLogger(__name__)
 # long with other middlewares before it comes to the downloader.
 _KEPT = 300.0
 
-# Seconds by which slots that wait for the same turn stand behind the one that has waited longest, so that none of them
-# waits for ever while another one goes on.
-_BEHIND = 0.001
-
 # So many sites before the first look for those that may be forgotten.
 _FIRST_SWEEP = 1000
-
-
-@dataclass(slots=True, eq=False)
-class _Site:
-    """An origin that asks for a pace.
-
-    :param fetched: the fetch of its robots.txt that the paces are from.
-    :param waiting: slots that wait for an answer, and since when their next request has been held back.
-    :param paces: those of the crawl's agents, where they differ: the largest interval is kept.
-    :param shared: the turns that it takes with other workers; ``None`` where it is alone.
-    """
-
-    turns: Turns
-    fetched: float
-    shared: SharedTurns | None = None
-    paces: dict[Agent, Pace] = field(default_factory=dict)
-    waiting: dict[str, float] = field(default_factory=dict)
-
-    def bound(self, utc: time) -> Bound | None:
-        """The largest bound that holds."""
-        bounds = [bound for pace in self.paces.values() if (bound := pace.bound(utc))]
-        return max(bounds, key=lambda bound: bound.seconds, default=None)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,21 +55,23 @@ class _Lane:
     """
 
     turns: Turns = field(default_factory=Turns)
-    present: Counter[_Site] = field(default_factory=Counter)
+    present: Counter[Site] = field(default_factory=Counter)
     tail: float = 0.0
-    waiting: dict[str, float] = field(default_factory=dict)
+    waiting: Waiting = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class _Visit:
     """A request on its way through a gated slot.
 
+    :param started: it has been sent, or is about to be.
     :param unanswered: it has started, and its answer has not begun.
     :param held_since: when it was first held back.
     """
 
     lane: _Lane
-    site: _Site | None = None
+    site: Site | None = None
+    started: bool = False
     unanswered: bool = False
     held_since: float | None = None
 
@@ -104,7 +81,8 @@ class Pacing:
 
     :param limit: the longest interval that is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
-    :param store: by which workers take turns; ``None``: each keeps intervals of its own.
+    :param store: by which the workers of several processes take turns; ``None``: each keeps intervals of its own.
+    :param alone: whether an origin is this crawl's own business: the user has made an exception of it.
     """
 
     def __init__(
@@ -114,15 +92,17 @@ class Pacing:
         origin: Callable[[Request], Origin | None],
         runtime: Runtime,
         store: Taking | None = None,
+        alone: Callable[[Origin], bool] = lambda _: False,
     ) -> None:
         collector = crawler.stats
         assert collector is not None
         self._crawler, self._stats = crawler, collector
         self._limit, self._origin = limit, origin
-        self._runtime, self._store = runtime, store
+        self._runtime, self._store, self._alone = runtime, store, alone
         self._clock, self._utc = runtime.clock, runtime.utc
         self._slots = GatedSlots(crawler, self._wait)
-        self._sites: dict[Origin, _Site] = {}
+        self._sites: dict[Origin, Site] = {}
+        self._crawls = Crawls()
         self._lanes: dict[str, _Lane] = {}
         self._visits: dict[Request, _Visit] = {}
         self._sweep_at = _FIRST_SWEEP
@@ -132,15 +112,19 @@ class Pacing:
         # What was said of which origin: hashes, as there may be millions.
         self._told: dict[str, set[int]] = {stats.CRAWL_DELAY_SITES: set(), stats.VISIT_TIME_OUTSIDE: set()}
         self._listening = self._powerless = False
-        self._behind = 0.0
 
     # What the middleware says.
+
+    def join(self) -> None:
+        """Keep intervals together with the other crawls of this event loop, from now on until `close`."""
+        self._crawls = join(self._runtime.loop(), self._listen)
 
     def note(self, request: Request, robots: Robots, agent: Agent) -> None:
         """Take note of the pace that a request has to keep."""
         pace = None if robots.file is None else robots.file.pace(agent)
         if pace is None:
             return
+        request.meta[JUDGED] = [str(robots.origin), None]
         if request.meta.get("redirect_urls") and chosen_slot(request) is None:
             # The redirect has brought it into the slot of another host, whose pages would wait behind it.
             request.meta.pop("download_slot", None)
@@ -172,31 +156,39 @@ class Pacing:
         if robots.origin in self._sites:
             site = self._site(robots)
             if site.shared is not None:
-                site.shared.sent(robots.fetched + self._interval(site, self._utc()))
+                site.shared.sent(robots.fetched + site.interval(self._utc()))
 
     def close(self) -> None:
-        """Let other workers go on: nothing is sent any more."""
-        for site in self._sites.values():
+        """Let other crawls and workers go on: nothing is sent any more."""
+        for request in list(self._visits):
+            self._left(request)
+        for origin, site in self._sites.items():
             if site.shared is not None:
                 site.shared.close()
+            self._crawls.forget(origin, site)
+        leave(self._runtime.loop(), self._listen)
 
-    def _site(self, robots: Robots) -> _Site:
-        site = self._sites.get(robots.origin)
-        if site is None:
-            self._listen()
-            send_once(self._crawler)
-            if len(self._sites) >= self._sweep_at:
-                self._sweep()
-            # The request for robots.txt is the first of those that keep the interval.
-            site = self._sites[robots.origin] = _Site(Turns(robots.fetched), robots.fetched)
-            if self._store is not None:
-                site.shared = SharedTurns(robots.origin, self._store, self._runtime, partial(self._turn_told, site))
-        elif site.fetched != robots.fetched:
+    def _site(self, robots: Robots) -> Site:
+        site = self._sites.get(robots.origin) or self._paced(robots.origin)
+        if site.fetched != robots.fetched:
             site.fetched = robots.fetched
+            # The request for robots.txt is the first of those that keep the interval.
             site.turns.last = max(site.turns.last, robots.fetched)
             if robots.outcome is not Outcome.UNREACHABLE:  # pages that were let through may still be on their way
                 found = {agent: robots.file.pace(agent) for agent in site.paces} if robots.file else {}
                 site.paces = {agent: pace for agent, pace in found.items() if pace is not None}
+        return site
+
+    def _paced(self, origin: Origin) -> Site:
+        """Begin to keep the interval of an origin, with the other crawls that keep it."""
+        self._listen()
+        send_once(self._crawler)
+        if len(self._sites) >= self._sweep_at:
+            self._sweep()
+        site = self._sites[origin] = self._crawls.paced(origin, self._limit.longest, alone=self._alone(origin))
+        if self._store is not None:
+            told = partial(self._turn_told, site)
+            site.shared = SharedTurns(origin, self._store, self._runtime, self._limit.longest, told)
         return site
 
     def _first(self, key: str, origin: Origin) -> bool:
@@ -235,11 +227,28 @@ class Pacing:
     def _reached(self, request: Request) -> None:
         """A request is about to join the queue of its slot."""
         key: str = request.meta["download_slot"]
-        site = self._sites.get(self._origin(request))  # type: ignore[arg-type]  # no site is kept under None
-        if site is not None and not self._powerless:
+        origin = self._judged(request)
+        if self._site_at(origin) is not None and not self._powerless:
             self._gate(key, request)
         if key in self._lanes:
             self._visit(request, key)
+        if JUDGED in request.meta:
+            if origin == Origin.of(request.url):  # as it is now: what Scrapy has parsed may be from before
+                del request.meta[JUDGED]  # requests that are made from this one begin anew
+            else:
+                request.meta[JUDGED] = [str(origin), request.url]
+
+    def _judged(self, request: Request) -> Origin | None:
+        """The origin whose interval a request keeps: what was judged, whatever a middleware has made of its URL."""
+        judged, sent = request.meta.get(JUDGED, (None, None))
+        return self._origin(request) if judged is None or sent not in (None, request.url) else Origin.of(judged)
+
+    def _site_at(self, origin: Origin | None) -> Site | None:
+        """The site of an origin, where it asks this crawl for a pace, or another one that this one keeps it with."""
+        site = self._sites.get(origin)  # type: ignore[arg-type]  # no site is kept under None
+        if site is None and origin in self._crawls.sites and not self._alone(origin):
+            return self._paced(origin)
+        return site
 
     def _gate(self, key: str, reached: Request) -> None:
         try:
@@ -263,7 +272,7 @@ class Pacing:
         if visit is None:
             visit = self._visits[request] = _Visit(self._lanes.setdefault(key, _Lane()))
         if visit.site is None:
-            visit.site = self._sites.get(self._origin(request))  # type: ignore[arg-type]  # as above
+            visit.site = self._site_at(self._judged(request))
             if visit.site is not None:
                 visit.lane.present[visit.site] += 1
         return visit
@@ -277,25 +286,16 @@ class Pacing:
         now, utc = self._clock(), self._utc()
         visit.lane.tail = self._interval(visit.lane, utc)
         if visit.site is not None and visit.site.shared is not None:
-            visit.site.shared.answered(request, self._interval(visit.site, utc), now)
-        waiting: dict[str, float] = {}
-        for holder in (visit.lane, visit.site):
-            if holder is not None:
-                holder.turns.answered(request, now)
-                waiting |= holder.waiting
-                holder.waiting = {}
-        self._go_on(waiting)
+            visit.site.shared.answered(request, visit.site.interval(utc), now)
+        visit.lane.turns.answered(request, now)
+        waiting = taken(visit.lane)
+        if visit.site is not None:
+            waiting |= visit.site.answered(request, now)
+        go_on(waiting)
 
-    def _turn_told(self, site: _Site) -> None:
+    def _turn_told(self, site: Site) -> None:
         """The store has told whose turn it is."""
-        waiting, site.waiting = site.waiting, {}
-        self._go_on(waiting)
-
-    def _go_on(self, waiting: dict[str, float]) -> None:
-        for key in sorted(waiting, key=waiting.__getitem__):
-            self._slots.go_on(key)
-            self._behind = _BEHIND
-        self._behind = 0.0
+        go_on(taken(site))
 
     def abandoned(self, request: Request) -> None:
         """Nobody waits for the answer to a request any more, perhaps for as long as it takes."""
@@ -308,6 +308,28 @@ class Pacing:
             visit.lane.present[visit.site] -= 1
             if not visit.lane.present[visit.site]:
                 del visit.lane.present[visit.site]
+
+    def held(self) -> tuple[int, float]:
+        """How many requests are held back, and in how many seconds the last of them is due at the soonest.
+
+        Those that stand in the scheduler's queue are not among them: it is not told what they are for.
+        """
+        now, utc = self._clock(), self._utc()
+        intervals = {lane: self._interval(lane, utc) for lane in self._lanes.values()}
+        held: Counter[_Lane | Site] = Counter()
+        requests = 0
+        for visit in self._visits.values():
+            if not visit.started and intervals.get(visit.lane):
+                requests += 1
+                held[visit.lane] += 1
+                if visit.site is not None:
+                    held[visit.site] += 1
+        seconds = 0.0
+        for holder, count in held.items():
+            interval = intervals[holder] if isinstance(holder, _Lane) else self._interval(holder, utc)
+            first = holder.turns.wait(None, interval, now, patient=False) or 0.0
+            seconds = max(seconds, first + (count - 1) * interval)
+        return requests, seconds
 
     # Whose turn it is.
 
@@ -327,24 +349,24 @@ class Pacing:
                 return None
             seconds = max(seconds, wait)
         if not seconds and visit.site is not None and visit.site.shared is not None:
-            wait = visit.site.shared.wait(self._interval(visit.site, utc), now)
+            wait = visit.site.shared.wait(visit.site.interval(utc), now)
             if wait is None:
                 self._hold(visit, visit.site, key, now)
                 return None
             seconds = wait
         if seconds:
             visit.held_since = visit.held_since or now
-            return seconds + self._behind
+            return seconds
         self._start(request, visit, now)
         return 0.0
 
-    def _hold(self, visit: _Visit, holder: _Lane | _Site, key: str, now: float) -> None:
+    def _hold(self, visit: _Visit, holder: _Lane | Site, key: str, now: float) -> None:
         """Hold a request back until its slot is told to go on."""
         visit.held_since = visit.held_since or now
-        holder.waiting[key] = visit.held_since
+        holder.waiting[self._slots, key] = visit.held_since
 
     def _begin(self, request: Request, visit: _Visit, now: float) -> None:
-        visit.unanswered = True
+        visit.started = visit.unanswered = True
         visit.lane.turns.start(request, now)
         if visit.site is not None:
             visit.site.turns.start(request, now)
@@ -355,16 +377,15 @@ class Pacing:
             visit.site.shared.start(request)
         if visit.held_since is not None:
             self._added += now - visit.held_since
-            if visit.site is not None and now > visit.held_since:
-                self.slowed.add(str(self._origin(request)), now - visit.held_since)
+            if now > visit.held_since:  # also one of a site that asks for nothing, in the slot of one that does
+                self.slowed.add(str(self._judged(request)), now - visit.held_since)
             visit.held_since = None
             self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
-    def _interval(self, holder: _Lane | _Site, utc: time) -> float:
+    def _interval(self, holder: _Lane | Site, utc: time) -> float:
         if isinstance(holder, _Lane):
-            return max((self._interval(site, utc) for site in holder.present), default=0.0)
-        bound = holder.bound(utc)
-        return 0.0 if bound is None else min(bound.seconds, self._limit.longest)
+            return max((site.interval(utc) for site in holder.present), default=0.0)
+        return holder.interval(utc)
 
     # What need not be remembered.
 
@@ -372,11 +393,9 @@ class Pacing:
         """Forget sites and slots that nothing was heard of for a while."""
         before = self._clock() - _KEPT - self._limit.longest
         present = {site for lane in self._lanes.values() for site in lane.present}
-        self._sites = {
-            origin: site
-            for origin, site in self._sites.items()
-            if site in present or not site.turns.idle or site.turns.last > before
-        }
+        for origin, site in list(self._sites.items()):
+            if site not in present and site.turns.idle and site.turns.last <= before:
+                self._crawls.forget(origin, self._sites.pop(origin))
         self._lanes = {
             key: lane
             for key, lane in self._lanes.items()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.robotstxt import RobotParser
 
+from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.core.agents import product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.settings import read_max_size
@@ -33,7 +34,8 @@ class RfcRobotParser(RobotParser):
 
         :raises SettingError: that is not accepted. Scrapy's own middleware makes a parser when a crawl starts.
         """
-        max_size = RobotsTxt.MAX_SIZE if crawler is None else read_max_size(crawler.settings)
+        with logged_in_one_line():
+            max_size = RobotsTxt.MAX_SIZE if crawler is None else read_max_size(crawler.settings)
         return cls(robotstxt_body, max_size=max_size)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:

@@ -55,7 +55,7 @@ class Robots:
 
     @property
     def outcome(self) -> Outcome:
-        """What governs the decisions: the file, that there is none, or that nobody knows (RFC 9309, 2.3.1)."""
+        """What governs the decisions: the file, that there is none, or that nobody knows (RFC 9309, 2.3.1), and why."""
         return self.term.outcome
 
     @property
@@ -125,7 +125,9 @@ class Robots:
         if self.term.outcome is Outcome.UNAVAILABLE:
             return _UNAVAILABLE
         closed = _CLOSED.decide(url, ())
-        return closed if closed.allowed else _UNREACHABLE
+        if closed.allowed:
+            return closed
+        return _LOCAL if self.term.outcome is Outcome.LOCAL else _UNREACHABLE
 
     def verdict(
         self, url: str, agent: Agent, limit: Limit | None, utc: Callable[[], time]
@@ -176,6 +178,7 @@ _WHY = {
     Reason.ROBOTS_TXT: "robots.txt itself may always be fetched",
     Reason.UNAVAILABLE: "robots.txt unavailable: {cause}",
     Reason.UNREACHABLE: f"{UNREACHABLE}{{cause}}",
+    Reason.LOCAL: "robots.txt not asked for, the crawl itself failed: {cause}",
     Reason.PARSER: "{source}: the verdict of ROBOTSTXT_PARSER",
     Reason.CRAWL_DELAY: "{source}: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
     Reason.EXEMPT: "not asked: `{exempt}` of ROBOTSTXT_EXEMPT",
@@ -184,3 +187,4 @@ _WHY = {
 _EXEMPT = Decision(True, Reason.EXEMPT)
 _UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
 _UNREACHABLE = Decision(False, Reason.UNREACHABLE)
+_LOCAL = Decision(False, Reason.LOCAL)

@@ -10,31 +10,33 @@ import logging
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._compat import Waiter
-from scrapy_robots_rfc.copies import following, rules_of, term_of
+from scrapy_robots_rfc.copies import following, rules_of, set_aside, term_of
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports, no_answer
-from scrapy_robots_rfc.flights import Flight, Flights
+from scrapy_robots_rfc.fetching import Asker, Fetched, Fetching, Ports, Sent, no_answer, through
+from scrapy_robots_rfc.flights import TICK, Flight, Flights
 from scrapy_robots_rfc.inquiries import Attempted, Elsewhere, GaveWay, Inquiries, Inquiry
 from scrapy_robots_rfc.memory import Memory
 from scrapy_robots_rfc.policy import backoff
-from scrapy_robots_rfc.policy.access import Access, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness
 from scrapy_robots_rfc.policy.freshness import Limits, Term
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.robots import Robots
-from scrapy_robots_rfc.sharing import Sharing
+from scrapy_robots_rfc.routes import Failed, Route
+from scrapy_robots_rfc.sharing import Sharing, pause
 from scrapy_robots_rfc.troubles import Troubles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from scrapy_robots_rfc.files import RobotsFile
     from scrapy_robots_rfc.keeper import Keeper
+    from scrapy_robots_rfc.peers import Peers
     from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.steering import Steering
     from scrapy_robots_rfc.stores.codec import Copy
@@ -48,12 +50,14 @@ class _Attempt:
 
     :param before: what this crawl went by until now; ``None``: nothing.
     :param held: the newest copy that is known, fresh or not.
+    :param sent: on whose behalf it is made, and what it sends.
     :param began: when the file itself was asked for.
     """
 
     inquiry: Inquiry[Robots]
     before: Term | None
     held: Copy | None
+    sent: Sent
     began: float = math.inf
 
     @property
@@ -65,7 +69,7 @@ class _Attempt:
     @property
     def known(self) -> Term | None:
         """What was known before it, from earlier attempts of the inquiry too."""
-        last = self.inquiry.last
+        last = self.inquiry.last or self.inquiry.route.last
         return self.before if last is None else last.term
 
     def changes(self, outcome: Outcome) -> bool:
@@ -83,15 +87,22 @@ class RobotsService:
     :param ports: what the service needs of the world.
     :param keeper: the store, started; ``None``: nothing is kept beyond the process.
     :param steering: the user's exceptions; ``None``: there are none.
+    :param peers: the other crawls of the process; ``None``: nothing is shared with them.
     """
 
     def __init__(
-        self, settings: Settings, ports: Ports, keeper: Keeper | None = None, steering: Steering | None = None
+        self,
+        settings: Settings,
+        ports: Ports,
+        keeper: Keeper | None = None,
+        steering: Steering | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._settings = settings
         self._ports = ports
         self._steering = steering
-        rules = rules_of(settings)
+        self._peers = peers
+        rules = self._rules = rules_of(settings)
         self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._troubles = Troubles(ports.count, dry_run=settings.dry_run)
@@ -103,13 +114,18 @@ class RobotsService:
             evicted=lambda: ports.count(stats.CACHE_EVICTIONS),
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
+        self._failed: Failed[Robots] = Failed()
         # Flights that wait for the store, or for another crawl: that is not the site's time.
         self._aside: set[Flight[_Result]] = set()
         self._flights: Flights[_Result] = Flights(
             ports.runtime, settings.timeout, closing=ports.closing, queued=lambda: {*ports.queued(), *self._aside}
         )
         self._inquiries: Inquiries[Robots] = Inquiries(
-            ports.runtime, settings.concurrent_fetches, closing=ports.closing, attempt=self._attempt
+            ports.runtime,
+            settings.concurrent_fetches,
+            closing=ports.closing,
+            attempt=self._attempt,
+            settled=self._without_route,
         )
 
     async def robots(self, url: str) -> Robots:
@@ -131,16 +147,19 @@ class RobotsService:
         """What was said of origins, and why they were unreachable."""
         return self._troubles
 
-    def at_hand(self, origin: Origin, *, counted: bool = True) -> Robots | None:
+    def at_hand(self, origin: Origin, *, route: Route = None, counted: bool = True) -> Robots | None:
         """Return what is known and still fresh, without waiting for anything.
 
+        :param route: of the request that it is for.
         :param counted: whether the stats have this look-up.
         """
         if self._steering is not None and (steered := self._steering.robots(origin)) is not None:
             return steered
-        robots = self._memory.get(origin)
-        if robots is None or self._ports.runtime.clock() >= robots.term.fresh_until:
-            return None
+        robots, now = self._memory.get(origin), self._ports.runtime.clock()
+        if robots is None or now >= robots.term.fresh_until or (route is not None and not _for_all(robots)):
+            robots = self._failed.get(origin, route)
+            if robots is None or now >= robots.term.fresh_until:
+                return None
         if counted:
             self._ports.count(stats.CACHE_HITS)
         return robots
@@ -178,10 +197,13 @@ class RobotsService:
             raise undecided(origin)
         return robots
 
-    def ask(self, origin: Origin, asker: Asker, listener: Callable[[Robots | None], object]) -> None:
+    def ask(
+        self, origin: Origin, asker: Asker, listener: Callable[[Robots | None], object], route: Route = None
+    ) -> None:
         """Tell a listener what is known of an origin's robots.txt as soon as that is known; fetch it anew.
 
         :param asker: the request on whose behalf; its proxy is inherited.
+        :param route: of that request.
         :param listener: called once, perhaps before this returns; with ``None`` when the spider was closed first.
         """
         steered = None if self._steering is None else self._steering.robots(origin)
@@ -189,10 +211,17 @@ class RobotsService:
             listener(steered)
             return
         self._ports.count(stats.WAITS if origin in self._inquiries else stats.CACHE_MISSES)
-        self._inquiries.ask(origin, asker, listener)
+        self._inquiries.ask(origin, asker, listener, route)
+
+    def join(self, kind: Hashable) -> None:
+        """Share files and fetches with the other crawls of the process that are of the same kind, until `close`."""
+        if self._peers is not None:
+            self._peers.join(self._ports.runtime.loop(), kind, self._memory.copy)
 
     async def close(self) -> None:
         """Write what is still to be written, for a second or two at most, and let go of the store."""
+        if self._peers is not None:
+            self._peers.leave()
         if self._sharing is not None:
             await self._sharing.close()
 
@@ -200,27 +229,37 @@ class RobotsService:
 
     def _attempt(self, inquiry: Inquiry[Robots], listener: Callable[[_Result | None], object]) -> None:
         held = self._memory.copy(inquiry.key)
-        attempt = _Attempt(inquiry, None if held is None else term_of(held), held)
+        sent = Sent(inquiry.route.asker)
+        attempt = _Attempt(inquiry, None if held is None else term_of(held), held, sent)
         work, expire = partial(self._work, attempt), partial(self._too_late, attempt)
-        self._flights.watch(inquiry.key, work, expire, listener, inquiry.patience)
+
+        def ended(result: _Result | None) -> None:
+            made_again = isinstance(result, Attempted) and result.again is not None
+            if self._peers is not None and not made_again and not isinstance(result, GaveWay):
+                self._peers.end(attempt.origin)
+            listener(result)
+
+        self._flights.watch(inquiry.key, work, expire, ended, inquiry.patience)
 
     async def _work(self, attempt: _Attempt, flight: Flight[_Result]) -> _Result:
         """Find out. Ends in a value whatever store and network do; raises when too late."""
         found = None if self._sharing is None else await self._elsewhere(attempt, self._sharing, flight)
+        if found is None and self._peers is not None:
+            found = self._beside(attempt, self._peers)
         if found is None:
             if attempt.held is not None and self._sharing is not None and self._sharing.shared:
                 self._ports.expected(self._revive(attempt.origin, attempt.held))
             attempt.began = self._ports.runtime.clock()
-            fetched = await self._fetching.fetch(attempt.origin, attempt.held, attempt.inquiry.asker, flight)
+            fetched = await self._fetching.fetch(attempt.origin, attempt.held, flight, attempt.sent)
             found = await self._overtaken(attempt, fetched, flight)
         if found is None:
             attempted = self._conclude(attempt, fetched)
             flight.result = attempted  # what the listeners get should a signal handler hang
-            await self._ports.fetched(attempted.value, fetched.access, attempt.inquiry.asker)
+            await self._ports.fetched(attempted.value, fetched.access, attempt.sent.asker)
             return attempted
         if isinstance(found, Attempted):
             flight.result = found
-            await self._ports.loaded(found.value, attempt.inquiry.asker)
+            await self._ports.loaded(found.value, attempt.sent.asker)
         return found
 
     async def _elsewhere(self, attempt: _Attempt, sharing: Sharing, flight: Flight[_Result]) -> _Result | None:
@@ -232,17 +271,34 @@ class RobotsService:
             self._aside.discard(flight)
         if flight.done:
             raise RobotsUndecided("too late: nobody waits for this file any more")
-        if fresh and attempt.held is not None:
+        if fresh and attempt.held is not None and (attempt.inquiry.route.name is None or _for_all(attempt.held)):
             return self._adopt(attempt, attempt.held)
-        if ours:
+        if ours or fresh:
             return None
+        return self._later(attempt)
+
+    def _beside(self, attempt: _Attempt, peers: Peers) -> _Result | None:
+        """Return what another crawl of the process has, or that it is at it; ``None``: it is for this one to fetch."""
+        copy, busy = peers.look(attempt.origin, attempt.sent.asker)
+        if copy is not None and (attempt.held is None or copy.fetched > attempt.held.fetched):
+            now = self._ports.runtime.clock()
+            attempt.held = copy = self._rules.reviewed(copy, now)
+            if now < copy.fresh_until:
+                return self._adopt(attempt, copy, shared=True)
+        if busy:
+            return self._later(attempt)
+        peers.begin(attempt.origin, attempt.sent.asker)
+        return None
+
+    def _later(self, attempt: _Attempt) -> Elsewhere:
+        """Look again later: another crawl fetches the file."""
         if not attempt.inquiry.looks:
             self._ports.count(stats.CACHE_LEASE_WAITS)
-        return Elsewhere(sharing.pause(attempt.inquiry.looks))
+        return Elsewhere(pause(attempt.inquiry.looks))
 
     async def _overtaken(self, attempt: _Attempt, fetched: Fetched, flight: Flight[_Result]) -> _Result | None:
         """Return what another crawl has found out meanwhile, where this one could not."""
-        if self._sharing is None or not isinstance(fetched.access, Unreachable):
+        if self._sharing is None or not isinstance(fetched.access, Unreachable | Local):
             return None
         self._aside.add(flight)
         try:
@@ -251,27 +307,30 @@ class RobotsService:
             self._aside.discard(flight)
         if flight.done:
             raise RobotsUndecided("too late: nobody waits for this file any more")
-        if newer is None:
+        if newer is None or (attempt.inquiry.route.name is not None and not _for_all(newer)):
             return None
         self._ports.count(stats.RESULT.format(outcome=fetched.access.outcome.value))
         self._sharing.leave(attempt.origin)
         return self._adopt(attempt, newer)
 
-    def _adopt(self, attempt: _Attempt, copy: Copy) -> Attempted[Robots]:
-        """Go by a fresh copy out of the store."""
+    def _adopt(self, attempt: _Attempt, copy: Copy, *, shared: bool = False) -> Attempted[Robots]:
+        """Go by a fresh copy out of the store, or of another crawl.
+
+        :param shared: whether the other crawls of the process may have it from this one.
+        """
         self._ports.count(stats.CACHE_STORE_HITS)
         robots = self._revive(attempt.origin, copy)
         if robots.term.unreachable_since is not None:
-            self._warn(robots, attempt.known, None)
-        self._remember(attempt, robots, copy)
+            self._warn(robots, attempt.known)
+        self._remember(attempt, robots, copy, shared=shared)
         return Attempted(robots)
 
     def _too_late(self, attempt: _Attempt) -> _Result:
         if attempt.inquiry.patience < self._settings.timeout:
             return GaveWay()
-        fetched = Fetched(Unreachable(None, no_answer(self._settings.timeout)))
+        fetched = Fetched(through(Unreachable(None, no_answer(self._settings.timeout)), attempt.sent))
         attempted = self._conclude(attempt, fetched)
-        self._ports.runtime.spawn(self._tell(attempted.value, fetched.access, attempt.inquiry.asker))
+        self._ports.runtime.spawn(self._tell(attempted.value, fetched.access, attempt.sent.asker))
         return attempted
 
     async def _tell(self, robots: Robots, access: Access, asker: Asker) -> None:
@@ -279,25 +338,67 @@ class RobotsService:
 
     def _conclude(self, attempt: _Attempt, fetched: Fetched) -> Attempted[Robots]:
         """Turn the result of a fetch into what is known from now on; keep it, unless it is asked for again."""
+        if isinstance(fetched.access, Local) or (isinstance(fetched.access, Unreachable) and fetched.access.route):
+            return self._conclude_route(attempt, fetched.access)
         file, fetched = self._parsed(attempt.origin, fetched)
-        access, last, now = fetched.access, attempt.inquiry.last, self._ports.runtime.clock()
+        access, inquiry, now = fetched.access, attempt.inquiry, self._ports.runtime.clock()
+        last = inquiry.last or inquiry.route.last
         since = None if last is None else last.term.unreachable_since
         copy = following(attempt.held, fetched, now, self._limits_after(access), since)
         robots = self._revive(attempt.origin, copy, file)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
-        again = None
+        to_come: tuple[float, ...] = ()
         if isinstance(access, Unreachable):
             # An earlier copy, or a failure so old that it opens the origin, is no reason to keep requests waiting.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                again = self._backoff.again(attempt.inquiry.attempts, access.retry_after)
-            self._warn(robots, attempt.known, again)
-        if again is None:
-            self._remember(attempt, robots, copy)
+                to_come = self._backoff.to_come(inquiry.delays, access.retry_after)
+            if not _for_all(robots) and inquiry.untried() is not None:
+                self._troubles.other_route(attempt.origin, robots.cause)
+            else:
+                self._warn(robots, attempt.known, inquiry.attempts + 1, to_come)
+        if not to_come:
+            self._remember(attempt, robots, copy, shared=fetched.freshness.stored)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
         elif attempt.changes(Outcome.UNREACHABLE):
             self._troubles.again(attempt.origin, robots.cause)
-        return Attempted(robots, again)
+        if not isinstance(access, Unreachable):
+            self._failed.forget(attempt.origin)
+        again = to_come[0] if to_come else None
+        return Attempted(robots, again, alone=not _for_all(robots), hopeless=again is None)
+
+    def _conclude_route(self, attempt: _Attempt, access: Unreachable | Local) -> Attempted[Robots]:
+        """Turn a failure that says nothing about the site into what the requests of its route go by."""
+        inquiry, now = attempt.inquiry, self._ports.runtime.clock()
+        copy = set_aside(attempt.held, access, now, self._limits)
+        robots = self._revive(attempt.origin, copy)
+        self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
+        hopeless = isinstance(access, Local) or access.hopeless or robots.outcome is not Outcome.UNREACHABLE
+        to_come = self._backoff.to_come(inquiry.delays, None)
+        if isinstance(access, Local):
+            self._troubles.local(attempt.origin, access, robots.outcome)
+        elif inquiry.untried() is not None:
+            self._troubles.other_route(attempt.origin, robots.cause)
+        else:
+            self._warn(robots, attempt.known, inquiry.attempts + 1, () if hopeless else to_come, alone=True)
+        return Attempted(robots, to_come[0] if to_come else None, alone=True, hopeless=hopeless)
+
+    def _without_route(self, inquiry: Inquiry[Robots]) -> None:
+        """Keep what is known by each route of an inquiry, as none of them brought what is for all."""
+        origin: Origin = inquiry.key
+        kept, now = self._memory.get(origin), self._ports.runtime.clock()
+        for route in inquiry.routes.values():
+            if route.last is not None and now < route.last.term.fresh_until:
+                name: Any = route.name
+                self._failed.put(origin, name, route.last)
+        lasts = [route.last for route in inquiry.routes.values() if route.last is not None]
+        if any(last is kept for last in lasts):  # concluded, and given to other crawls
+            return
+        closed = [last.cause for last in lasts if last.outcome is Outcome.UNREACHABLE]
+        if closed:
+            self._troubles.route_failed(origin, closed[-1])
+        if self._sharing is not None:
+            self._sharing.leave(origin)
 
     def _limits_after(self, access: Access) -> Limits:
         """Leave a server alone for as long as it asks."""
@@ -340,7 +441,7 @@ class RobotsService:
                 file = parsed
         return Robots(origin, term, copy.status, cause, file, self._ports.agent, copy.fetched)
 
-    def _remember(self, attempt: _Attempt, robots: Robots, copy: Copy) -> None:
+    def _remember(self, attempt: _Attempt, robots: Robots, copy: Copy, *, shared: bool) -> None:
         before, changed = attempt.before, attempt.changes(robots.outcome)
         made = attempt.inquiry.attempts + 1
         reached = robots.term.unreachable_since is None
@@ -350,15 +451,40 @@ class RobotsService:
         if robots.stale and not (before is not None and before.stale):
             self._troubles.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)
+        if self._peers is not None:
+            self._peers.keep(attempt.origin, attempt.sent.asker, shared=shared)
 
-    def _warn(self, robots: Robots, known: Term | None, again: float | None) -> None:
-        """Say that a file cannot be reached and what follows: at the first failure of a run, and when that changes."""
-        if known is not None and known.unreachable_since is not None and known.outcome is robots.outcome:
-            return
-        attempts = 0 if again is None else len(self._settings.unreachable_backoff)
-        if again is None:
+    def _warn(
+        self,
+        robots: Robots,
+        known: Term | None,
+        made: int = 1,
+        to_come: tuple[float, ...] = (),
+        *,
+        alone: bool = False,
+    ) -> None:
+        """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
+
+        :param made: attempts.
+        :param to_come: seconds before each further one.
+        :param alone: whether it is about the requests of one route only.
+        """
+        warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
+        if to_come:
+            # The two ticks are those after which the end of a pause, and that of an attempt, are noticed.
+            until = self._ports.runtime.at(1 + sum(to_come) + len(to_come) * (self._settings.timeout + 2 * TICK))
+            if warned:
+                self._troubles.goes_on(robots.origin, robots.cause, made, to_come, until)
+            else:
+                self._troubles.begins(robots.origin, robots.cause, to_come, until, alone=alone)
+        elif not warned:
             again = robots.term.fresh_until - self._ports.runtime.clock()
-        self._troubles.failed(robots.origin, robots.cause, robots.outcome, again, attempts)
+            self._troubles.failed(robots.origin, robots.cause, robots.outcome, again, alone=alone)
+
+
+def _for_all(known: Robots | Copy) -> bool:
+    """Whether what is known governs every route: not so where the way to the site failed, and nothing is at hand."""
+    return known.status is not None or known.outcome is not Outcome.UNREACHABLE
 
 
 def undecided(origin: Origin) -> RobotsUndecided:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import SettingError
@@ -22,7 +22,7 @@ from scrapy_robots_rfc.stores import opening
 from scrapy_robots_rfc.stores.address import without_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy.settings import BaseSettings
 
@@ -32,8 +32,12 @@ DAY = 86_400
 
 #: Whatever the user wrote.
 Value: TypeAlias = Any
+_T = TypeVar("_T")
 
 OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
+BACKOFF = "ROBOTSTXT_UNREACHABLE_BACKOFF"
+_SITE = "'HOST', '*.HOST', 'HOST:PORT', 'https://HOST' or 'https://HOST:PORT'"
+_KEY = "a key of %s"
 PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
 
 
@@ -117,10 +121,10 @@ def _number(low: float, high: float = math.inf, *, above: bool = False) -> Calla
     return read
 
 
-def _integer(low: int) -> Callable[[Any], int]:
+def _integer(low: int, high: float = math.inf) -> Callable[[Any], int]:
     def read(value: Value) -> int:
         number = int(_no_bool(value))
-        if number < low or (isinstance(value, float) and value != number):
+        if not low <= number <= high or (isinstance(value, float) and value != number):
             raise ValueError(value)
         return number
 
@@ -141,59 +145,122 @@ def _boolean(value: object) -> bool:
         raise ValueError(value) from None
 
 
+class _WrongEntryError(ValueError):
+    """One entry of a list or dict is wrong, so that an error need not show all of them.
+
+    :param name: of the entry, in which ``%s`` stands for the setting: ``%s[2]``.
+    :param accepted: what it must be, for people.
+    """
+
+    def __init__(self, name: str, value: object, accepted: str) -> None:
+        super().__init__(name, value, accepted)
+        self.name, self.value, self.accepted = name, value, accepted
+
+
+def _each(items: Iterable[Any], read: Callable[[Any], _T], accepted: str) -> list[_T]:
+    """Read the entries of a list; one of a set has no place."""
+    found = []
+    for number, item in enumerate(items):
+        try:
+            found.append(read(item))
+        except (ValueError, TypeError, OverflowError):
+            name = f"%s[{number}]" if isinstance(items, (list, tuple)) else "an entry of %s"
+            raise _WrongEntryError(name, item, accepted) from None
+    return found
+
+
+def _user_agent(value: object) -> Agent | None:
+    if isinstance(value, (list, tuple)):
+        _each(value, _string, "a string")
+    return agent_of(value)
+
+
+def _string(value: object) -> str | bytes:
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(value)
+    return value
+
+
 def _statuses(value: object) -> frozenset[int]:
     items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
     if not isinstance(items, (list, tuple, set, frozenset)):
         raise TypeError(value)
-    statuses = frozenset(map(_integer(400), items))
-    if any(status > 499 for status in statuses):
-        raise ValueError(value)
-    return statuses
+    return frozenset(_each(items, _integer(400, 499), "a status from 400 to 499"))
 
 
 def _delays(value: object) -> tuple[float, ...]:
     items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
     if not isinstance(items, (list, tuple)):
         raise TypeError(value)
-    return tuple(map(_number(0), items))
+    return tuple(_each(items, _number(0), "a number, at least 0"))
 
 
 def _sites(value: object) -> tuple[Site, ...]:
     items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
+    if not isinstance(items, (list, tuple)):
         raise TypeError(value)
-    return tuple(map(Site.of, items))
+    return tuple(_each(items, _site, _SITE))
+
+
+def _site(value: object) -> Site:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return Site.of(value)
 
 
 def _overrides(value: object) -> dict[Origin, str]:
     items = json.loads(value or "{}") if isinstance(value, str) else value
-    if not isinstance(items, Mapping) or not all(isinstance(key, str) for key in items):
+    if not isinstance(items, Mapping):
         raise TypeError(value)
-    paths = {origin_of(key): os.fspath(path) for key, path in items.items()}
-    if len(paths) < len(items) or not all(path and isinstance(path, str) for path in paths.values()):
-        raise ValueError(value)
+    paths: dict[Origin, str] = {}
+    for key, path in items.items():
+        origin = _origin(key)
+        if origin in paths:
+            raise _WrongEntryError(_KEY, key, f"another origin: {origin} is there twice")
+        read = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not read or not isinstance(read, str):
+            raise _WrongEntryError(_entry(key), path, "the path of a file")
+        paths[origin] = read
     return paths
+
+
+def _origin(key: object) -> Origin:
+    try:
+        if isinstance(key, str):
+            return origin_of(key)
+    except ValueError:
+        pass
+    raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'")
+
+
+def _entry(key: object) -> str:
+    return f"%s[{hidden(key)!r}]"
 
 
 def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
     items = json.loads(value or "{}") if isinstance(value, str) else value
-    if not isinstance(items, Mapping) or not all(isinstance(options, Mapping) for options in items.values()):
+    if not isinstance(items, Mapping):
         raise TypeError(value)
-    if not all(key and isinstance(key, (str, Path)) for key in items):
-        raise TypeError(value)
-    uris = {str(key.absolute()) if isinstance(key, Path) else key: options for key, options in items.items()}
-    if len(uris) < len(items):
-        raise ValueError(value)
+    uris: dict[str, Mapping[str, Any]] = {}
+    for key, options in items.items():
+        if not key or not isinstance(key, (str, Path)):
+            raise _WrongEntryError(_KEY, key, "a URI or a path")
+        if not isinstance(options, Mapping):
+            raise _WrongEntryError(_entry(key), options, "a dict of the feed's options, as in FEEDS")
+        uri = str(key.absolute()) if isinstance(key, Path) else key
+        if uri in uris:
+            raise _WrongEntryError(_KEY, key, "another feed: it is there twice")
+        uris[uri] = options
     return uris
 
 
-def _hidden(value: Value) -> Value:
-    """Return a value for an error, without the credentials that URIs in it may hold, but so that they are missed."""
+def hidden(value: Value) -> Value:
+    """Return a value to be shown, without the credentials that URIs in it may hold, but so that they are missed."""
     if isinstance(value, str):
         return without_credentials(value, "***@")
     if isinstance(value, Mapping):
-        return {_hidden(key): _hidden(item) for key, item in value.items()}
-    return [_hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {hidden(key): hidden(item) for key, item in value.items()}
+    return [hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _number_or_none(value: object) -> float | None:
@@ -210,7 +277,7 @@ TABLE = (
         "The parser. Another one than ours is used with the fetch policy of this package; its verdicts give no rule.",
     ),
     Setting(
-        "ROBOTSTXT_USER_AGENT", "user_agent", "str, list or None", None, f"{ACCEPTED}, or None", agent_of,
+        "ROBOTSTXT_USER_AGENT", "user_agent", "str, list or None", None, f"{ACCEPTED}, or None", _user_agent,
         "Product tokens in order of preference; commas separate them too. None: those of the User-Agent header.",
     ),
     Setting(
@@ -283,7 +350,7 @@ TABLE = (
         "How many robots.txt files are fetched at once; the others stand in line.",
     ),
     Setting(
-        "ROBOTSTXT_UNREACHABLE_BACKOFF", "unreachable_backoff", "list of seconds", [5, 15, 45],
+        BACKOFF, "unreachable_backoff", "list of seconds", [5, 15, 45],
         "a list of numbers, at least 0", _delays,
         "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
     ),
@@ -301,7 +368,7 @@ TABLE = (
     ),
     Setting(
         "ROBOTSTXT_EXEMPT", "exempt", "list of str", [],
-        "sites, as a list or separated by commas: 'HOST', '*.HOST', 'HOST:PORT', 'https://HOST', 'https://HOST:PORT'",
+        f"sites, as a list or separated by commas: {_SITE}",
         _sites, "Sites that are not asked for their robots.txt: all of their pages may be fetched.",
     ),
     Setting(
@@ -317,7 +384,7 @@ TABLE = (
 )  # fmt: skip
 
 
-_BY_FIELD = {row.field: row for row in TABLE}
+BY_FIELD = {row.field: row for row in TABLE}
 
 
 def read_settings(settings: BaseSettings) -> Settings:
@@ -325,13 +392,13 @@ def read_settings(settings: BaseSettings) -> Settings:
 
     :raises SettingError: a value is not accepted; names key, value and what is.
     """
-    read = Settings(**{row.field: _read(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
+    read = Settings(**{row.field: read_row(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
     if read.cache is None and settings["JOBDIR"]:
         read = replace(read, cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age <= read.cache_max_age:
         return read
     if settings.getpriority("ROBOTSTXT_CACHE_MIN_AGE"):
-        row = _BY_FIELD["cache_min_age"]
+        row = BY_FIELD["cache_min_age"]
         raise SettingError(row.key, settings[row.key], f"{row.accepted}, {read.cache_max_age:g}")
     return replace(read, cache_min_age=read.cache_max_age)  # the user wants it shorter than the default
 
@@ -341,18 +408,30 @@ def read_max_size(settings: BaseSettings) -> int:
 
     :raises SettingError: the value is not accepted.
     """
-    size = _read(_BY_FIELD["max_size"], settings)
+    size = read_row(BY_FIELD["max_size"], settings)
     assert isinstance(size, int)
     return size
 
 
-def _read(row: Setting, settings: BaseSettings) -> object:
-    value = row.default
-    if row.key in settings:  # settings.get() takes a None of the user's for "not set"
-        value = settings[row.key]
-    if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
-        value = row.default  # nobody chose Scrapy's default
+def read_row(row: Setting, settings: BaseSettings) -> object:
+    """Read and check one setting.
+
+    :raises SettingError: its value is not accepted.
+    """
+    value = written(row, settings)
     try:
         return row.read(value)
+    except _WrongEntryError as wrong:
+        name = wrong.name.replace("%s", row.key, 1)
+        raise SettingError(name, hidden(wrong.value), wrong.accepted) from None
     except (ValueError, TypeError, OverflowError):
-        raise SettingError(row.key, _hidden(value), row.accepted) from None
+        raise SettingError(row.key, hidden(value), row.accepted) from None
+
+
+def written(row: Setting, settings: BaseSettings) -> Value:
+    """Return what the user wrote, not checked, or the default."""
+    if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
+        return row.default  # nobody chose Scrapy's default
+    if row.key not in settings:
+        return row.default
+    return settings[row.key]  # settings.get() takes a None for "not set"

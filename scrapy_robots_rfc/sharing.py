@@ -68,10 +68,6 @@ class Sharing:
         loaded = self._rules.reviewed(loaded, now)
         return loaded, now < loaded.fresh_until
 
-    def pause(self, looks: int) -> float:
-        """Return the seconds until another look, after so many that found another crawl at it."""
-        return min(_FIRST_PAUSE * 2.0 ** min(looks, 10), _LONGEST_PAUSE)
-
     async def newer(self, origin: Origin, since: float) -> Copy | None:
         """Return a fresh copy that another crawl has put into the store meanwhile.
 
@@ -128,3 +124,8 @@ class Sharing:
         await idle
         self._idle = None
         timer.cancel()
+
+
+def pause(looks: int) -> float:
+    """Return the seconds until another look, after so many that found another crawl at it."""
+    return min(_FIRST_PAUSE * 2.0 ** min(looks, 10), _LONGEST_PAUSE)

@@ -11,12 +11,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.core.text import listed
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.tally import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from scrapy_robots_rfc.policy.access import Local
     from scrapy_robots_rfc.policy.origin import Origin
 
 logger = logging.getLogger(__name__)
@@ -25,11 +27,13 @@ logger = logging.getLogger(__name__)
 FOLLOWS = {
     Outcome.SUCCESSFUL: "an earlier copy is obeyed",
     Outcome.UNREACHABLE: "none of its pages is fetched",
+    Outcome.LOCAL: "none of its pages is fetched",
     Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
 }
 
 #: The same where nothing is dropped.
-FOLLOWS_DRY = {**FOLLOWS, Outcome.UNREACHABLE: "all of its pages are forbidden, and fetched: this is a dry run"}
+_DRY = "all of its pages are forbidden, and fetched: this is a dry run"
+FOLLOWS_DRY = {**FOLLOWS, Outcome.UNREACHABLE: _DRY, Outcome.LOCAL: _DRY}
 
 #: Causes that are counted by name: what a site sends can be part of one.
 KEPT_CAUSES = 100
@@ -50,20 +54,69 @@ class Troubles:
         #: Origins whose pages were forbidden because nobody knew the rules, and those that obeyed an earlier copy.
         self.unreachable, self.stale = Names(), Names()
         self._waiting: dict[Origin, str] = {}
+        self._local: set[str] = set()
 
-    def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, attempts: int) -> None:
+    def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, *, alone: bool = False) -> None:
         """Warn that a file cannot be reached.
 
         :param outcome: what governs.
         :param again: in how many seconds it is asked for again.
-        :param attempts: how many more are made while its requests wait.
+        :param alone: whether it is closed for the requests of one route only.
         """
-        follows = self._follows[outcome]
-        if attempts:
-            more = "one more attempt; if it fails" if attempts == 1 else f"up to {attempts} more attempts; if they fail"
-            follows = f"its requests wait for {more}, {follows}"
         message = "%s is unreachable (%s): %s; it is asked for again in %g s"
-        logger.warning(message, origin.robots_url, cause, follows, round(again, 2))
+        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), round(again, 2))
+
+    def _then(self, outcome: Outcome, *, alone: bool) -> str:
+        return f"{self._follows[outcome]}{' that way' if alone and outcome is Outcome.UNREACHABLE else ''}"
+
+    def begins(self, origin: Origin, cause: str, delays: Sequence[float], until: str, *, alone: bool = False) -> None:
+        """Warn that a file cannot be reached, and that its requests wait.
+
+        :param delays: seconds before each further attempt.
+        :param until: when the last one of them is over at the latest.
+        :param alone: whether it is about the requests of one route only.
+        """
+        message = (
+            "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
+            "latest, then %s"
+        )
+        after = listed([f"{round(delay, 2):g}" for delay in delays])
+        logger.warning(message, origin.robots_url, cause, after, until, self._then(Outcome.UNREACHABLE, alone=alone))
+
+    def goes_on(self, origin: Origin, cause: str, made: int, delays: Sequence[float], until: str) -> None:
+        """Say that a further attempt has failed, and is not the last one.
+
+        :param made: how many were made.
+        :param delays: seconds before each further attempt.
+        :param until: when the last one of them is over at the latest.
+        """
+        message = (
+            "%s is still unreachable (%s) after attempt %d of %d: asked again after %g s; given up at %s at the latest"
+        )
+        attempts = made + len(delays)
+        logger.info(message, origin.robots_url, cause, made, attempts, round(delays[0], 2), until)
+
+    def other_route(self, origin: Origin, cause: str) -> None:
+        """Warn that a file cannot be reached by the route of one request, and is asked for by that of another."""
+        message = "%s is unreachable (%s): it is asked for by the route of another request"
+        logger.warning(message, origin.robots_url, cause)
+
+    def route_failed(self, origin: Origin, cause: str) -> None:
+        """Count an origin that is closed for the requests of each route that was tried."""
+        self._waiting.pop(origin, None)
+        self._unreachable(origin, cause)
+
+    def local(self, origin: Origin, access: Local, outcome: Outcome) -> None:
+        """Say that the crawl itself failed: once for each part and text, as every origin may meet with it.
+
+        :param outcome: what governs.
+        """
+        if access.cause in self._local or len(self._local) >= KEPT_CAUSES:
+            return
+        self._local.add(access.cause)
+        message = "%s could not be asked for, because the crawl itself failed (%s): %s until that is mended; %s"
+        follows = self._follows[outcome]
+        logger.error(message, origin.robots_url, access.cause, follows, access.advice, exc_info=access.error)
 
     def again(self, origin: Origin, cause: str) -> None:
         """An attempt has failed, and another one is to come; before, the origin did not count as unreachable."""

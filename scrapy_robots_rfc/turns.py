@@ -26,12 +26,19 @@ BEAT = 5.0
 # Seconds between two questions at least.
 _SHORTEST = 0.001
 
+# Seconds that a store may have its workers wait although no interval is as long: until it is asked again whether a turn
+# that somebody has is over, and what is lost by rounding.
+_ASKED_AGAIN, _ROUNDING = 5.0, 1.0
+
 
 class Taking(Protocol):
     """What takes turns: a `Keeper`. Nothing of it raises, or takes long."""
 
-    async def take_turn(self, origin: Origin, hold: float) -> float | None:
-        """As `SharedStore.take_turn`; ``None`` where the store fails."""
+    async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
+        """As `SharedStore.take_turn`; ``None`` where the store fails.
+
+        :param longest: seconds. A store that says more is wrong, and counts as one that fails.
+        """
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """As `SharedStore.end_turn`."""
@@ -40,16 +47,20 @@ class Taking(Protocol):
 class SharedTurns:
     """The turns at one site. Where the store fails, every turn is this crawl's, and only its own interval is kept.
 
+    :param longest: seconds: no worker keeps a longer interval.
     :param told: called when a `wait` that returned ``None`` is worth repeating.
     """
 
     __slots__ = (
-        "_asking", "_beat", "_hold", "_mine_until", "_next", "_not_before", "_origin", "_request", "_running",
-        "_runtime", "_steps", "_store", "_told", "_waiting",
+        "_asking", "_beat", "_hold", "_longest", "_mine_until", "_next", "_not_before", "_origin", "_request",
+        "_running", "_runtime", "_steps", "_store", "_told", "_waiting",
     )  # fmt: skip
 
-    def __init__(self, origin: Origin, store: Taking, runtime: Runtime, told: Callable[[], object]) -> None:
+    def __init__(
+        self, origin: Origin, store: Taking, runtime: Runtime, longest: float, told: Callable[[], object]
+    ) -> None:
         self._origin, self._store, self._runtime, self._told = origin, store, runtime, told
+        self._longest = max(longest, _ASKED_AGAIN) + _ROUNDING
         # The store is asked one thing after the other: an end that is late would end the turn that comes after its own.
         self._steps: list[Callable[[], Awaitable[object]]] = []
         self._running = self._asking = self._waiting = False
@@ -123,7 +134,7 @@ class SharedTurns:
     async def _take(self) -> None:
         # By a clock that is read before the store reads its own: the turn does not end there before it ends here.
         now = self._runtime.clock()
-        seconds = await self._store.take_turn(self._origin, self._hold)
+        seconds = await self._store.take_turn(self._origin, self._hold, self._longest)
         self._asking = False
         if seconds:
             self._not_before = self._runtime.clock() + seconds
@@ -143,7 +154,7 @@ class SharedTurns:
         else:
             self._beat = self._runtime.call_later(BEAT, self._go_on)
             # Should another one have it meanwhile, that changes nothing: the request is sent.
-            self._then(partial(self._store.take_turn, self._origin, self._hold))
+            self._then(partial(self._store.take_turn, self._origin, self._hold, self._longest))
 
     def _end_unused(self) -> None:
         self._let_go()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.closing import Cost
+from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origin import without_userinfo
 
@@ -23,13 +24,18 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.feeds import Feeds
+    from scrapy_robots_rfc.export import Feeds
     from scrapy_robots_rfc.identity import Agent
     from scrapy_robots_rfc.pacing import Pacing
+    from scrapy_robots_rfc.policy.origin import Origin
     from scrapy_robots_rfc.robots import Robots
     from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+
+# Origins that are remembered as told; one may be told again after so many others.
+_KEPT_TOLD = 10_000
 
 
 class Verdicts:
@@ -56,6 +62,8 @@ class Verdicts:
         self._feeds = feeds
         self._limit, self._utc = settings.limit, utc
         self._dry_run = settings.dry_run
+        # Origins of which it was said that pages are forbidden, the first one said first: hashes.
+        self._told: dict[int, None] = {}
         #: What was refused, by origin and rule, and what was exempt.
         self.cost = Cost()
 
@@ -106,6 +114,8 @@ class Verdicts:
             "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
         )
         logger.debug(message, shown(request), why, extra={"spider": self._crawler.spider})
+        if robots is not None and decision.reason is not Reason.UNREACHABLE:  # of those the log has a warning
+            self._tell_once(robots.origin, why)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
         self.cost.refused(decision)
@@ -115,6 +125,17 @@ class Verdicts:
         if not dry:
             raise RobotsDisallowed(decision, why)
         self._count(stats.DRY_RUN)
+
+    def _tell_once(self, origin: Origin, why: str) -> None:
+        """Say at INFO that pages of an origin are forbidden, when the first one is."""
+        if hash(origin) in self._told:
+            return
+        if len(self._told) >= _KEPT_TOLD:
+            del self._told[next(iter(self._told))]
+        self._told[hash(origin)] = None
+        dropped = "would be" if self._dry_run else "is"
+        message = "Pages of %s are forbidden (%s); every request that %s dropped is logged at DEBUG"
+        logger.info(message, origin, why, dropped, extra={"spider": self._crawler.spider})
 
 
 def shown(request: Request) -> str:

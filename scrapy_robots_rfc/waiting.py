@@ -6,11 +6,18 @@ how Scrapy lets a request go and takes it back is `_compat.py`'s.
 How a request is set aside: `process_request` returns the request itself, so that the engine schedules it anew; on that
 way `request_scheduled` takes it out, and the engine has forgotten it. One that other code downloads past the scheduler
 (`engine.download_async`) comes to `process_request` again instead: that is how it is known, and it waits in place.
+
+A request that goes back to the scheduler may stand in its queue until the verdict it waited for is stale. It is judged
+by that verdict all the same, once and for a minute at most, so that it need not wait again and again. `WAITED` in its
+meta says which verdict that was: a queue on disk keeps meta, and not the object. `process_request` takes it out before
+anything is made of the request, so that no response, redirect or retry has it.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
+import uuid
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
@@ -19,7 +26,7 @@ from scrapy_robots_rfc._compat import Waiter
 from scrapy_robots_rfc.flights import tell_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
     from scrapy_robots_rfc._compat import Runtime
 
@@ -33,9 +40,11 @@ Request: TypeAlias = Any
 #: Requests that are given back in one go, so that many do not stop everything else.
 PORTION = 200
 
-#: Seconds for which a verdict holds, at least, for those who waited for it: they stand in the scheduler's queue then.
-#: Else a short ROBOTSTXT_UNREACHABLE_TTL would send them back here again and again.
-PROMISED = 3600.0
+#: Key of a request's meta, from when it goes back to the scheduler until it comes here again: what it waited for.
+WAITED = "robotstxt_waited"
+
+#: Seconds for which a stale verdict still holds for those who waited for it: they stand in the scheduler's queue then.
+RESERVED = 60.0
 
 # So many promises before the first look for those that nobody came for in time.
 _FIRST_SWEEP = 1000
@@ -44,8 +53,11 @@ _FIRST_SWEEP = 1000
 class Outside(Protocol):
     """The scheduler and the engine, as the waiting room needs them."""
 
-    def put_back(self, requests: list[Request]) -> None:
-        """Give requests to the scheduler, in this order, past its filter of duplicates."""
+    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
+        """Give requests to the scheduler, in this order, past its filter of duplicates.
+
+        :param mark: goes into the meta of those that it takes.
+        """
 
     def backwards(self, request: Request) -> bool:
         """Whether the scheduler hands out last what it was given first."""
@@ -63,15 +75,17 @@ class Batch(Generic[_T]):
 
     :param open: whether it is still to come.
     :param value: the verdict; ``None`` when the crawl ended first.
-    :param later: gives the verdict later on.
+    :param later: gives the verdict later on, to those that go back to the scheduler; ``None``: there is none.
+    :param since: when the first one came.
     :param requests: those that are set aside.
     :param listeners: those that wait in place.
     """
 
     key: Any
+    since: float
     open: bool = True
     value: _T | None = None
-    later: Callable[[], _T] | None = None
+    later: _Promise[_T] | None = None
     requests: list[Request] = field(default_factory=list)
     listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
 
@@ -84,8 +98,33 @@ class Batch(Generic[_T]):
         return self.value
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What waits.
+
+    :param requests: how many.
+    :param keys: for how many verdicts.
+    :param longest: the key that has been waited for longest.
+    :param seconds: for how long.
+    """
+
+    requests: int
+    keys: int
+    longest: Any
+    seconds: float
+
+
+@dataclass(eq=False, slots=True)
 class _Promise(Generic[_T]):
+    """A verdict for requests that stand in the scheduler's queue.
+
+    :param mark: what they have in their meta.
+    :param until: from then on it is no verdict for anybody.
+    :param count: how many they are.
+    """
+
+    key: Hashable
+    mark: str
     value: Callable[[], _T]
     until: float
     count: int = 0
@@ -97,8 +136,9 @@ class WaitingRoom(Generic[_T]):
     :param limit: how many are set aside at most.
     :param ask: tells a listener the verdict on a key; called with (key, request, listener).
     :param joined: called for each who waits for what another one asked for.
-    :param hold: returns what gives a verdict later on; called with (key, verdict). Requests stay in the scheduler's
-        queues for long, and the verdicts of all of them are more than the memory is to keep.
+    :param hold: returns what gives a verdict later on, and when the verdict is stale; called with (key, verdict).
+        Requests stay in the scheduler's queues for long, and the verdicts of all of them are more than the memory is
+        to keep.
     :param outside: the scheduler and the engine.
     """
 
@@ -108,7 +148,7 @@ class WaitingRoom(Generic[_T]):
         *,
         ask: Callable[[Any, Request, Callable[[_T | None], object]], None],
         joined: Callable[[], object],
-        hold: Callable[[Any, _T], Callable[[], _T]],
+        hold: Callable[[Any, _T], tuple[Callable[[], _T], float]],
         outside: Outside,
         runtime: Runtime,
     ) -> None:
@@ -119,7 +159,9 @@ class WaitingRoom(Generic[_T]):
         self._outside = outside
         self._runtime = runtime
         self._batches: dict[Hashable, Batch[_T]] = {}
-        self._promises: dict[Hashable, _Promise[_T]] = {}
+        self._promises: dict[str, _Promise[_T]] = {}
+        # The marks of this crawl, which those that a resumed crawl finds on disk are not.
+        self._marks = (f"{uuid.uuid4().hex}-{number}" for number in itertools.count())
         self._sweep_at = _FIRST_SWEEP
         self._held = 0
         # By identity; the request itself is kept beside it, so that no other can get its number.
@@ -135,6 +177,15 @@ class WaitingRoom(Generic[_T]):
         """Whether no more requests may be set aside."""
         return len(self) >= self._limit
 
+    def waits(self) -> Waits | None:
+        """Return what waits for a verdict; ``None``: nothing does."""
+        batches = [batch for batch in self._batches.values() if batch.requests or batch.listeners]
+        if not batches:
+            return None
+        first = min(batches, key=lambda batch: batch.since)
+        requests = sum(len(batch.requests) + len(batch.listeners) for batch in batches)
+        return Waits(requests, len(batches), first.key, self._runtime.clock() - first.since)
+
     # Coming.
 
     def join(self, key: Hashable, request: Request) -> Batch[_T]:
@@ -143,19 +194,23 @@ class WaitingRoom(Generic[_T]):
         if batch is not None:
             self._joined()
             return batch
-        batch = self._batches[key] = Batch(key)
+        batch = self._batches[key] = Batch(key, self._runtime.clock())
         self._ask(key, request, partial(self._settle, batch))
         return batch
 
-    def promised(self, key: Hashable) -> _T | None:
-        """Return the verdict that requests waited for, as often as there were such: to one of them, as a rule."""
-        promise = self._promises.get(key)
-        if promise is None:
+    def promised(self, key: Hashable, mark: object) -> _T | None:
+        """Return the verdict that a request waited for, or a later one; ``None``: it did not, or too long ago.
+
+        :param mark: `WAITED` of its meta.
+        """
+        promise = self._promises.get(mark) if isinstance(mark, str) else None
+        if promise is None or promise.key != key:
             return None
         promise.count -= 1
-        if promise.count <= 0 or self._runtime.clock() >= promise.until:
-            del self._promises[key]
-        return promise.value() if self._runtime.clock() < promise.until else None
+        in_time = self._runtime.clock() < promise.until
+        if promise.count <= 0 or not in_time:
+            del self._promises[promise.mark]
+        return promise.value() if in_time else None
 
     def leave(self, request: Request, batch: Batch[_T]) -> None:
         """Expect a request that `process_request` is about to return."""
@@ -184,7 +239,8 @@ class WaitingRoom(Generic[_T]):
     def _settle(self, batch: Batch[_T], value: _T | None) -> None:
         batch.open, batch.value = False, value
         if value is not None:
-            batch.later = self._keep(batch.key, value)
+            later, stale = self._keep(batch.key, value)
+            batch.later = _Promise(batch.key, next(self._marks), later, stale + RESERVED)
         if self._batches.get(batch.key) is batch:
             del self._batches[batch.key]
         listeners, batch.listeners = batch.listeners, []
@@ -208,24 +264,21 @@ class WaitingRoom(Generic[_T]):
     def _put_back(self, batch: Batch[_T], requests: list[Request]) -> None:
         if batch.later is None:
             self.handed_back += len(requests)
+            self._outside.put_back(requests, {})
         else:
-            self._promise(batch.key, batch.later, len(requests))
-        self._outside.put_back(requests)
+            self._promise(batch.later, len(requests))
+            self._outside.put_back(requests, {WAITED: batch.later.mark})
 
-    def _promise(self, key: Hashable, value: Callable[[], _T], count: int) -> None:
-        promise = self._promises.get(key)
-        if promise is None or promise.value is not value:
-            if len(self._promises) >= self._sweep_at:
-                self._sweep()
-            until = self._runtime.clock() + PROMISED
-            left = 0 if promise is None else promise.count
-            promise = self._promises[key] = _Promise(value, until, left)
+    def _promise(self, promise: _Promise[_T], count: int) -> None:
+        if len(self._promises) >= self._sweep_at:
+            self._sweep()
+        self._promises[promise.mark] = promise
         promise.count += count
 
     def _sweep(self) -> None:
         """Forget promises that have run out: their requests were dropped on the way."""
         now = self._runtime.clock()
-        self._promises = {key: promise for key, promise in self._promises.items() if now < promise.until}
+        self._promises = {mark: promise for mark, promise in self._promises.items() if now < promise.until}
         self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._promises))
 
     def _hold(self, change: int) -> None:

@@ -32,7 +32,7 @@ def text(
     slowed: Tally[str] | None = None,
 ) -> list[str]:
     """The lines below the heading."""
-    found = Closing(counted or {}, told or troubles(), cost or Cost(), slowed or Tally()).text()
+    found = Closing(counted or {}, told or troubles(), cost or Cost(), slowed or Tally()).text("shop")
     return [] if found is None else found.splitlines()[1:]
 
 
@@ -43,7 +43,7 @@ def failed(told: Troubles, origin: Origin, cause: str) -> None:
 
 def test_nothing_to_say() -> None:
     """A crawl without requests says nothing."""
-    assert Closing({"robotstxt/exempted": 3}, troubles(), Cost(), Tally()).text() is None
+    assert Closing({"robotstxt/exempted": 3}, troubles(), Cost(), Tally()).text("shop") is None
 
 
 def test_quiet_crawl() -> None:

@@ -14,7 +14,7 @@ from scrapy_robots_rfc.keeper import Keeper
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.freshness import Limits
 from scrapy_robots_rfc.policy.origin import Origin
-from scrapy_robots_rfc.sharing import Sharing
+from scrapy_robots_rfc.sharing import Sharing, pause
 from scrapy_robots_rfc.stores.codec import Copy
 from scrapy_robots_rfc.stores.memory import MemoryStore
 from tests.stores.running import under_the_reactor
@@ -212,7 +212,6 @@ async def test_nobody_is_let_in_before_a_file_is_written() -> None:
 
 def test_pauses_grow() -> None:
     """Who waits for another crawl looks often at first, and once a second in the long run."""
-    sharing = Worker(MemoryStore()).sharing
-    pauses = [sharing.pause(looks) for looks in (0, 1, 2, 3, 4, 5000)]
+    pauses = [pause(looks) for looks in (0, 1, 2, 3, 4, 5000)]
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (0.1, 1.0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from scrapy import Request
+
 from scrapy_robots_rfc._compat import Runtime
-from scrapy_robots_rfc.waiting import _FIRST_SWEEP, PROMISED, WaitingRoom
+from scrapy_robots_rfc.waiting import _FIRST_SWEEP, RESERVED, WAITED, WaitingRoom
 
 
 class Clock(Runtime):
@@ -25,13 +27,15 @@ class Clock(Runtime):
 class Scheduler:
     """Where requests come from, and where they are given back."""
 
-    queue: list[str] = field(default_factory=list)
+    queue: list[Request] = field(default_factory=list)
 
-    def put_back(self, requests: list[str]) -> None:
+    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Take requests."""
+        for request in requests:
+            request.meta.update(mark)
         self.queue += requests
 
-    def backwards(self, _request: str) -> bool:
+    def backwards(self, _request: Request) -> bool:
         """First come, first served."""
         return False
 
@@ -65,39 +69,73 @@ class Room:
             runtime=self.clock,
         )
 
-    def _hold(self, key: str, _verdict: Verdict) -> Callable[[], Verdict]:
+    def _hold(self, key: str, _verdict: Verdict) -> tuple[Callable[[], Verdict], float]:
         self.kept.append(key)
-        return Verdict
+        return Verdict, self.clock.now
 
-    def wait(self, key: str, request: str) -> None:
+    def wait(self, key: str) -> Request:
         """A request comes, and is set aside."""
+        request = Request("data:,")
         self.room.leave(request, self.room.join(key, request))
         assert self.room.take(request)
+        return request
+
+    def back(self, key: str, request: Request) -> Verdict | None:
+        """A request comes back from the scheduler."""
+        return self.room.promised(key, request.meta.get(WAITED))
 
 
 def test_no_verdict_is_kept_for_those_who_come_back() -> None:
     """While requests are in the scheduler's queues their verdict is held by what was asked to hold it."""
     found = Room()
-    found.wait("a", "request 1")
-    found.wait("a", "request 2")
+    requests = [found.wait("a"), found.wait("a")]
     verdict = Verdict()
     gone = weakref.ref(verdict)
     found.asked.pop("a")(verdict)
     del verdict
-    assert found.scheduler.queue == ["request 1", "request 2"]
+    assert found.scheduler.queue == requests
     assert gone() is None
-    assert [type(found.room.promised("a")) for _ in range(3)] == [Verdict, Verdict, type(None)]
+    assert [type(found.back("a", request)) for request in requests] == [Verdict, Verdict]
+    assert not found.room._promises
     assert found.kept == ["a"]
+
+
+def test_only_those_who_waited() -> None:
+    """A verdict is for those who waited for it: not for others of its site, of other sites, or of another crawl."""
+    found, before = Room(), Room()
+    waited, elsewhere, earlier = found.wait("a"), found.wait("b"), before.wait("a")
+    for room in (found, before):
+        for listener in room.asked.values():
+            listener(Verdict())
+    assert found.back("a", Request("http://a.example/2")) is None
+    assert found.back("a", elsewhere) is None
+    assert found.back("a", earlier) is None
+    assert found.back("a", Request("http://a.example/", meta={WAITED: ["odd"]})) is None
+    assert found.back("a", waited) is not None
+
+
+def test_a_minute_at_most() -> None:
+    """A stale verdict holds for a minute for those who waited for it, and then for nobody."""
+    found = Room()
+    in_time, late, later = (found.wait("a") for _ in range(3))
+    found.asked.pop("a")(Verdict())
+    found.clock.now = RESERVED - 1
+    assert found.back("a", in_time) is not None
+    found.clock.now = RESERVED
+    assert found.back("a", late) is None
+    assert found.back("a", later) is None
+    assert not found.room._promises
 
 
 def test_requests_that_never_come_back() -> None:
     """What was promised to requests that were dropped on the way is forgotten after its time."""
     found = Room()
+    requests = []
     for number in range(2 * _FIRST_SWEEP):
         if number == _FIRST_SWEEP:
-            found.clock.now = PROMISED
-        found.wait(f"{number}", f"request {number}")
+            found.clock.now = RESERVED
+        requests.append(found.wait(f"{number}"))
         found.asked.pop(f"{number}")(Verdict())
     assert len(found.room._promises) == _FIRST_SWEEP
-    assert found.room.promised("0") is None
-    assert found.room.promised(f"{_FIRST_SWEEP}") is not None
+    assert found.back("0", requests[0]) is None
+    assert found.back(f"{_FIRST_SWEEP}", requests[_FIRST_SWEEP]) is not None

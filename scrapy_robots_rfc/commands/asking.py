@@ -23,9 +23,9 @@ from scrapy_robots_rfc.commands.addresses import authorization_of, origin_of, sh
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.download import MARK, Downloader
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
-from scrapy_robots_rfc.fetching import cause_of
+from scrapy_robots_rfc.fetching import Sent, cause_of, through
 from scrapy_robots_rfc.middleware import robots_service
-from scrapy_robots_rfc.policy.access import Asking, Successful, target_of
+from scrapy_robots_rfc.policy.access import Asking, Successful, Unreachable, target_of
 from scrapy_robots_rfc.policy.origin import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
@@ -57,6 +57,8 @@ _WITHOUT: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
+    "HTTPCACHE_ENABLED": False,
+    "HTTPCACHE_IGNORE_MISSING": False,
     "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",  # no spider of the project is asked for anything
 }
 
@@ -154,7 +156,7 @@ class Inquirer:
 
         :raises Failed: it has nothing.
         """
-        first, mark = origin_of(url), object()
+        first, mark, sent = origin_of(url), object(), Sent()
         runtime, authorization = Runtime(), authorization_of(url)
         end = runtime.clock() + self._settings.timeout
         state: Asking | Access = Asking(urldefrag(stripped(url)).url)
@@ -162,9 +164,10 @@ class Inquirer:
             known = authorization if Origin.of(state.url) == first else None
             left = max(end - runtime.clock(), 0.1)
             try:
-                answer = await self._download(state.url, timeout=left, asker=None, mark=mark, authorization=known)
+                answer = await self._download(state.url, timeout=left, mark=mark, sent=sent, authorization=known)
             except Exception as error:
                 cause = cause_of(error, LATE, self._settings.timeout)
+                cause = through(Unreachable(None, cause), sent).cause
                 raise _unfetched(url, cause, isinstance(error, DecodingError)) from error
             statuses = self._settings.unreachable_statuses
             state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)

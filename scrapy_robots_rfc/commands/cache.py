@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.output import Console
 
-_COLUMNS = "{:<11}  {:<10}  {:>7}  {:>9}  {:>9}  {}"
+_HEAD = ("result", "last fetch", "age", "fresh for", "octets", "origin")
+_NARROWEST = (11, 10, 7, 9, 9)
+_MEASURED = 1000  # rows; columns are as wide as these need, so that the others can be printed as they are read
 _INDENT = 18  # where the facts begin
 _WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under each other
 
@@ -58,6 +60,9 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
                 default=STANDARD,
                 help="default: -, standard input or output",
             )
+        action.add_argument(
+            "--store", metavar="ADDRESS", help="the store, as ROBOTSTXT_CACHE names it (default: the project's)"
+        )
         yield action
 
 
@@ -66,10 +71,8 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
 
 def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
     """Print a line for each origin."""
-    say, fresh, count, style = console.say, 0, 0, Style.of(console.stdout)
-    if not options.json:
-        head = _COLUMNS.format("result", "last fetch", "age", "fresh for", "octets", "origin")
-        say(style.paint(head, Colour.STRONG))
+    fresh, count = 0, 0
+    table = _Table(console)
     for key in shelf.origins():
         value = shelf.value(key)
         if value is None:  # gone meanwhile
@@ -80,9 +83,10 @@ def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
         if options.json:
             console.say_json(_entry(shown(key), found))
         else:
-            say(_row(shown(key), found, shelf.now, style))
+            table.add(_row(shown(key), found, shelf.now))
     if not options.json:
-        say(f"{many(count, 'origin')} in {shelf.name}, {fresh} of them fresh")
+        table.print()
+        console.say(f"{many(count, 'origin')} in {shelf.name}, {fresh} of them fresh")
     return 0
 
 
@@ -148,20 +152,48 @@ def _fresh(value: bytes | None, now: float) -> bool:
     return isinstance(found, Copy) and found.fresh_until > now
 
 
-def _row(key: str, found: Copy | ValueError, now: float, style: Style) -> str:
+def _row(key: str, found: Copy | ValueError, now: float) -> tuple[str, ...]:
     if isinstance(found, ValueError):
-        return _painted("unreadable", _COLUMNS.format("unreadable", "", "", "", "", f"{key} ({found})"), style)
+        return ("unreadable", "", "", "", "", f"{key} ({found})")
     cause = printable(found.cause)
     cause = cause if len(cause) <= _WIDEST_CAUSE else f"{cause[: _WIDEST_CAUSE - 3]}..."
     fresh = span(found.fresh_until - now) if found.fresh_until > now else "no"
     size = "" if found.body is None else f"{len(found.body):,}"
-    row = _COLUMNS.format(_result(found), cause, span(now - found.fetched), fresh, size, key)
-    return _painted(_result(found), row, style)
+    return (_result(found), cause, span(now - found.fetched), fresh, size, key)
 
 
-def _painted(result: str, row: str, style: Style) -> str:
-    """Return a row with its first word in colour."""
-    return style.paint(result, _COLOURS[result]) + row.removeprefix(result)
+class _Table:
+    """The rows of `ls`, in columns that stay under each other."""
+
+    def __init__(self, console: Console) -> None:
+        self._say, self._style = console.say, Style.of(console.stdout)
+        self._rows: list[tuple[str, ...]] = []
+        self._widths: tuple[int, ...] = ()
+
+    def add(self, row: tuple[str, ...]) -> None:
+        """Print a row, as soon as the widths are known."""
+        self._rows.append(row)
+        if self._widths or len(self._rows) == _MEASURED:
+            self.print()
+
+    def print(self) -> None:
+        """Print the rows that are held back, the first time below the head."""
+        if not self._widths:
+            columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(_HEAD)
+            needed = zip(_NARROWEST, columns, strict=False)  # all columns but the last
+            self._widths = tuple(max(least, *map(len, cells), 0) for least, cells in needed)
+            self._say(self._style.paint(self._style.cut(self._line(_HEAD)), Colour.STRONG))
+        for row in self._rows:
+            result = row[0]
+            self._say(self._style.paint(result, _COLOURS[result]) + self._line(row).removeprefix(result))
+        self._rows.clear()
+
+    def _line(self, row: tuple[str, ...]) -> str:
+        result, cause, *numbers, origin = row
+        first, second, *others = self._widths
+        cause = cause if len(cause) <= second else f"{cause[: second - 3]}..."
+        told = (number.rjust(width) for number, width in zip(numbers, others, strict=True))
+        return "  ".join((result.ljust(first), cause.ljust(second), *told, origin))
 
 
 def _entry(key: str, found: Copy | ValueError) -> dict[str, Any]:

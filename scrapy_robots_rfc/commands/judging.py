@@ -69,7 +69,7 @@ class Finding:
     @property
     def decided(self) -> bool:
         """Whether a site's owner, or there being no file, decided; not that nobody knows."""
-        return self.decision is not None and self.decision.reason is not Reason.UNREACHABLE
+        return self.decision is not None and self.decision.reason not in (Reason.UNREACHABLE, Reason.LOCAL)
 
     @property
     def verdict(self) -> str:

@@ -1,32 +1,40 @@
-"""`scrapy robots report FILE...`: what the reports that ROBOTSTXT_REPORT wrote add up to, as text, JSON, or a page.
-
-In here: the command line, and what is said of files that are not whole.
-"""
+"""`scrapy robots report FILE...`: what the reports that ROBOTSTXT_REPORT wrote add up to, as text, JSON, or a page."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+from importlib.resources import files as resources
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.output import Failed
 from scrapy_robots_rfc.commands.report_files import ReportFile
-from scrapy_robots_rfc.commands.report_page import page
-from scrapy_robots_rfc.commands.report_sums import Sums, record_of
-from scrapy_robots_rfc.commands.report_text import lines_of
+from scrapy_robots_rfc.commands.report_sums import EXEMPT, Sums, date, most, record_of
 from scrapy_robots_rfc.commands.sources import STANDARD, once
 from scrapy_robots_rfc.commands.target import Kind, target_of, written
-from scrapy_robots_rfc.commands.terminal import Style
-from scrapy_robots_rfc.core.text import many
+from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.core.text import many, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections import Counter
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeVar
 
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.commands.report_sums import RuleKey
+
+    K = TypeVar("K")
 
 #: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
 TOP, TOP_OF_PAGE = 10, 1000
+#: Bars in a plot of the page, whatever the length of its tables.
+BARS = 10
+NO_ORIGIN, NO_SPIDER = "(no origin)", "(no name)"
 
 _PAGE = Kind("a page", "report.html", "one of the reports")
 
@@ -52,7 +60,7 @@ def _positive(text: str) -> int:
     return number
 
 
-_positive.__name__ = "number from 1 on"  # how argparse calls what it refuses
+_positive.__name__ = "number from 1 on"  # argparse names what it refuses by this
 
 
 def report(_: object, console: Console, options: argparse.Namespace) -> int:
@@ -63,13 +71,13 @@ def report(_: object, console: Console, options: argparse.Namespace) -> int:
     target = None if options.html is None else target_of(options.html, _PAGE, reports)
     sums, files = Sums(), [ReportFile(name) for name in once(options.files, console)]
     for file in files:
-        for record in file.records(console):
-            sums.add(record)
+        for fields in file.read(console):
+            sums.add(fields)
         _complain(file, console)
     if target is not None:
         text = page(sums, files, options.top or TOP_OF_PAGE)
         with written(target) as place:
-            place.write(text.encode("utf-8", "backslashreplace"))
+            place.write(text.encode())
     if options.json:
         console.say_json(record_of(sums, files, options.top or TOP_OF_PAGE))
     else:
@@ -80,13 +88,120 @@ def report(_: object, console: Console, options: argparse.Namespace) -> int:
 
 def _complain(file: ReportFile, console: Console) -> None:
     """Say in one line what of a file could not be read."""
-    reading, told = file.reading, []
-    if reading.broken:
-        where = f"the first at line {reading.first}, " if reading.first else ""
-        told.append(f"{many(reading.broken, 'broken record')} left out ({where}{reading.because})")
-    if reading.breaks_off:
+    told = []
+    if file.broken:
+        where = f"the first at line {file.first}, " if file.first else ""
+        told.append(f"{many(file.broken, 'broken record')} left out ({where}{file.because})")
+    if file.breaks_off:
         told.append("it breaks off before its end")
-    if reading.others:
-        told.append(f"{many(reading.others, 'record')} of another kind left out")
+    if file.others:
+        told.append(f"{many(file.others, 'record')} of another kind left out")
     if told:
-        console.complain(f"{file.name}: {'; '.join(told)}; all else is summed up")
+        console.complain(f"{file.title}: {'; '.join(told)}; all else is summed up")
+
+
+# As text.
+
+
+def lines_of(sums: Sums, files: Sequence[ReportFile], top: int, style: Style) -> Iterator[str]:
+    """Yield the lines for people.
+
+    :param top: how many of each kind are listed.
+    """
+    largest = max([sums.requests, *sums.exempt.values()])
+    digits = max(len(f"{largest:,}"), 6)
+
+    def table(title: str, counts: Counter[K], name: Callable[[K], str], *, shares: bool = True) -> Iterator[str]:
+        if not counts:
+            return
+        yield ""
+        yield style.paint(f"{title}{f' ({top:,} of {len(counts):,})' if len(counts) > top else ''}", Colour.STRONG)
+        for key, count in most(counts, top):
+            share = f"{_percent(sums.share(count)):>7}" if shares else ""
+            before = f"  {count:>{digits},}{style.paint(share, Colour.FAINT)}  "
+            yield before + style.cut(printable(name(key)), 4 + digits + len(share))
+
+    def cause_text(cause: str) -> str:
+        return f"{cause}, of {many(len(sums.unreachable[cause]), 'origin')}"
+
+    yield style.paint(_headline(sums), Colour.STRONG)
+    for name, text in _facts(sums, files, top):
+        yield from style.fact(name, text)
+    yield from table("by reason", sums.reasons, str)
+    yield from table("by origin", sums.by_origin, lambda origin: origin or NO_ORIGIN)
+    yield from table("by rule", sums.rules, _rule_text)
+    yield from table("robots.txt unreachable", sums.by_cause, cause_text)
+    yield from table("not asked, by entry of ROBOTSTXT_EXEMPT", sums.exempt, str, shares=False)
+
+
+def _facts(sums: Sums, files: Sequence[ReportFile], top: int) -> Iterator[tuple[str, str]]:
+    """Yield what is to be said of all of it, each with a name."""
+
+    def listed(names: Sequence[str]) -> str:
+        left = len(names) - top
+        return ", ".join([*names[:top], *([f"and {left:,} more"] if left > 0 else [])])
+
+    records = sum(file.records for file in files)
+    yield "files", f"{listed([file.title for file in files])} ({many(records, 'record')})"
+    if sums.requests:
+        yield "spiders", listed([f"{name or NO_SPIDER} {count:,}" for name, count in most(sums.spiders)])
+        yield "sites", f"{many(len(sums.origins), 'origin')}, {many(len(sums.rules), 'rule')}"
+    if sums.dry_run:
+        yield "dry run", f"{sums.dry_run:,} of them were let through all the same"
+    if sums.stale:
+        yield "stale", f"{sums.stale:,} were decided by an earlier copy, because its refresh failed"
+
+
+def _headline(sums: Sums) -> str:
+    """Return how many requests were disallowed, and when: with the date once where it is one."""
+    if not sums.requests:
+        return "no request was disallowed"
+    first, last = ((date(time) or "")[:19].replace("T", " ") for time in (sums.first, sums.last))
+    until = last[11:] if first[:10] == last[:10] else last
+    times = "" if not first else f", at {first} UTC" if first == last else f", from {first} to {until} UTC"
+    return f"{many(sums.requests, 'request')} disallowed{times}"
+
+
+def _rule_text(key: RuleKey) -> str:
+    line = "" if key.line is None else f" line {key.line}"
+    token = "" if key.token is None else f" (for {key.token})"
+    return f"{key.origin or NO_ORIGIN}{line}: {key.rule}{token}"
+
+
+def _percent(part: float) -> str:
+    """Return a share, from 0 to 1, for people: a part that is not nothing is not said to be."""
+    return "<0.1%" if 0 < part < 0.0005 else f"{part * 100:.1f}%"
+
+
+# As a page.
+
+
+def page(sums: Sums, files: Sequence[ReportFile], top: int) -> str:
+    """Return the page: a template with a script that draws the numbers embedded in it, and needs no network.
+
+    :param top: how many rows a table has at most.
+    """
+    data = {
+        **record_of(sums, files, max(top, BARS)),
+        "top": top,
+        "bars": BARS,
+        "totals": {**sums.reasons, EXEMPT: sums.exempt.total()},
+        "titles": [file.title for file in files],
+    }
+    style, script = _resource("css"), _resource("js")
+    return Template(_resource("html")).substitute(
+        style=style,
+        script=script,
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+        data=json.dumps(data).replace("<", "\\u003c"),  # so that neither `</script>` nor `<!--` of a text acts
+    )
+
+
+def _resource(suffix: str) -> str:
+    return (resources("scrapy_robots_rfc.commands") / f"report_page.{suffix}").read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """Return how a Content-Security-Policy names the one text that may act."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

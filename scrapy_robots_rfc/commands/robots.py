@@ -19,7 +19,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, diff, lint, report, show, transfer
+from scrapy_robots_rfc.commands import cache, check, diff, lint, report, settings, show, transfer
 from scrapy_robots_rfc.commands.output import Console, Failed, abandon
 from scrapy_robots_rfc.commands.shelf import Shelf
 from scrapy_robots_rfc.copies import rules_of
@@ -66,11 +66,7 @@ class Command(ScrapyCommand):
         topics = parser.add_subparsers(
             title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots", parser_class=one_line
         )
-        for action in cache.add_to(topics):
-            store = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
-            action.add_argument("--store", metavar="ADDRESS", help=store)
-            _add_settings(action)
-        for topic in (check, lint, show, diff, report):
+        for topic in (check, show, diff, lint, report, cache, settings):  # in the order of docs/cli.md
             for action in topic.add_to(topics):
                 _add_settings(action)
 

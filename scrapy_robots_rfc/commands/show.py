@@ -116,6 +116,9 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     if robots.outcome is Outcome.UNREACHABLE:
         console.complain(f"{origin.robots_url} is unreachable: {robots.cause}; see whether the site is up")
         return UNDECIDED
+    if robots.outcome is Outcome.LOCAL:
+        console.complain(f"{origin.robots_url} could not be asked for, because the crawl itself failed: {robots.cause}")
+        return UNDECIDED
     return 0
 
 

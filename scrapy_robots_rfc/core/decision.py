@@ -34,6 +34,8 @@ class Reason(enum.Enum):
     UNAVAILABLE = "unavailable"
     #: The file is unreachable, for example 503 or a timeout (2.3.1.4): disallowed.
     UNREACHABLE = "unreachable"
+    #: A part of the crawl itself failed on the way to the file, so that nobody knows the rules: disallowed.
+    LOCAL = "local"
     #: A `RobotParser` that the user chose said so; it gives no rule.
     PARSER = "parser"
     #: The site asks for a longer interval than the user's maximum, and the user wants such sites left out: disallowed.

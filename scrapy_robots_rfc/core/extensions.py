@@ -10,9 +10,18 @@ from dataclasses import dataclass
 from datetime import time
 
 _NUMBER = r"(\d+(?:[.,]\d*)?|[.,]\d+|inf(?:inity|inite)?)"
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNITS = {
+    "": 1,
+    "ms": 0.001,
+    **dict.fromkeys(("s", "sec", "second"), 1),
+    **dict.fromkeys(("m", "min", "minute"), 60),
+    **dict.fromkeys(("h", "hr", "hour"), 3600),
+    **dict.fromkeys(("d", "day"), 86_400),
+    **dict.fromkeys(("w", "week"), 604_800),
+}
 _UNIT = r"\s*(?:(s|m|h|d)(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?)?)?"
-_DELAY = re.compile(rf"\+?{_NUMBER}{_UNIT}(?![\w.,/])", re.IGNORECASE | re.ASCII)
+_DELAY = re.compile(rf"([+-]?)\s*{_NUMBER}\s*({'|'.join(_UNITS)})s?\.?", re.IGNORECASE | re.ASCII)
+_ANY_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b", re.IGNORECASE | re.ASCII)
 _RATE = re.compile(rf"(\d{{1,9}})\s*/\s*{_NUMBER}{_UNIT}(?![\w.,/])(?:\s+(.*))?", re.IGNORECASE | re.ASCII)
 _WINDOW = re.compile(r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)", re.ASCII)
 
@@ -48,16 +57,29 @@ class RequestRate:
         return self.seconds / self.requests
 
 
-def _seconds(number: str, unit: str | None) -> float:
+def _seconds(number: str, unit: str | None = None) -> float:
     # float() reads `inf` and turns a thousand digits into it; neither raises.
     number = "inf" if number[:1] in "iI" else number.replace(",", ".")
     return float(number) * _UNITS[(unit or "").lower()]
 
 
+def plain_delay(value: str) -> float | None:
+    """Seconds of a Crawl-delay that is a number with or without a unit: ``10``, ``0.5``, ``10 min.``, ``inf``.
+
+    :returns: ``None`` for a negative number, and for anything else.
+    """
+    match = _DELAY.fullmatch(value)
+    return _seconds(match[2], match[3]) if match and match[1] != "-" else None
+
+
 def parse_delay(value: str) -> float | None:
-    """Seconds of a Crawl-delay: ``10``, ``0.5``, ``5s``, ``inf``; ``None`` for a negative one and for no number."""
-    match = _DELAY.match(value)
-    return _seconds(match[1], match[2]) if match else None
+    """Seconds of a Crawl-delay; of one that is not understood, the largest number in it, so that the pace is kept.
+
+    :returns: ``None`` for a negative number, and where there is no number.
+    """
+    if _DELAY.fullmatch(value):
+        return plain_delay(value)
+    return max(map(_seconds, _ANY_NUMBER.findall(value)), default=None)
 
 
 def parse_window(value: str) -> VisitTime | None:

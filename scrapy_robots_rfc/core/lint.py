@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
-from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window
+from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
 from scrapy_robots_rfc.core.findings import Code, Finding
 from scrapy_robots_rfc.core.groups import Group, read_groups
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
@@ -52,7 +52,7 @@ _EMPTY = frozenset({LineKind.BLANK, LineKind.COMMENT})
 
 #: How the values of the records that a crawl follows are read, and an example of each.
 _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
-    "crawl-delay": (parse_delay, "Crawl-delay: 10"),
+    "crawl-delay": (plain_delay, "Crawl-delay: 10"),
     "request-rate": (parse_rate, "Request-rate: 1/5"),
     "visit-time": (parse_window, "Visit-time: 0600-0845"),
 }
@@ -280,10 +280,18 @@ def _of_value(line: Line) -> Iterator[Finding]:
     if line.key in _VALUES:
         parse, example = _VALUES[line.key]
         if parse(line.value) is None:
-            yield _finding(Code.INVALID_VALUE, line, "ignored: nobody can tell what it asks for", f"such as {example}")
+            yield _finding(Code.INVALID_VALUE, line, _of_no_value(line), f"such as {example}")
     elif line.key in ("sitemap", "site-map") and not _is_absolute(line.value):
         effect = "crawlers that do not take it as relative to the robots.txt leave it out"
         yield _finding(Code.RELATIVE_SITEMAP, line, effect, "the whole URL, such as https://www.example/sitemap.xml")
+
+
+def _of_no_value(line: Line) -> str:
+    """What a crawler makes of a value that is not understood."""
+    delay = parse_delay(line.value) if line.key == "crawl-delay" else None
+    if delay is None:
+        return "ignored: nobody can tell what it asks for"
+    return f"read as {delay:.15g} s, the largest number in it: it is no number with a known unit"
 
 
 def _is_absolute(url: str) -> bool:

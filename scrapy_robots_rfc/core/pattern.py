@@ -59,17 +59,14 @@ class Literal:
         return None if at < 0 else at + len(self.in_query)
 
     def ends(self, target: str, start: int, query: int) -> bool:
-        """Whether a target ends with it, at or after `start`."""
-
-        def place(text: str | None) -> int:
-            at = -1 if text is None or not target.endswith(text) else len(target) - len(text)
-            return at if at >= start else -1
-
-        if place(self.in_path) >= 0 and query == len(target):
-            return True
-        if self.at_query is not None and place(self.at_query) == query - self.at_query.index("?"):
-            return True
-        return place(self.in_query) > query
+        """Whether a target ends with it, at or after `start`. Arguments as in `find`."""
+        if query == len(target):
+            return self.in_path is not None and target.endswith(self.in_path, start)
+        if self.at_query is not None:
+            at = query - self.at_query.index("?")
+            if at >= start and target[at:] == self.at_query:
+                return True
+        return target.endswith(self.in_query, max(start, query + 1))
 
 
 class Pattern(NamedTuple):

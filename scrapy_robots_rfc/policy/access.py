@@ -21,7 +21,7 @@ MAX_REDIRECTS = 5
 
 
 class Outcome(enum.Enum):
-    """The three access results of RFC 9309, 2.3.1; the values stand in stat keys."""
+    """The three access results of RFC 9309, 2.3.1, and that there was none; the values stand in stat keys."""
 
     #: 2.3.1.1: the rules are obeyed.
     SUCCESSFUL = "successful"
@@ -29,6 +29,8 @@ class Outcome(enum.Enum):
     UNAVAILABLE = "unavailable"
     #: 2.3.1.4: complete disallow.
     UNREACHABLE = "unreachable"
+    #: The crawl itself failed, so that nothing was learned about the site. Its pages cannot be judged: disallow.
+    LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Unreachable:
 
     :param retry_after: seconds that the server wants to be left alone; ``None``: it said nothing.
     :param hopeless: whether asking again soon is of no use, as for a host that does not exist.
+    :param route: whether the way to the site failed, a proxy that is: this says nothing about the site.
     """
 
     outcome: ClassVar[Outcome] = Outcome.UNREACHABLE
@@ -67,9 +70,29 @@ class Unreachable:
     cause: str
     retry_after: float | None = None
     hopeless: bool = False
+    route: bool = False
 
 
-Access = Successful | Unavailable | Unreachable
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The crawl itself failed: a middleware, a download handler. This says nothing about the site.
+
+    :param cause: which part failed, and how.
+    :param advice: what to do about it.
+    :param error: the exception, where its traceback is of use.
+    """
+
+    outcome: ClassVar[Outcome] = Outcome.LOCAL
+    status: ClassVar[None] = None
+    cause: str
+    advice: str
+    error: Exception | None = field(default=None, repr=False, compare=False)
+
+
+Access = Successful | Unavailable | Unreachable | Local
+
+#: The answer of a proxy that wants credentials. No site sends it (RFC 9110, 15.5.8).
+PROXY_REFUSES = 407
 
 
 class _Meaning(enum.Enum):
@@ -134,6 +157,8 @@ class Asking:
         """
         if status == 304 and held is not None:  # RFC 9111, 4.3.3: it still is what there is
             return Successful(status, held)
+        if status == PROXY_REFUSES:
+            return Unreachable(status, "407 Proxy Authentication Required", hopeless=True, route=True)
         if status in unreachable_statuses:
             return Unreachable(status, str(status))
         match _BY_STATUS.get(status, _BY_CLASS.get(status // 100, _Meaning.UNREACHABLE)):

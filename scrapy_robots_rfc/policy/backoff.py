@@ -28,15 +28,14 @@ class Backoff:
     delays: tuple[float, ...]
     retry_after_max: float
 
-    def again(self, attempts: int, retry_after: float | None) -> float | None:
-        """Return the seconds until the next attempt; ``None`` where there is none.
+    def to_come(self, attempts: int, retry_after: float | None) -> tuple[float, ...]:
+        """Return the seconds before each further attempt, as far as a server does not ask for more later on.
 
         :param attempts: how many were made before the one that has just failed.
         :param retry_after: seconds that the server asked for.
         """
-        if attempts >= len(self.delays):
-            return None
-        return self.at_least(self.delays[attempts], retry_after)
+        delays = self.delays[attempts:]
+        return (self.at_least(delays[0], retry_after), *delays[1:]) if delays else ()
 
     def at_least(self, seconds: float, retry_after: float | None) -> float:
         """Return a number of seconds, or those that the server asked for if they are more."""

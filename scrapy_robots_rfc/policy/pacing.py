@@ -116,7 +116,7 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
         if record.key == CRAWL_DELAY:
             delay = parse_delay(record.value)
             if delay:
-                _keep(bounds, Bound(delay, f"Crawl-delay {delay:g} s {place}"))
+                _keep(bounds, Bound(delay, f"Crawl-delay {delay:.15g} s {place}"))
         elif record.key == REQUEST_RATE:
             rate = parse_rate(record.value)
             if rate is not None and rate.interval:

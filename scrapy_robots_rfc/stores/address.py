@@ -18,7 +18,8 @@ def without_credentials(text: str, instead: str = "") -> str:
 
     :param instead: what stands where they were.
     """
-    text = re.sub(r"(:/{0,2})\S*@", rf"\1{instead}", text)
+    # From the first colon of a word to its last @, looked for once a word: time is linear, whatever stands there.
+    text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
 
 

@@ -62,12 +62,12 @@ def _of_class(spec: Any, crawler: Crawler) -> tuple[Store, str]:  # noqa: ANN401
     try:
         found: Any = load_object(spec)
         if not issubclass(found, Store):
-            raise TypeError(found)
+            raise TypeError("it is another class")
     except Exception as error:
-        raise _refused(spec) from error
+        raise _refused(spec, f" ({type(error).__name__}: {error})") from error
     store: Store = build_from_crawler(found, crawler)
     return store, f"{found.__module__}.{found.__qualname__}"
 
 
-def _refused(spec: object) -> SettingError:
-    return SettingError(KEY, without_credentials(spec) if isinstance(spec, str) else spec, ACCEPTED)
+def _refused(spec: object, because: str = "") -> SettingError:
+    return SettingError(KEY, without_credentials(spec) if isinstance(spec, str) else spec, f"{ACCEPTED}{because}")

@@ -69,16 +69,20 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 
 # Turns: a hash of whose turn it is, until when, when the next one may begin, how far apart they are; and of each one
 # who waits, since when, and until when the place is kept. Times are microseconds on the server's clock, the only one
-# that counts; none has more digits than Lua's numbers hold.
+# that counts; none has more digits than Lua's numbers hold. That clock may be put back: then the times of a key go on
+# from the last one that was seen, so that no turn lasts for as long as the clock went back.
 _TURN = """
 local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
 local turn = {}
 local fields = redis.call('HGETALL', KEYS[1])
 for i = 1, #fields, 2 do turn[fields[i]] = fields[i + 1] end
+local ahead, seen = tonumber(turn['ahead'] or 0), tonumber(turn['seen'] or 0)
+local now = time[1] * 1000000 + time[2] + ahead
+if now < seen then ahead, now = ahead + seen - now, seen end
 local ends, start = tonumber(turn['until'] or 0), tonumber(turn['next'] or 0)
 local holder = ends > now and turn['owner']
 local function digits(number) return string.format('%.0f', math.ceil(number)) end
+local function write(...) redis.call('HSET', KEYS[1], 'seen', digits(now), 'ahead', digits(ahead), ...) end
 """
 
 # ARGV: owner, microseconds to hold it. While another one holds it, nobody knows for how long; but then the next turn is
@@ -106,12 +110,12 @@ elseif not holder and start > now then
 elseif not holder and first and first < mine then
   pause = 50000
 else
-  redis.call('HSET', KEYS[1], 'owner', me, 'until', digits(now + ARGV[2]))
+  write('owner', me, 'until', digits(now + ARGV[2]))
   redis.call('HDEL', KEYS[1], 'wait:' .. me)
   redis.call('PEXPIRE', KEYS[1], digits(ARGV[2] / 1000))
   return 0
 end
-redis.call('HSET', KEYS[1], 'wait:' .. me, digits(mine) .. ' ' .. digits(now + pause + 500000))
+write('wait:' .. me, digits(mine) .. ' ' .. digits(now + pause + 500000))
 redis.call('PEXPIRE', KEYS[1], digits((math.max(ends, start, now + pause) - now) / 1000 + 60000))
 return math.ceil(pause)
 """
@@ -124,7 +128,7 @@ _END = (
 if holder and holder ~= ARGV[1] then return end
 start = math.max(start, now + ARGV[2])
 redis.call('HDEL', KEYS[1], 'owner', 'until')
-redis.call('HSET', KEYS[1], 'next', digits(start))
+write('next', digits(start))
 if tonumber(ARGV[2]) > 0 then redis.call('HSET', KEYS[1], 'interval', ARGV[2]) end
 redis.call('PEXPIRE', KEYS[1], digits((start - now) / 1000 + 60000))
 """

@@ -150,6 +150,11 @@ def test_everything_else_stays(row: Row) -> None:
     assert set(after) == set(before)
 
 
+def test_its_name_in_the_log() -> None:
+    """Scrapy's line on the add-ons that are at work names it as ADDONS does."""
+    assert repr(Addon()) == "scrapy_robots_rfc.Addon"
+
+
 def test_the_priority_is_the_addons() -> None:
     """What the add-on sets has the priority of an add-on, so that whatever the user says later still wins."""
     settings = Settings()

@@ -31,6 +31,8 @@ def hostile(site: str) -> list[dict[str, Any]]:
         f'"><img src="{site}/x" onerror="{ACTS}">',
         f"'><svg onload='{ACTS}'>",
         f"</title></style></script></code></table><script>{ACTS}</script>",
+        "<!-- <script>",
+        "__proto__",
         f"<base href='{site}/'><link rel=stylesheet href='{site}/x.css'>",
         f"<meta http-equiv=refresh content='0;url={site}/'>",
         "$script ${style} $headline {{7*7}} %s &lt;b&gt; &amp;",

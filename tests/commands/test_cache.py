@@ -47,6 +47,28 @@ def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
     assert last[-4:] == ["3", "of", "them", "fresh"]
 
 
+def test_ls_in_columns(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """Columns stay under each other, whatever stands in them; what comes too late for that is cut short."""
+    large = replace(OPEN, body=b"#" * 12_345_678)
+    fill(store, a=OPEN, b=MISSING, c=replace(CLOSED, cause="TLS: wrong version"), d=large)
+    table = robots("cache", "ls", "--store", address).lines[:-1]
+    assert {line.index("http://") for line in table[1:]} == {table[0].index("origin")}
+    ages = [line[: line.index("http://")].rstrip() for line in table[1:]]
+    assert ages[2].startswith("unreachable  TLS: wrong version  1.0 min")
+    assert ages[3].endswith("  12,345,678")
+
+
+def test_ls_of_many(robots: Callable[..., Done], tmp_path: Path) -> None:
+    """Of many origins the first thousand say how wide the columns are, so that a list is printed as it is read."""
+    store = SqliteStore(tmp_path / "robots.sqlite")
+    store.open()
+    fill(store, **{f"a{number}": MISSING for number in range(1000)}, b=CLOSED)
+    store.close()
+    *_, late, last = robots("cache", "ls", "--store", f"sqlite:///{tmp_path}/robots.sqlite").lines
+    assert late.split()[:2] == ["unreachable", "Downloa..."]
+    assert last.startswith("1,001 origins in ")
+
+
 def test_ls_json(robots: Callable[..., Done], store: Store, address: str) -> None:
     """An object in a line for each origin: everything but the file, whose length is there."""
     fill(store, a=OPEN)

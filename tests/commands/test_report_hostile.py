@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from selenium.webdriver.common.by import By
 
+from scrapy_robots_rfc.core.text import printable
 from tests.commands.pages import ACTS, hostile, made
+from tests.commands.reports import record
+from tests.example.running import ROOT
 from tests.scrapy.site import Site
 
 if TYPE_CHECKING:
@@ -29,7 +32,8 @@ def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
             target.click()
         browser.run("for (const link of document.links) link.dispatchEvent(new MouseEvent('mouseover'))")
         assert browser.run("return window.acted") is None
-        assert browser.driver.title == f"{len(hostile('')) - 17:,} requests disallowed - robots.txt report"
+        asked = sum(item["reason"] != "exempt" for item in hostile(""))
+        assert browser.driver.title == f"{asked:,} requests disallowed - robots.txt report"
         assert site.asked == []
     assert opened.asked == [(tmp_path / "report.html").as_uri()]
     assert (opened.console, browser.said().console) == ([], [])
@@ -44,7 +48,8 @@ def test_only_its_own_elements(browser: Browser, tmp_path: Path) -> None:
     """Of what can act, a page of hostile records has its own script alone; links lead to pages on the web only."""
     made(tmp_path, hostile("http://127.0.0.1:9"))
     browser.open(tmp_path / "report.html")
-    assert browser.run("return document.querySelectorAll('script, style').length") == 2
+    kinds = browser.run("return [...document.querySelectorAll('script, style')].map((one) => [one.tagName, one.type])")
+    assert kinds == [["STYLE", ""], ["SCRIPT", "application/json"], ["SCRIPT", ""]]
     assert browser.run("return document.querySelectorAll('img, base, iframe, object, form, link').length") == 0
     script = "return [...document.querySelectorAll('*')].flatMap((one) => [...one.attributes].map((a) => a.name))"
     names = set(browser.run(script))
@@ -54,6 +59,32 @@ def test_only_its_own_elements(browser: Browser, tmp_path: Path) -> None:
     for address, relation in links:
         assert re.match(r"https?://[^/@]+/", address), address
         assert relation == "noopener noreferrer"
+
+
+def test_text_is_no_markup() -> None:
+    """The script knows no way to make markup or code of a text."""
+    script = (ROOT / "scrapy_robots_rfc/commands/report_page.js").read_text(encoding="utf-8")
+    assert "textContent" in script
+    ways = (
+        r"(inner|outer|insertAdjacent|setHTML|parse\w*)HTML|document\.write|\beval\b|Function\(|srcdoc|createContextual"
+    )
+    assert re.findall(ways, script) == []
+
+
+ODD = [
+    *map(chr, range(0x300)),
+    *"\u2028\u2029\u2000\u202e\u2066\u3000\ufeff\u0378\ue000\ud800\udfff",
+    *"\U000e0001\U0010ffff\U0001f600",
+]
+
+
+def test_printable(browser: Browser, tmp_path: Path) -> None:
+    """What could not be seen, or would turn others round, stands as the same escapes as in the text of the command."""
+    made(tmp_path, [record(spider=f"{number} {character}.") for number, character in enumerate(ODD)])
+    browser.open(tmp_path / "report.html")
+    script = "return [...document.querySelectorAll('#spider tbody th')].map((cell) => cell.textContent)"
+    wanted = {f"{number} {printable(character)}." for number, character in enumerate(ODD)}
+    assert set(browser.run(script)) == wanted
 
 
 def test_policy(shown: tuple[Browser, dict[str, Any]]) -> None:

@@ -121,6 +121,71 @@ def test_over_time(shown: tuple[Browser, dict[str, Any]]) -> None:
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize("seconds", [2, 3, 7, 16, 23, 24, 59])
+def test_all_of_the_time(seconds: int, browser: Browser, tmp_path: Path) -> None:
+    """The bars over time take the whole width, however few there are; the last one stands at the right end."""
+    made(tmp_path, [record(time=f"2026-11-21T08:00:{second:02}Z") for second in range(seconds)])
+    browser.open(tmp_path / "report.html")
+    script = """
+        const [plot] = document.querySelectorAll(".time svg");
+        return [plot, ...plot.querySelectorAll("rect")].map((part) => part.getBoundingClientRect())
+    """
+    plot, *bars = browser.run(script)
+    slot = plot["width"] / seconds
+    centres = [bar["x"] + bar["width"] / 2 - plot["x"] for bar in bars]
+    assert centres == pytest.approx([slot * (place + 0.5) for place in range(seconds)], abs=0.1)
+    times = browser.run("return [...document.querySelectorAll('.along time')].map((time) => time.dateTime)")
+    middle = [] if seconds % 2 else [f"2026-11-21T08:00:{seconds // 2:02}Z"]
+    end = f"2026-11-21T08:00:{seconds:02}Z"
+    assert times == ["2026-11-21T08:00:00Z", *middle, end]
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "2999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", None])
+def test_times_that_no_crawl_has(time: str | None, browser: Browser, tmp_path: Path) -> None:
+    """Times of any age are drawn, also beside usual ones; without any there is no plot of times."""
+    made(tmp_path, [record(time=time), *([record()] if time else [])])
+    opened = browser.open(tmp_path / "report.html")
+    assert opened.console == []
+    assert browser.run("return document.querySelector('h1').innerText").endswith("disallowed")
+    drawn = browser.driver.find_elements(By.CSS_SELECTOR, ".time g")
+    assert len(drawn) == (0 if time is None else 2 if time.startswith("2999") else 1)
+
+
+def test_nothing_disallowed(browser: Browser, tmp_path: Path) -> None:
+    """A page of an empty report says so, and has nothing to draw but the file."""
+    made(tmp_path, [])
+    assert browser.open(tmp_path / "report.html").console == []
+    assert browser.driver.title == "No request was disallowed - robots.txt report"
+    shown = "return ['h1', '.lede'].map((part) => document.querySelector(part).innerText)"
+    assert browser.run(shown) == ["No request was disallowed", "robots.jsonl"]
+    assert browser.run("return [...document.querySelectorAll('section')].map((one) => one.id)") == ["file"]
+    assert rows(browser, "file") == [["robots.jsonl", "0", "0", "whole"]]
+
+
+@pytest.mark.parametrize("counts", [[11, 5], [15, 1], [25, 15], [1, 9999], [2, 1]])
+def test_shares(counts: list[int], browser: Browser, tmp_path: Path) -> None:
+    """Shares are rounded as in the text of the command, halves too."""
+    made(tmp_path, [record(spider=f"s{count}", count=count) for count in counts])
+    browser.open(tmp_path / "report.html")
+    for _, number, share in rows(browser, "spider"):
+        part = int(number.replace(",", "")) / sum(counts)
+        assert share == ("< 0.1 %" if part < 0.0005 else f"{part * 100:.1f} %")
+
+
+def test_few_rows(browser: Browser, tmp_path: Path) -> None:
+    """Few rows of tables leave the numbers at the top, and the bars, as they are."""
+    script = """
+        return [[...document.querySelectorAll(".figures div, .legend li")].map((one) => one.innerText),
+            [...document.querySelectorAll(".bars")].map((list) => list.innerText)]
+    """
+    found = []
+    for top in ("1", "10"):
+        made(tmp_path, crawl(), "--top", top)
+        browser.open(tmp_path / "report.html")
+        found.append(browser.run(script))
+    assert found[0] == found[1]
+
+
 def test_other_reasons(browser: Browser, tmp_path: Path) -> None:
     """Reasons without a colour of their own share one, and lengths still add up; one bar does not fill the plot."""
     made(tmp_path, [record(), *(record(reason=f"r{number}") for number in range(3))])
@@ -195,13 +260,14 @@ def test_filter(shown: tuple[Browser, dict[str, Any]]) -> None:
 
 
 def test_without_script(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
-    """Without script the page is complete: the same tables, and nothing to press that does nothing."""
+    """Without script the page says that it needs one, and how else to get its numbers; there is nothing to press."""
     browser.command("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(usual[0])
-        assert browser.driver.find_elements(By.TAG_NAME, "button") == []
-        assert not any(field.is_displayed() for field in browser.driver.find_elements(By.TAG_NAME, "input"))
-        assert len(browser.driver.find_elements(By.CSS_SELECTOR, "#origin tbody tr")) == 8
+        said = browser.driver.find_element(By.CSS_SELECTOR, "noscript p")
+        assert said.is_displayed()
+        assert "scrapy robots report FILE prints the same numbers as text" in said.text
+        assert browser.driver.find_elements(By.CSS_SELECTOR, "button, input") == []
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
 

@@ -75,7 +75,7 @@ def test_refused(name: str, octets: bytes, tmp_path: Path) -> None:
         b"{" * 100_000,
         b'{"a":' * 100_000,
         b'[{"a": 1' * 1000,
-        b"\x1f\x8b broken",
+        b"\x1f\x8b is broken",
         "{}".encode("utf-16"),
     ],
     ids=str,

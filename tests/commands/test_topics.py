@@ -98,6 +98,14 @@ def test_no_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str,
         assert "secret" not in done.out
 
 
+def test_help(robots: Callable[..., Done]) -> None:
+    """The topics are listed in the order in which the document tells of them."""
+    listed = re.findall(r"^    ([a-z]+) {3,}\S", robots("--help").out, re.MULTILINE)
+    told = re.findall(r"^## ([a-z]+):", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
+    table = re.findall(r"^\| \[`scrapy robots ([a-z]+)", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE)
+    assert listed == told == table
+
+
 NO_COMMAND_LINES = ("nonsense", "--nonsense", "nonsense http://a.example/", "-s", "cache nonsense", "check --nonsense")
 
 
@@ -127,6 +135,7 @@ ON_A_TERMINAL = (
     (("lint", "robots.txt"), "error"),
     (("diff", "old.txt", "robots.txt"), "  - line 2: Disallow: /y"),
     (("cache", "ls", "--store", STORE), "unreachable"),
+    (("settings", "-s", "ROBOTSTXT_TIMEOUT=x", "-s", "ROBOTSTXT_OBEY=1"), "error"),
 )
 
 

@@ -3,40 +3,124 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window
+from scrapy_robots_rfc.core.extensions import (
+    RequestRate,
+    VisitTime,
+    parse_delay,
+    parse_rate,
+    parse_window,
+    plain_delay,
+)
+from tests.scrapy.test_docs import rows
 
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
         ("10", 10.0),
+        ("+10", 10.0),
         ("0", 0.0),
         ("0.5", 0.5),
         (".5", 0.5),
         ("1,5", 1.5),
         ("5s", 5.0),
-        ("5 sec", 5.0),
-        ("2 minutes", 120.0),
-        ("1h", 3600.0),
-        ("10 # no", 10.0),
+        ("500 ms", 0.5),
+        ("1.5 sec", 1.5),
+        ("10 min.", 600.0),
+        ("10 MIN.", 600.0),
+        ("1 hour.", 3600.0),
+        ("1,5 h", 5400.0),
+        ("2 weeks", 1_209_600.0),
         ("inf", math.inf),
-        ("9" * 400, math.inf),
-        ("-1", None),
-        ("ten", None),
-        ("", None),
-        ("1/5", None),
-        ("10abc", None),
-        ("nan", None),
-        ("\u0661\u0660", None),
+        ("infinite", math.inf),
+        ("inf ms", math.inf),
+        ("9" * 16_000, math.inf),
+        ("0." + "9" * 16_000, 1.0),
+        ("9" * 16_000 + " weeks", math.inf),
     ],
 )
-def test_delay(value: str, seconds: float | None) -> None:
-    """A Crawl-delay is read in seconds with its unit; a negative one and what is no number is none."""
+def test_delay(value: str, seconds: float) -> None:
+    """A Crawl-delay is read in seconds with its unit."""
+    assert parse_delay(value) == plain_delay(value) == seconds
+
+
+UNITS = {
+    1e-3: ["ms"],
+    1: ["s", "sec", "second"],
+    60: ["m", "min", "minute"],
+    3600: ["h", "hr", "hour"],
+    86_400: ["d", "day"],
+    604_800: ["w", "week"],
+}
+
+
+@pytest.mark.parametrize(("seconds", "unit"), [(size, unit) for size, units in UNITS.items() for unit in units])
+def test_units(seconds: float, unit: str) -> None:
+    """Each unit is read in any case, beside its number or apart from it, with a plural and a full stop."""
+    plural = unit if unit == "m" else f"{unit}s"  # `ms` are milliseconds
+    for written in (unit, unit.upper(), f" {unit}", f"{unit}.", f" {plural}", f" {plural}."):
+        assert plain_delay(f"3{written}") == parse_delay(f"3{written}") == 3 * seconds, written
+
+
+def test_units_of_the_page() -> None:
+    """docs/pacing.md names exactly these units."""
+    names = [re.findall("`([a-z]+)`", row[0]) for row in rows("pacing.md", 1)]
+    assert names == list(UNITS.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("10 fortnights", 10.0),
+        ("10abc", 10.0),
+        ("10;", 10.0),
+        ('"10"', 10.0),
+        ("10 # no", 10.0),
+        ("1/5", 5.0),
+        ("5-10", 10.0),
+        ("5 - 10 seconds", 10.0),
+        ("1.5-2.5", 2.5),
+        ("1.2.3", 3.0),
+        ("ten (10)", 10.0),
+        ("1h30m", 30.0),
+        ("10 minutes, please", 10.0),
+        ("about -5", 5.0),
+        ("1e3", 1000.0),
+        ("1e" + "9" * 1000, math.inf),
+        ("at most " + "9" * 16_000, math.inf),
+        ("infinity!", math.inf),
+        ("0 or so", 0.0),
+        ("info 3", 3.0),
+    ],
+)
+def test_delay_that_is_not_understood(value: str, seconds: float) -> None:
+    """Of anything else the largest number counts, in seconds, so that the pace is kept."""
+    assert plain_delay(value) is None
     assert parse_delay(value) == seconds
+
+
+@pytest.mark.parametrize(
+    "value", ["", "-1", "-1.5 min.", "- 3", "-inf", "ten", "nan", "-", "s", "\u0661\u0660", "info"]
+)
+def test_no_delay(value: str) -> None:
+    """A negative number, and what holds no number at all, asks for nothing."""
+    assert plain_delay(value) is None
+    assert parse_delay(value) is None
+
+
+@given(st.one_of(st.text(max_size=40), st.text("0123456789.,-+e infsmhdw/", max_size=40)))
+def test_any_delay(value: str) -> None:
+    """Whatever stands there, nothing raises, and what is kept is a number of seconds that is not below 0."""
+    delay = parse_delay(value)
+    assert delay is None or delay >= 0
+    assert plain_delay(value) in (None, delay)
 
 
 @pytest.mark.parametrize(

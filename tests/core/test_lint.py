@@ -75,6 +75,13 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
     (Code.DOLLAR_INSIDE, b"User-agent: *\nDisallow: /$30-SIM$", 2, "it stands for itself", "Disallow: /%2430-SIM$"),
     (Code.BAD_ESCAPE, b"User-agent: *\nDisallow: /100%_x%2F", 2, "stands for itself", "Disallow: /100%25_x%2F"),
     (Code.INVALID_VALUE, b"User-agent: *\nDisallow:\nCrawl-delay: -1", 3, "ignored", "such as Crawl-delay: 10"),
+    (
+        Code.INVALID_VALUE,
+        b"User-agent: *\nDisallow:\nCrawl-delay: 5-10 seconds",
+        3,
+        "read as 10 s, the largest number in it",
+        "such as Crawl-delay: 10",
+    ),
     (Code.INVALID_VALUE, b"User-agent: *\nDisallow:\nRequest-rate: 5", 3, "ignored", "such as Request-rate: 1/5"),
     (
         Code.DELAY_OUTSIDE_GROUP,
@@ -181,6 +188,12 @@ Host: e.example
 """
     assert findings(body) == []
     assert findings(b"") == []
+
+
+@pytest.mark.parametrize("value", ["10", "0.5", "0", "10 min.", "1 hour.", "2 weeks", "500ms", "inf"])
+def test_delays_that_are_understood(value: str) -> None:
+    """A Crawl-delay of a number with a known unit is no finding."""
+    assert findings(f"User-agent: *\nDisallow:\nCrawl-delay: {value}".encode()) == []
 
 
 def test_comments_among_user_agent_lines() -> None:

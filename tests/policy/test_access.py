@@ -26,13 +26,20 @@ def test_first_request() -> None:
     assert FIRST.url == "http://a.example/robots.txt"
 
 
+@pytest.mark.parametrize("statuses", [(), (407,)])
+def test_proxy_that_refuses(statuses: tuple[int, ...]) -> None:
+    """407 is no site's answer: it opens nothing, whatever the settings say, and asking again soon is of no use."""
+    access = FIRST.answered(407, None, b"", unreachable_statuses=statuses)
+    assert access == Unreachable(407, "407 Proxy Authentication Required", hopeless=True, route=True)
+
+
 @pytest.mark.parametrize("status", range(200, 300))
 def test_successful(status: int) -> None:
     """2.3.1.1: every 2xx is a file, with its body as it is."""
     assert FIRST.answered(status, None, b"body", unreachable_statuses=CLOSED) == Successful(status, b"body")
 
 
-@pytest.mark.parametrize("status", [s for s in range(400, 500) if s != 429])
+@pytest.mark.parametrize("status", [s for s in range(400, 500) if s not in (407, 429)])
 def test_unavailable(status: int) -> None:
     """2.3.1.3: every 4xx but those in ROBOTSTXT_UNREACHABLE_STATUSES means that there is no file."""
     assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(status, str(status))

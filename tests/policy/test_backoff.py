@@ -15,27 +15,27 @@ DATE = 784_111_777.0
 
 
 @pytest.mark.parametrize(
-    ("attempts", "asked", "again"),
+    ("attempts", "asked", "to_come"),
     [
-        (0, None, 5),
-        (1, None, 15),
-        (2, None, 45),
-        (3, None, None),
-        (0, 4.0, 5),
-        (0, 20.0, 20),
-        (1, 1e9, 300),
-        (0, math.inf, 300),
-        (3, 20.0, None),
+        (0, None, (5, 15, 45)),
+        (1, None, (15, 45)),
+        (2, None, (45,)),
+        (3, None, ()),
+        (0, 4.0, (5, 15, 45)),
+        (0, 20.0, (20, 15, 45)),
+        (1, 1e9, (300, 45)),
+        (0, math.inf, (300, 15, 45)),
+        (3, 20.0, ()),
     ],
 )
-def test_delays(attempts: int, asked: float | None, again: float | None) -> None:
-    """Each delay in turn, then none; what the server asks for makes one longer, up to the cap."""
-    assert Backoff((5, 15, 45), 300).again(attempts, asked) == again
+def test_delays(attempts: int, asked: float | None, to_come: tuple[float, ...]) -> None:
+    """Each delay in turn, then none; what the server asks for makes the next one longer, up to the cap."""
+    assert Backoff((5, 15, 45), 300).to_come(attempts, asked) == to_come
 
 
 def test_no_delays() -> None:
     """An empty list: there is one attempt, whatever the server asks for."""
-    assert Backoff((), 300).again(0, 10) is None
+    assert Backoff((), 300).to_come(0, 10) == ()
 
 
 def test_at_least() -> None:

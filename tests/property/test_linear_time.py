@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.stores.address import without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,3 +89,18 @@ def test_time_of_a_wildcard_rule_grows_with_url_and_rule() -> None:
         return min(once() for _ in range(_RUNS))
 
     assert seconds(200_000) <= _MOST * max(seconds(50_000), 0.001)
+
+
+@pytest.mark.parametrize("unit", [":", "a:/", ":@ ", "@:", "redis://u:p", "password=", "username=a", " ", "x"])
+def test_time_of_hiding_credentials_grows_with_the_text(unit: str) -> None:
+    """What looks like an address all over: four times the text takes less than nine times as long."""
+
+    def seconds(length: int) -> float:
+        def once() -> float:
+            start = time.process_time()
+            without_credentials(unit * (length // len(unit)))
+            return time.process_time() - start
+
+        return min(once() for _ in range(_RUNS))
+
+    assert seconds(48_000) <= _MOST * max(seconds(12_000), 0.001)

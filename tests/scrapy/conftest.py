@@ -40,7 +40,7 @@ def all_results() -> dict[str, dict[str, Any]]:
     }
     results = {}
     for mode, process in processes.items():
-        stdout, stderr = process.communicate(timeout=100)
+        stdout, stderr = process.communicate(timeout=200)
         assert process.returncode == 0, stderr.decode()
         results[mode] = json.loads(stdout)
     return results

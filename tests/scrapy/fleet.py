@@ -79,7 +79,7 @@ class Worker(Runtime):
         self.alive, self.works, self.left = True, True, 10**9
         self.calls: list[str] = []
         self.own = Turns()
-        self.turns = SharedTurns(SITE, self, self, self.go)
+        self.turns = SharedTurns(SITE, self, self, 60.0, self.go)
 
     # What turns ask of a runtime.
 
@@ -105,11 +105,12 @@ class Worker(Runtime):
 
     # What turns ask of a keeper.
 
-    async def take_turn(self, origin: Origin, hold: float) -> float | None:
+    async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
         """Ask the store; it takes its time there and back."""
         seconds: float | None = await self._ask(
             "take", lambda: self.world.store.take_turn(str(origin), self.name, hold)
         )
+        assert seconds is None or seconds <= longest
         return seconds
 
     async def end_turn(self, origin: Origin, interval: float) -> None:

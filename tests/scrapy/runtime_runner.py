@@ -42,15 +42,30 @@ async def run_all(mode: str) -> dict[str, Any]:
     """Run the scenarios one after the other."""
     from tests.scrapy.scenarios import ALL  # noqa: PLC0415 - after the reactor
     from tests.scrapy.scenarios_failing import FAILING  # noqa: PLC0415 - as above
+    from tests.scrapy.scenarios_local import LOCAL  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_report import REPORTED  # noqa: PLC0415 - as above
+    from tests.scrapy.scenarios_routes import ROUTES  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_sharing import SHARING  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_spiders import SPIDERS  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_steering import STEERING  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_stores import STORES  # noqa: PLC0415 - as above
+    from tests.scrapy.scenarios_transfers import TRANSFERS  # noqa: PLC0415 - as above
     from tests.scrapy.scenarios_waiting import WAITING  # noqa: PLC0415 - as above
 
     results: dict[str, Any] = {}
-    scenarios = {**ALL, **WAITING, **FAILING, **SHARING, **STORES, **STEERING, **SPIDERS, **REPORTED}
+    scenarios = {
+        **ALL,
+        **WAITING,
+        **FAILING,
+        **SHARING,
+        **STORES,
+        **STEERING,
+        **SPIDERS,
+        **REPORTED,
+        **LOCAL,
+        **ROUTES,
+        **TRANSFERS,
+    }
     for name, scenario in scenarios.items():
         try:
             results[name] = await scenario(partial(one_crawl, mode))

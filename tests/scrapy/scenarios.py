@@ -302,6 +302,51 @@ async def closing_beside(run: Run) -> dict[str, Any]:
     return found
 
 
+class _Busy(Site):
+    """Notes whether it was asked for something while it was answering; opens a gate with the last page."""
+
+    gate: threading.Event
+    busy = together = False
+
+    def reply(self, asked: Any) -> Reply:
+        """Answer, slowly."""
+        self.together = self.together or self.busy
+        self.busy = True
+        self.closed.wait(0.05)
+        self.busy = False
+        if asked.target == "/3":
+            self.gate.set()
+        return super().reply(asked)
+
+
+async def hanging_beside(run: Run) -> dict[str, Any]:
+    """A robots.txt hangs until the pages of another port have come, which go one by one."""
+    one = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "ROBOTSTXT_TIMEOUT": 8}
+    slots = {"127.0.0.1": {"concurrency": 1, "delay": 0.05}}
+    throttled = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05}
+    found = {}
+    # Without a delay, Scrapy under asyncio starts all that is queued as soon as a place is free, with or without us.
+    for name, settings, meta in (
+        ("delayed", {**one, "DOWNLOAD_DELAY": 0.05}, {}),
+        ("slots", {**one, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "DOWNLOAD_SLOTS": slots}, {}),
+        ("own slot", {**one, **throttled}, {"download_slot": "mine"}),
+    ):
+        gate = threading.Event()
+        concurrency: list[int] = []
+
+        class Noting(Pages):
+            def closed(self, _: str, kept: list[int] = concurrency) -> None:
+                kept.extend(slot.concurrency for slot in self.crawler.engine.downloader.slots.values())
+
+        with Site({"/robots.txt": robots("", gate=gate)}) as hanging, _Busy() as other:
+            other.gate = gate
+            urls = [hanging.url("/"), *(other.url(f"/{n}") for n in range(4))]
+            result = await run(Noting, settings, [Request(url, meta=dict(meta)) for url in urls])
+            outcomes = [_short(result.outcomes[url]) for url in urls]
+            found[name] = [outcomes, next(reversed(result.outcomes)) == urls[0], other.together, concurrency]
+    return found
+
+
 ALL: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
     for function in (
@@ -312,6 +357,7 @@ ALL: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
         timeout,
         closing,
         closing_beside,
+        hanging_beside,
         hanging_handler,
         asking,
         broken_parser,

@@ -7,6 +7,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy_robots_rfc import peers
+from scrapy_robots_rfc import together as together_module
+from tests.scrapy.clocked import DELAY, PACED, Clocked, gaps
 from tests.scrapy.crawling import Pages
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.scenarios_failing import short
@@ -82,6 +85,18 @@ async def side_by_side(run: Run) -> dict[str, Any]:
         }
 
 
+async def together(run: Run) -> dict[str, Any]:
+    """Three crawls without a store are at a paced site at once."""
+    with Clocked({"/robots.txt": PACED}) as site:
+        results = await gather(*(run(Pages, {}, [site.url(f"/{who}/{n}") for n in range(3)]) for who in "abc"))
+        return {
+            "outcomes": [sorted(r.outcomes.values()) for r in results],
+            "fetches": site.fetches,
+            "kept": min(gaps(site)) >= DELAY,
+            "left": len(together_module._LOOPS) + len(peers._GROUPS),
+        }
+
+
 SHARING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function for function in (resumed, confirmed, side_by_side)
+    function.__name__: function for function in (resumed, confirmed, side_by_side, together)
 }

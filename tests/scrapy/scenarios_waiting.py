@@ -6,16 +6,21 @@ In here: what is crawled. Nothing sleeps: a robots.txt comes when what must not 
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
 
-from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc import RobotsDisallowed, progress
+from scrapy_robots_rfc.waiting import WAITED
+from tests.scrapy.clocked import PACED
 from tests.scrapy.crawling import Pages
 from tests.scrapy.scenarios import FORBID_ALL, OURS, Gate, Run
+from tests.scrapy.scenarios_failing import short
 from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -244,6 +249,83 @@ async def few_fetches(run: Run) -> dict[str, Any]:
             }
 
 
+class Closes:
+    """A robots.txt that allows all pages the first time, once the gate is open, and none from then on."""
+
+    def __init__(self) -> None:
+        self.fetches = 0
+
+    def __call__(self, _: Asked) -> Reply:
+        """Answer."""
+        self.fetches += 1
+        return robots("User-agent: *\nDisallow:\n", gate=Gate.opened) if self.fetches == 1 else robots(FORBID_ALL)
+
+
+class Linked(Pages):
+    """Asks for a page that the first one leads to; keeps what is in the meta of what comes."""
+
+    metas: ClassVar[list[str]] = []
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Ask, once, ahead of all that waits."""
+        self.metas.extend(response.meta)
+        if not self.outcomes:
+            yield response.follow("/linked", self.parse, errback=self.failed, priority=5)
+        super().parse(response)
+
+
+async def reserved(run: Run) -> dict[str, Any]:
+    """Three pages wait for a file that is stale at once; the first one links to another page."""
+    Gate.opened, Gate.expected = threading.Event(), 3
+    Linked.metas = []
+    changes = Closes()
+    settings = {**OURS, "CONCURRENT_REQUESTS": 1, "ROBOTSTXT_CACHE_MAX_AGE": 1e-6}
+    with Site({"/robots.txt": changes}) as site:
+        meta = {WAITED: "of another crawl"}
+        requests = [Request(site.url(f"/{number}"), priority=9 - 4 * number, meta=meta) for number in range(3)]
+        result = await run(Linked, settings, requests)
+        return {
+            "waited": [short(result.outcomes[request.url]) for request in requests[:2]],
+            "linked": short(result.outcomes[site.url("/linked")]),
+            "fetches": changes.fetches,
+            "set_aside": result.stat("set_aside"),
+            "leaked": WAITED in Linked.metas,
+        }
+
+
+class Heard(logging.Handler):
+    """Hears what waits, and lets the slow robots.txt come then."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self.gate = gate
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self.lines.append(record.getMessage())
+        if "for the robots.txt of" in self.lines[-1]:
+            self.gate.set()
+
+
+async def told(run: Run) -> dict[str, Any]:
+    """Pages of one site wait for its robots.txt, which comes when that was told; those of another one keep its pace."""
+    gate = threading.Event()
+    heard, long = Heard(gate), progress.LONG
+    progress.logger.addHandler(heard)
+    progress.logger.setLevel(logging.INFO)
+    progress.LONG = 0.01
+    try:
+        with Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) as slow, Site({"/robots.txt": PACED}) as paced:
+            pages = [site.url(f"/{number}") for site in (slow, paced) for number in range(3)]
+            await run(Pages, {"LOGSTATS_INTERVAL": 0.02}, pages)
+            return {"lines": sorted({re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in heard.lines})}
+    finally:
+        progress.LONG = long
+        progress.logger.removeHandler(heard)
+
+
 WAITING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches)
+    function.__name__: function
+    for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches, reserved, told)
 }

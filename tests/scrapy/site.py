@@ -41,6 +41,9 @@ class Reply:
     :param gate: waited for before anything is sent.
     :param cut: the body ends this many octets before what Content-Length says.
     :param endless: the body goes on until the client has had enough.
+    :param reset: the connection is reset (RST): at once, or at the end of a body that `closes`.
+    :param closes: the body has neither a length nor chunks: the end of the connection ends it.
+    :param end: waited for before that.
     """
 
     status: int = 200
@@ -51,6 +54,8 @@ class Reply:
     cut: int = 0
     endless: bool = False
     reset: bool = False
+    closes: bool = False
+    end: threading.Event | None = None
 
 
 def robots(text: str, **other: Any) -> Reply:
@@ -160,10 +165,8 @@ class _Handler(BaseHTTPRequestHandler):
             if self.site.closed.is_set():
                 self.close_connection = True
                 return
-        if reply.reset:
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.close()
-            self.close_connection = True
+        if reply.reset and not reply.closes:
+            self._reset()
             return
         self.send_response_only(reply.status)
         for name, value in reply.headers:
@@ -177,6 +180,16 @@ class _Handler(BaseHTTPRequestHandler):
             for chunk in (*reply.chunks, b""):
                 self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
             return
+        if reply.closes:
+            self.end_headers()
+            self.wfile.write(reply.body)
+            self.wfile.flush()
+            self.close_connection = True
+            if reply.end is not None:
+                reply.end.wait(10)
+            if reply.reset:
+                self._reset()
+            return
         length = len(reply.body) if not reply.endless else 10**12
         self.send_header("Content-Length", str(length))
         self.end_headers()
@@ -185,6 +198,11 @@ class _Handler(BaseHTTPRequestHandler):
         while reply.endless and not self.site.closed.is_set():
             self.wfile.write(b"# more\n" * 1000)
         self.close_connection = self.close_connection or reply.cut > 0
+
+    def _reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server calls
         """Say nothing."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import signals
-from scrapy.exceptions import StopDownload
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
-from tests.scrapy.crawling import Crawl, crawl
+from tests.scrapy.crawling import SETTINGS, Crawl, crawl
 from tests.scrapy.site import HANG, Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.http import Response
 
 pytestmark = pytest.mark.reactor
 
@@ -186,16 +189,25 @@ async def test_broken_transfer_is_unreachable(site: Site, reply: Reply) -> None:
     assert verdict(result, site.url("/x")) == "unreachable"
 
 
+class Stopper:
+    """A middleware that says of every transfer that it was stopped."""
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Mark it."""
+        response.flags.append("download_stopped")
+        return response
+
+
 @ensureDeferred
-async def test_transfer_that_somebody_stops_is_unreachable(site: Site) -> None:
-    """2.3.1.4: a transfer that a handler of the user's ends early is half a file, which closes the gate."""
-
-    def stop() -> None:
-        raise StopDownload(fail=False)
-
+async def test_transfer_that_somebody_stops_closes_the_gate(site: Site) -> None:
+    """2.3.1.4: half a file opens nothing where a part of the crawl ended its transfer; the site is not blamed."""
     site.replies["/robots.txt"] = robots(RULES)
-    result = await crawl([site.url("/x")], prepare=lambda c: c.signals.connect(stop, signals.headers_received))
-    assert verdict(result, site.url("/x")) == "unreachable"
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Stopper: 900}
+    result = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": middlewares})
+    error = result.outcomes[site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.why.endswith(": a handler of bytes_received or headers_received: StopDownload")
+    assert result.stat("forbidden/local") == 1
 
 
 @ensureDeferred

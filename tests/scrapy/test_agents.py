@@ -10,7 +10,7 @@ from scrapy import Request
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import AgentError, SettingError
-from tests.scrapy.crawling import Pages, crawl, records
+from tests.scrapy.crawling import SETTINGS, Pages, crawl, records
 from tests.scrapy.site import Site, robots
 
 pytestmark = pytest.mark.reactor
@@ -111,6 +111,37 @@ async def test_wrong_spider_attribute_stops_the_crawl(site: Site, value: Any) ->
     assert site.targets == []
 
 
+class Broken(Pages):
+    """Has a name for robots.txt that it fails to make, from some request on."""
+
+    asked = 0
+    good = 0
+
+    @property
+    def robotstxt_user_agent(self) -> str:
+        """Fail as any code may."""
+        Broken.asked += 1
+        return "spiderbot" if Broken.asked <= self.good else "a" + 5  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("good", [0, 3])
+@ensureDeferred
+async def test_error_of_the_spiders_own_property(site: Site, good: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TypeError in a spider's property is no wrong name: it reaches the user as it is, and no page is fetched."""
+    monkeypatch.setattr(Broken, "asked", 0)
+    monkeypatch.setattr(Broken, "good", good)
+    url = site.url("/x")
+    try:
+        result = await crawl([url], spider=Broken)
+    except TypeError as error:  # at start
+        found: object = error
+    else:
+        found = result.outcomes[url]
+    assert type(found) is TypeError
+    assert "can only concatenate str" in str(found)
+    assert site.pages == []
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -141,3 +172,44 @@ async def test_one_warning_at_start(
         assert expected in warnings[0]
         assert "ROBOTSTXT_USER_AGENT" in warnings[0]
         assert "USER_AGENT to a string" in warnings[0]
+
+
+class Renames:
+    """A middleware that gives each request another User-Agent, as plugins that draw one at random do."""
+
+    def process_request(self, request: Request) -> None:
+        """Rename."""
+        request.headers["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1"
+
+
+def renamed(position: int) -> dict[str, Any]:
+    """Settings that put it somewhere."""
+    return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Renames: position}}
+
+
+@pytest.mark.parametrize("position", [400, 950])
+@ensureDeferred
+async def test_header_that_is_changed_later(site: Site, position: int, caplog: pytest.LogCaptureFixture) -> None:
+    """2.2.1: where another User-Agent is sent than pages are judged by, one warning says so, and what to set."""
+    pages = [site.url("/a"), site.url("/b"), site.url("/a", "localhost")]
+    await crawl(pages, {"USER_AGENT": "defaultbot/1.0", **renamed(position)})
+    [warning] = records(caplog)
+    assert (
+        "header 'Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1', and pages are judged by the rules for 'defaultbot'"
+        in warning
+    )
+    assert "Set ROBOTSTXT_USER_AGENT to" in warning
+
+
+@pytest.mark.parametrize(
+    ("position", "settings", "spider"),
+    [(50, {}, Pages), (400, SETTING, Pages), (400, {}, Named), (400, {"USER_AGENT": "OtherBot/1.0"}, Pages)],
+    ids=["before ours", "the setting says", "the spider says", "the same token"],
+)
+@ensureDeferred
+async def test_header_that_is_judged(
+    site: Site, position: int, settings: dict[str, Any], spider: type[Pages], caplog: pytest.LogCaptureFixture
+) -> None:
+    """2.2.1: nothing is said of a header that pages are judged by, nor where the user says who the crawler is."""
+    await crawl([site.url("/a")], {"USER_AGENT": "defaultbot/1.0", **settings, **renamed(position)}, spider=spider)
+    assert [text for text in records(caplog) if "was asked for" in text] == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.decoding import decode
+from scrapy_robots_rfc.decoding import Decoder, decode
 from scrapy_robots_rfc.errors import DecodingError
 from tests.scrapy.crawling import crawl
 from tests.scrapy.site import Reply, Site
@@ -69,16 +69,52 @@ def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], byt
 
 
 @each_coding
-def test_truncated_stream_gives_its_beginning(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
-    """2.5: a stream that was cut off at the limit gives what could be decoded."""
+def test_truncated_stream(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """2.5: a stream that breaks off counts where it reaches the limit; before, what is missing might be what closes."""
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
-    compressed = compress(data)
-    half = compressed[: len(compressed) // 2]
-    found = decode(half, [coding], 10**6, cut=True)
-    assert len(found) > 1000
-    assert data.startswith(found)
-    with pytest.raises(DecodingError):  # nobody cut it: what is missing might be what closes
+    half = compress(data)[: len(compress(data)) // 2]
+    assert decode(half, [coding], LIMIT) == data[:LIMIT]
+    with pytest.raises(DecodingError):
         decode(half, [coding], 10**6)
+
+
+@given(named=st.sampled_from(CODINGS), size=st.integers(1, 60), many=st.integers(0, 400), limit=st.integers(500, 6000))
+def test_pieces(named: tuple[bytes, Callable[[bytes], bytes]], size: int, many: int, limit: int) -> None:
+    """However the octets of a body come, they give the same, and it is told when enough of them are here."""
+    coding, compress = named
+    data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(many))
+    body = compress(data[: len(data) // 2])
+    body += compress(data[len(data) // 2 :]) if coding.strip().lower() in (b"gzip", b"zstd") else b""
+    decoder = Decoder([coding], limit)
+    fed = 0
+    while fed < len(body) and not decoder.full:
+        decoder.feed(body[fed : fed + size])
+        fed += size
+    assert decoder.result() == decode(body, [coding], limit)
+    assert decoder.full is (len(decoder.result()) == limit)
+
+
+def test_cut_in_a_stored_block() -> None:
+    """2.5: as many coded octets as the limit are not enough where they give fewer: no half line is taken for whole."""
+    decoder = Decoder([b"gzip"], LIMIT)
+    decoder.feed(gzip.compress(b"Disallow: /" + b"b" * 2 * LIMIT, 0)[: LIMIT + 1])
+    assert not decoder.full
+    with pytest.raises(DecodingError, match="break off"):
+        decoder.result()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_padding_in_pieces(size: int) -> None:
+    """An octet that may begin a further member, or be padding, is judged by the one that follows it."""
+    for body, expected in (
+        (gzip.compress(TEXT) + b"\x1f\x00" + gzip.compress(TEXT), TEXT),
+        (gzip.compress(TEXT) * 2, TEXT * 2),
+    ):
+        for codings in ([b"gzip"], []):
+            decoder = Decoder(codings, LIMIT)
+            for at in range(0, len(body), size):
+                decoder.feed(body[at : at + size])
+            assert decoder.result() == expected
 
 
 def test_padding_after_gzip_data() -> None:
@@ -167,7 +203,7 @@ def test_any_octets(body: bytes, coding: bytes) -> None:
 async def test_in_a_crawl(
     site: Site, coding: str, compress: Callable[[bytes], bytes], expected: str, enabled: bool
 ) -> None:
-    """A server that compresses although nobody asked is understood, with HttpCompressionMiddleware and without."""
+    """A server that compresses, asked or not, is understood: with HttpCompressionMiddleware and without."""
     site.replies["/robots.txt"] = Reply(body=compress(TEXT), headers=(("Content-Encoding", coding),))
     result = await crawl([site.url("/x")], {"COMPRESSION_ENABLED": enabled})
     error = result.outcomes[site.url("/x")]

@@ -10,7 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy.signals import response_downloaded
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_robots_rfc._compat import LATE
+from scrapy_robots_rfc._compat import LATE, Runtime
 from tests.scrapy.crawling import Pages, crawl, lines, records
 from tests.scrapy.scenarios_failing import Failing, short
 from tests.scrapy.site import Reply
@@ -72,7 +72,14 @@ def test_not_idle(results: dict[str, Any]) -> None:
     assert results["idle"] == {"outcomes": ["200", "rule"], "idle": True, "reason": "finished"}
 
 
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times that log lines show are seconds from when they are written: one, and what was added up."""
+    monkeypatch.setattr(Runtime, "at", lambda _, seconds: f"1 + {seconds - 1:g} s")
+
+
 @pytest.mark.reactor
+@pytest.mark.usefixtures("ahead")
 @ensureDeferred
 async def test_log(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
     """One WARNING an origin says what failed and what follows; INFO says how it ended, and sums up."""
@@ -80,15 +87,28 @@ async def test_log(site: Site, other: Site, caplog: pytest.LogCaptureFixture) ->
     other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
     await crawl(urls, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01, 0.02]})
-    wait = "its requests wait for up to 2 more attempts; if they fail, none of its pages is fetched"
+    wait = "its requests wait while it is asked again after 0.01 and 0.02 s; given up at 1 + 61.03 s at the latest"
     assert sorted(records(caplog)) == sorted(
-        f"{address.url('/robots.txt')} is unreachable ({status}): {wait}; it is asked for again in 0.01 s"
+        f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, then none of its pages is fetched"
         for address, status in ((site, 503), (other, 500))
     )
-    assert [line for line in lines(caplog, logging.INFO) if line not in records(caplog)] == [
-        f"{site.url('/robots.txt')} can be reached again (200)",
-        f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
-        "What robots.txt did to this crawl:",
+    told = [line for line in lines(caplog, logging.INFO) if line not in records(caplog)]
+    assert sorted(told[:4]) == sorted(  # in which order the sites come, nobody knows
+        [
+            f"{site.url('/robots.txt')} can be reached again (200)",
+            (
+                f"Pages of {site.url('')} are forbidden (robots.txt line 2: Disallow: /x); every request that is "
+                "dropped is logged at DEBUG"
+            ),
+            (
+                f"{other.url('/robots.txt')} is still unreachable (500) after attempt 2 of 3: asked again after 0.02 "
+                "s; given up at 1 + 30.52 s at the latest"
+            ),
+            f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
+        ]
+    )
+    assert told[4:] == [
+        "What robots.txt did to this crawl (spider pages):",
         "  origins: 1 successful, 1 unreachable (1 500)",
         "  requests: 1 allowed, 3 forbidden (1 rule, 2 unreachable)",
         "  origins that cost most requests:",
@@ -124,13 +144,14 @@ async def test_next_request_asks_again(site: Site) -> None:
 
 
 @pytest.mark.reactor
+@pytest.mark.usefixtures("ahead")
 @ensureDeferred
 async def test_one_more_attempt(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """One more is one."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01]})
-    wait = "its requests wait for one more attempt; if it fails, none of its pages is fetched"
-    said = f"{site.url('/robots.txt')} is unreachable (503): {wait}; it is asked for again in 0.01 s"
+    wait = "its requests wait while it is asked again after 0.01 s; given up at 1 + 30.51 s at the latest"
+    said = f"{site.url('/robots.txt')} is unreachable (503): {wait}, then none of its pages is fetched"
     assert records(caplog) == [said]
 
 

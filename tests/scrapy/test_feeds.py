@@ -23,7 +23,7 @@ from scrapy.extensions.feedexport import ItemFilter
 from scrapy.signals import feed_exporter_closed, feed_slot_closed, spider_opened
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.records import FIELDS
+from scrapy_robots_rfc.export import FIELDS
 from tests.scrapy.crawling import crawl, records
 from tests.scrapy.site import Reply, Site, robots
 

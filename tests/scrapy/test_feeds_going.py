@@ -15,7 +15,6 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.closing import Closing
-from scrapy_robots_rfc.feeds import STORED_AT_ONCE
 from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.site import Reply, Site, robots
 from tests.scrapy.storages import Broken, Uploading
@@ -111,25 +110,6 @@ async def test_attributes_of_the_spider(site: Site, tmp_path: Path) -> None:
     assert len(read(tmp_path / "r.jsonl")) == 1
 
 
-@ensureDeferred
-async def test_batches_are_bounded(site: Site) -> None:
-    """While uploads hang, few files are open and the current batch grows; in the end no record is missing."""
-    settings = Uploading.prepare()
-
-    def last(asked: Any) -> Reply:
-        Uploading.gate.set()
-        return Reply(body=b"late")
-
-    site.replies.update({"/robots.txt": robots(RULES), "/last": last})
-    pages = [*private(site, 60), site.url("/last")]
-    result = await crawl(pages, {**settings, "CONCURRENT_REQUESTS": 1, "ROBOTSTXT_REPORT": BATCHES})
-    assert Uploading.most_open <= STORED_AT_ONCE + 1
-    urls = [json.loads(line)["url"] for body in Uploading.stored.values() for line in body.splitlines()]
-    assert sorted(urls) == sorted(private(site, 60))
-    assert (result.stat("report/records"), result.stat("report/errors")) == (60, 0)
-    assert all(file.closed for file in Uploading.opened)
-
-
 # What fails.
 
 
@@ -155,23 +135,58 @@ async def test_failing_storage(
     assert all(isinstance(result.outcomes[page], RobotsDisallowed) for page in private(site, 5))
     assert len(read(Path("r.jsonl"))) == 5
     assert (result.stat("report/errors"), result.stat("report/records")) == (errors, 5 if where == "open" else 10)
-    [error] = records(caplog, logging.ERROR)
-    assert error.startswith("ROBOTSTXT_REPORT: broken:x cannot be written (OSError: ")
-    assert error.endswith("Look for a full disk, missing rights, or a server that is down")
+    if where == "open":
+        [error] = records(caplog, logging.ERROR)
+        assert error.startswith("ROBOTSTXT_REPORT: broken:x cannot be written (OSError: ")
+        assert error.endswith("Look for a full disk, missing rights, or a server that is down")
+    else:
+        assert records(caplog, logging.ERROR) == []
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert said[-1] == f"Error storing jsonlines feed ({0 if where == 'open' else 5} items) in: broken:x"
+    assert len(said) == (2 if where == "open" else 1)
     assert "secret" not in caplog.text
 
 
 @ensureDeferred
 async def test_batch_that_cannot_be_begun(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch whose storage cannot be made just then is made with the next record; none is lost."""
+    """A batch whose storage cannot be made just then is made with the next record; one is lost, and counted."""
     monkeypatch.chdir(tmp_path)
     Broken.where, Broken.made = "third", 0
     site.replies["/robots.txt"] = robots(RULES)
     report = {"broken:%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}}
     result = await crawl(private(site, 8), {**BROKEN, "ROBOTSTXT_REPORT": report})
     files = {path.name: len(read(path)) for path in sorted(tmp_path.iterdir())}  # noqa: ASYNC240 - short
-    assert files == {f"broken:{number}": 2 for number in (1, 2, 3, 4)}
+    assert files == {"broken:1": 2, "broken:2": 2, "broken:3": 2, "broken:4": 1}
     assert (result.stat("report/records"), result.stat("report/errors")) == (7, 1)
+
+
+@pytest.mark.parametrize(
+    ("report", "cause"),
+    [
+        ({".": {"format": "csv"}}, "IsADirectoryError: "),
+        ({"file.txt/x/r.csv": {}}, "NotADirectoryError: "),
+        ({"nul\0/r.jsonl": {}}, "ValueError: embedded null byte"),
+    ],
+)
+@ensureDeferred
+async def test_file_that_cannot_be_written(
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    report: dict[str, Any],
+    cause: str,
+) -> None:
+    """A file that cannot be made costs records, and one error says so; no verdict, and not the crawl."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.txt").touch()
+    site.replies["/robots.txt"] = robots(RULES)
+    result = await crawl([*private(site, 3), site.url("/a")], {"ROBOTSTXT_REPORT": report})
+    assert (result.outcomes[site.url("/a")], result.stat("forbidden")) == (200, 3)
+    assert (result.stat("report/errors") >= 3, result.stat("report/records")) == (True, 0)
+    ours = [text for text in records(caplog, logging.ERROR) if text.startswith("ROBOTSTXT_REPORT: ")]
+    assert len(ours) == 1
+    assert f" cannot be written ({cause}" in ours[0]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110 - a device

@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.scrapy.site import Site
 
-from scrapy_robots_rfc.records import FIELDS
+from scrapy_robots_rfc.export import FIELDS
 from tests.scrapy.site import robots
 
 SPIDER = """

@@ -59,10 +59,9 @@ async def test_ftp_that_refuses(site: Site, tmp_path: Path, caplog: pytest.LogCa
         wrong = address.replace("me:", "you:")
         result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {f"{wrong}/r.jsonl": {}}})
     assert (result.stat("forbidden"), result.stat("report/errors"), contents(tmp_path)) == (2, 1, {})
-    [error] = records(caplog, logging.ERROR)
-    assert error.startswith(
-        f"ROBOTSTXT_REPORT: ftp://{address.partition('@')[2]}/r.jsonl cannot be written (error_perm"
-    )
+    [error] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert error == f"Error storing jsonl feed (2 items) in: ftp://{address.partition('@')[2]}/r.jsonl"
+    assert "error_perm" in caplog.text
     assert PASSWORD not in caplog.text
 
 

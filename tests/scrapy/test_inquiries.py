@@ -10,7 +10,7 @@ import pytest
 
 from scrapy_robots_rfc._compat import Cancellable, Runtime
 from scrapy_robots_rfc.flights import TICK
-from scrapy_robots_rfc.inquiries import PATIENCE, Attempted, GaveWay, Inquiries, Inquiry
+from scrapy_robots_rfc.inquiries import MOST_ROUTES, PATIENCE, Attempted, GaveWay, Inquiries, Inquiry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,14 +57,14 @@ class Desk:
 
     def attempt(self, inquiry: Inquiry[str], listener: Callable[[Attempted[str] | GaveWay | None], object]) -> None:
         """Keep the attempt."""
-        self.asked.append(inquiry.key)
+        self.asked.append(inquiry.key if inquiry.route.name is None else f"{inquiry.key} {inquiry.route.name}")
         self.patience[inquiry.key] = inquiry.patience
         self.under_way[inquiry.key] = listener
 
-    def ask(self, *keys: str) -> None:
+    def ask(self, *keys: str, route: str | None = None) -> None:
         """Ask."""
         for key in keys:
-            self.inquiries.ask(key, None, partial(self.tell, key))
+            self.inquiries.ask(key, None, partial(self.tell, key if route is None else f"{key} {route}"), route)
 
     def tell(self, key: str, value: str | None) -> None:
         """Keep what was told."""
@@ -73,6 +73,10 @@ class Desk:
     def end(self, key: str, again: float | None = None) -> None:
         """End the attempt for a key."""
         self.under_way.pop(key)(Attempted(key.upper(), again))
+
+    def fail(self, key: str, value: str, again: float | None = None, *, hopeless: bool = False) -> None:
+        """End the attempt for a key: its route failed."""
+        self.under_way.pop(key)(Attempted(value, again, alone=True, hopeless=hopeless))
 
 
 def test_one_inquiry_for_all() -> None:
@@ -185,3 +189,61 @@ def test_an_attempt_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> Non
     inquiries.ask("a", None, told.append)
     assert told == [None]
     assert any(record.exc_info for record in caplog.records)
+
+
+def test_next_route_at_once() -> None:
+    """Where a route fails, the next attempt takes that of another who waits, and its value is for all."""
+    desk = Desk()
+    for route in ("1", "2", "3", "2"):
+        desk.ask("a", route=route)
+    desk.fail("a", "dead", again=9)
+    assert desk.asked == ["a 1", "a 2"]
+    desk.end("a")
+    assert desk.told == [("a 1", "A"), ("a 2", "A"), ("a 2", "A"), ("a 3", "A")]
+
+
+def test_all_routes_fail() -> None:
+    """Each is told what came of its own route; no attempt is made by one that is hopeless, the others take turns."""
+    desk = Desk()
+    for route in ("1", "2", "3"):
+        desk.ask("a", route=route)
+    desk.fail("a", "first", again=5)
+    desk.fail("a", "second", again=5, hopeless=True)
+    desk.fail("a", "third", again=5)
+    assert desk.asked == ["a 1", "a 2", "a 3"]
+    desk.runtime.pass_time(5)
+    desk.fail("a", "first again", again=15)
+    desk.runtime.pass_time(15)
+    assert desk.asked[3:] == ["a 1", "a 3"]
+    desk.fail("a", "third again")
+    assert desk.told == [("a 1", "first again"), ("a 2", "second"), ("a 3", "third again")]
+    desk.runtime.pass_time(1000)
+    assert len(desk.asked) == 5
+
+
+def test_new_route_ends_the_delay() -> None:
+    """Who brings a new route while the others wait for the next attempt is asked for at once, and only once."""
+    desk = Desk()
+    desk.ask("a", route="1")
+    desk.fail("a", "dead", again=5)
+    desk.ask("a", route="2")
+    assert desk.asked == ["a 1", "a 2"]
+    desk.runtime.pass_time(5)
+    assert desk.asked == ["a 1", "a 2"]
+    desk.end("a", again=5)
+    desk.ask("a", route="3")
+    assert desk.asked == ["a 1", "a 2"]  # that delay is the wish of the site
+    desk.runtime.pass_time(5)
+    assert desk.asked == ["a 1", "a 2", "a 2"]
+
+
+def test_no_more_routes_than_that() -> None:
+    """However many routes there are, some are tried; who would take another one is told what came of the last."""
+    desk = Desk()
+    names = [str(number) for number in range(MOST_ROUTES + 3)]
+    for route in names:
+        desk.ask("a", route=route)
+    while "a" in desk.inquiries:
+        desk.fail("a", f"by {len(desk.asked)}", hopeless=True)
+    assert len(desk.asked) == MOST_ROUTES
+    assert [value for _, value in desk.told] == [f"by {min(n, MOST_ROUTES)}" for n in range(1, len(names) + 1)]

@@ -11,7 +11,7 @@ from scrapy import Request, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed, RuleKind
+from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed, RuleKind, verdicts
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
 from tests.scrapy.crawling import Pages, crawl, records
@@ -41,6 +41,18 @@ async def test_errback_sees_the_decision(site: Site) -> None:
     assert str(error) == "Forbidden by robots.txt (robots.txt line 3: Disallow: /private)"
 
 
+@pytest.mark.parametrize(
+    ("allowed", "page"), [("/*%C3%A9?q=%3D$", "/priv"), ("/*xxxxxx?%3Dlonglong$", "/priv?longlong")]
+)
+@ensureDeferred
+async def test_an_allow_that_matches_nothing_opens_nothing(site: Site, allowed: str, page: str) -> None:
+    """A closed site stays closed to a page that an Allow nearly matches, at the first request and at later ones."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nDisallow: /\nAllow: {allowed}\n")
+    requests = [Request(site.url(page), dont_filter=True, meta={"number": number}) for number in range(4)]
+    await crawl(requests)
+    assert site.pages == []
+
+
 @ensureDeferred
 async def test_log_line_has_the_reason(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The stock log line, with the line of the file or the access result added."""
@@ -50,6 +62,39 @@ async def test_log_line_has_the_reason(site: Site, other: Site, caplog: pytest.L
     said = records(caplog, logging.DEBUG)
     assert f"Forbidden by robots.txt: <GET {site.url('/private')}> (robots.txt line 3: Disallow: /private)" in said
     assert f"Forbidden by robots.txt: <GET {other.url('/x')}> (robots.txt unreachable: 503)" in said
+
+
+@pytest.mark.parametrize(("dry_run", "is_dropped"), [(False, "is dropped"), (True, "would be dropped")])
+@ensureDeferred
+async def test_first_drop_of_an_origin(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture, dry_run: bool, is_dropped: str
+) -> None:
+    """At INFO, the log has one line for an origin that forbids pages; one that is unreachable has its warning."""
+    site.replies["/robots.txt"] = robots(RULES)
+    other.replies["/robots.txt"] = Reply(503)
+    pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
+    await crawl(pages, {"ROBOTSTXT_DRY_RUN": dry_run})
+    said = [record for record in caplog.records if record.name == "scrapy_robots_rfc.verdicts"]
+    assert [record.getMessage() for record in said if record.levelno > logging.DEBUG] == [
+        (
+            f"Pages of {site.url('')} are forbidden (robots.txt line 3: Disallow: /private); every request that "
+            f"{is_dropped} is logged at DEBUG"
+        )
+    ]
+    assert sum(record.levelno == logging.DEBUG for record in said) == 4
+
+
+@ensureDeferred
+async def test_origins_that_are_told(
+    site: Site, other: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only so many origins are remembered as told: the one told first is forgotten first."""
+    monkeypatch.setattr(verdicts, "_KEPT_TOLD", 1)
+    for one in (site, other):
+        one.replies["/robots.txt"] = robots(RULES)
+    pages = [one.url(f"/private/{n}") for n in range(2) for one in (site, other)]
+    await crawl(pages, {"CONCURRENT_REQUESTS": 1})
+    assert 2 <= sum("are forbidden" in line for line in records(caplog, logging.INFO)) <= 4
 
 
 @ensureDeferred
@@ -225,13 +270,13 @@ async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) 
     assert site.fetches == 1
     assert "Authorization" not in site.asked[0].headers
     said = [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_robots_rfc")]
-    assert len(said) == 3
+    assert len(said) == 4
     assert not any("secret" in line or "ann" in line for line in said)
 
 
 @ensureDeferred
 async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
-    """The file is asked for with the crawl's User-Agent, uncompressed, without what belongs to the page's request."""
+    """The file is asked for with the crawl's User-Agent and codings, without what belongs to the page's request."""
     page = Request(
         site.url("/x"),
         headers={"X-Mine": "1", "Authorization": "Basic eA==", "Cookie": "a=b"},
@@ -239,9 +284,9 @@ async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
         meta={"cookiejar": 1},
     )
     await crawl([page], {"USER_AGENT": "FooBot/1.0"})
-    headers = site.asked[0].headers
+    headers, of_the_page = (asked.headers for asked in site.asked)
     assert site.targets == ["/robots.txt", "/x"]
-    assert (headers["User-Agent"], headers["Accept-Encoding"]) == ("FooBot/1.0", "identity")
+    assert (headers["User-Agent"], headers["Accept-Encoding"]) == ("FooBot/1.0", of_the_page["Accept-Encoding"])
     assert not {"X-Mine", "Authorization", "Cookie"} & set(headers)
 
 

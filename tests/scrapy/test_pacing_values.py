@@ -18,6 +18,8 @@ from tests.scrapy.site import robots
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.scrapy.site import Site
+
 pytestmark = pytest.mark.reactor
 
 PAGES = 4
@@ -49,6 +51,16 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     [said] = said_of(site, caplog)
     assert said.endswith(f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTSTXT_CRAWL_DELAY_MAX)")
     assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 1, DELAY]
+
+
+@ensureDeferred
+async def test_unit(site: Clocked) -> None:
+    """A Crawl-delay is kept in its unit, which may be a plural and end in a full stop."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 60} mins.\n")
+    result = await crawl(urls(site, 3))
+    assert fetched(result) == 3
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("crawl_delay/max") == pytest.approx(DELAY)
 
 
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -117,6 +129,18 @@ async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) ->
     assert said_of(site, caplog) == [f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"]
     assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 0, DELAY]
     assert PAGES * DELAY * 0.9 <= result.stat("crawl_delay/added_seconds") <= time.monotonic() - began
+
+
+@ensureDeferred
+async def test_time_added_is_listed_by_site(site: Clocked, other: Site) -> None:
+    """The seconds of the sites listed make up the total: one that asks for nothing may stand behind one that does."""
+    pages = [page for pair in zip(urls(site, PAGES), urls(other, PAGES), strict=True) for page in pair]
+    result = await crawl([Request(page, meta={"download_slot": "both"}) for page in pages])
+    listed = [
+        seconds for key, seconds in result.stats.items() if key.startswith("robotstxt/crawl_delay/added_seconds/")
+    ]
+    assert len(listed) == 2
+    assert result.stat("crawl_delay/added_seconds") == pytest.approx(sum(listed), abs=0.002)
 
 
 @ensureDeferred

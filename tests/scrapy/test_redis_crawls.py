@@ -16,7 +16,7 @@ from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import StoreError
 from tests.redis_server import RedisServer
 from tests.scrapy.clocked import DELAY, Clocked, gaps
-from tests.scrapy.crawling import Pages, crawl
+from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.site import PAGE, Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -163,3 +163,18 @@ async def test_from_the_start(trouble: str, server: Server, caplog: pytest.LogCa
         assert site.asked == []
     assert PASSWORD not in caplog.text
     end(server)
+
+
+@ensureDeferred
+async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """A server that has workers wait for longer than any interval fails: it is said once, and the own pace is kept."""
+    with Clocked({"/robots.txt": PACED}) as site:
+        key = "robots:turn:" + site.url("").rstrip("/")
+        seconds, _ = server.admin.time()
+        server.admin.hset(key, "next", (seconds + 3600) * 1_000_000)
+        result = await crawl([site.url(f"/{n}") for n in range(4)], {"ROBOTSTXT_CACHE": server.address})
+        assert list(result.outcomes.values()) == [200] * 4
+        assert min(gaps(site)) >= DELAY
+    assert result.stat("cache/store_errors") >= 1
+    [line] = [line for line in records(caplog) if "fails" in line]
+    assert "the next turn is said to begin in 3" in line

@@ -11,7 +11,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc.records import FIELDS
+from scrapy_robots_rfc.export import FIELDS
 from tests.documents import block, plain, settings
 from tests.scrapy.crawling import crawl, records
 from tests.scrapy.site import Reply, robots

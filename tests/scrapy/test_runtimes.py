@@ -60,6 +60,13 @@ def test_closing_while_robots_txt_hangs_in_the_slot(results: dict[str, Any]) -> 
         assert seconds < 5
 
 
+def test_hanging_robots_txt_in_the_slot(results: dict[str, Any]) -> None:
+    """A robots.txt that hangs takes no place from other origins of its slot, whose pages go one by one as before."""
+    assert results["hanging_beside"] == {
+        name: [[200] * 5, True, False, [1]] for name in ("delayed", "slots", "own slot")
+    }
+
+
 def test_hanging_signal_handler(results: dict[str, Any]) -> None:
     """A signal handler that never ends holds nobody beyond ROBOTSTXT_TIMEOUT, and the file is obeyed."""
     found = results["hanging_handler"]
@@ -90,6 +97,11 @@ def test_broken_parser(results: dict[str, Any]) -> None:
 def test_pacing(results: dict[str, Any]) -> None:
     """A Crawl-delay is kept towards its site by every request: several at once, two slots, a redirect, two retries."""
     assert results["pacing"] == {"pages": 4, "requests": 8, "kept": True, "sites": 1}
+
+
+def test_together(results: dict[str, Any]) -> None:
+    """Crawls of one process fetch a robots.txt once and keep one pace towards its site, without a setting."""
+    assert results["together"] == {"outcomes": [[200] * 3] * 3, "fetches": 1, "kept": True, "left": 0}
 
 
 def test_slow_store(results: dict[str, Any]) -> None:

@@ -122,7 +122,6 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_OBEY", "perhaps"),
         ("ROBOTSTXT_OBEY", []),
         ("ROBOTSTXT_USER_AGENT", 7),
-        ("ROBOTSTXT_USER_AGENT", ["a", 7]),
         ("ROBOTSTXT_TIMEOUT", 0),
         ("ROBOTSTXT_TIMEOUT", -1),
         ("ROBOTSTXT_TIMEOUT", "soon"),
@@ -139,9 +138,6 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_CACHE_MIN_AGE", 86_401),
         ("ROBOTSTXT_CACHE_SIZE", 0),
         ("ROBOTSTXT_UNREACHABLE_TTL", 0),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", [399]),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", [500]),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", "many"),
         ("ROBOTSTXT_UNREACHABLE_STATUSES", 429),
         ("ROBOTSTXT_STALE_MAX_AGE", -1),
         ("ROBOTSTXT_UNREACHABLE_MAX_AGE", 0),
@@ -153,18 +149,9 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_CRAWL_DELAY_OVER", None),
         ("ROBOTSTXT_CRAWL_DELAY_OVER", []),
         ("ROBOTSTXT_DRY_RUN", "perhaps"),
-        ("ROBOTSTXT_EXEMPT", "*"),
-        ("ROBOTSTXT_EXEMPT", ["a.example", "https://b.example/path"]),
-        ("ROBOTSTXT_EXEMPT", [7]),
         ("ROBOTSTXT_EXEMPT", 7),
         ("ROBOTSTXT_OVERRIDES", "a.txt"),
         ("ROBOTSTXT_OVERRIDES", ["https://a.example"]),
-        ("ROBOTSTXT_OVERRIDES", {"a.example": "a.txt"}),
-        ("ROBOTSTXT_OVERRIDES", {"https://*.a.example": "a.txt"}),
-        ("ROBOTSTXT_OVERRIDES", {7: "a.txt"}),
-        ("ROBOTSTXT_OVERRIDES", {"https://a.example": ""}),
-        ("ROBOTSTXT_OVERRIDES", {"https://a.example": None}),
-        ("ROBOTSTXT_OVERRIDES", {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}),
     ],
 )
 def test_refused(key: str, value: Any) -> None:
@@ -175,18 +162,52 @@ def test_refused(key: str, value: Any) -> None:
     assert str(caught.value) == f"{key} = {value!r} is not accepted; it must be {row.accepted}"
 
 
+SITE = "'HOST', '*.HOST', 'HOST:PORT', 'https://HOST' or 'https://HOST:PORT'"
+STATUS = "a status from 400 to 499"
+ORIGIN = "an origin, 'https://HOST' or 'https://HOST:PORT'"
+TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
+
+
 @pytest.mark.parametrize(
-    ("key", "value", "shown"),
+    ("key", "value", "entry", "accepted"),
     [
-        ("ROBOTSTXT_EXEMPT", ["https://me:secret@a.example"], "['https://***@a.example']"),
-        ("ROBOTSTXT_OVERRIDES", {"https://me:secret@a.example": "r.txt"}, "{'https://***@a.example': 'r.txt'}"),
+        ("ROBOTSTXT_USER_AGENT", ["a", 7], "{}[1] = 7", "a string"),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", [429, 399], "{}[1] = 399", STATUS),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", [500], "{}[0] = 500", STATUS),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", {500}, "an entry of {} = 500", STATUS),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", "429,many", "{}[1] = 'many'", STATUS),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", [5, -1], "{}[1] = -1", "a number, at least 0"),
+        ("ROBOTSTXT_EXEMPT", "*", "{}[0] = '*'", SITE),
+        ("ROBOTSTXT_EXEMPT", ["a.example", "https://b.example/path"], "{}[1] = 'https://b.example/path'", SITE),
+        ("ROBOTSTXT_EXEMPT", [7], "{}[0] = 7", SITE),
+        ("ROBOTSTXT_EXEMPT", ["https://me:secret@a.example"], "{}[0] = 'https://***@a.example'", SITE),
+        ("ROBOTSTXT_OVERRIDES", {"a.example": "a.txt"}, "a key of {} = 'a.example'", ORIGIN),
+        ("ROBOTSTXT_OVERRIDES", {"https://*.a.example": "a.txt"}, "a key of {} = 'https://*.a.example'", ORIGIN),
+        ("ROBOTSTXT_OVERRIDES", {"https://me:secret@a.b": "r.txt"}, "a key of {} = 'https://***@a.b'", ORIGIN),
+        ("ROBOTSTXT_OVERRIDES", {7: "a.txt"}, "a key of {} = 7", ORIGIN),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example": ""}, "{}['https://a.example'] = ''", "the path of a file"),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example": None}, "{}['https://a.example'] = None", "the path of a file"),
+        (
+            "ROBOTSTXT_OVERRIDES",
+            TWICE,
+            "a key of {} = 'https://A.example:443/'",
+            "another origin: https://a.example is there twice",
+        ),
+        ("ROBOTSTXT_REPORT", {"": {}}, "a key of {} = ''", "a URI or a path"),
+        ("ROBOTSTXT_REPORT", {"a%s": 7}, "{}['a%s'] = 7", "a dict of the feed's options, as in FEEDS"),
+        (
+            "ROBOTSTXT_REPORT",
+            {Path("/a"): {}, "/a": {}},
+            "a key of {} = '/a'",
+            "another feed: it is there twice",
+        ),
     ],
 )
-def test_userinfo_that_is_refused(key: str, value: Any, shown: str) -> None:
-    """An error shows that there was userinfo, and nothing of it."""
+def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) -> None:
+    """Of a list or a dict, the error names the entry that is wrong, without userinfo, and what is accepted of one."""
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
-    assert str(caught.value).startswith(f"{key} = {shown} is not accepted")
+    assert str(caught.value) == f"{entry.format(key)} is not accepted; it must be {accepted}"
 
 
 def test_ages_that_cross() -> None:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.signals import request_reached_downloader
 
+from tests.documents import block
 from tests.scrapy.crawling import crawl, records
 from tests.scrapy.scenarios import OURS, Gate
-from tests.scrapy.scenarios_failing import CloseSoon
-from tests.scrapy.scenarios_waiting import FEW, Faithful, snapshot
+from tests.scrapy.scenarios_failing import CloseSoon, short
+from tests.scrapy.scenarios_waiting import FEW, Closes, Faithful, snapshot
 from tests.scrapy.site import Reply, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from tests.scrapy.scripted import Clock
     from tests.scrapy.site import Site
+
+
+DOCUMENTED = block("docs/failing.md", "text", "held back").rstrip()
 
 
 def test_slow_origin_holds_nobody_up(results: dict[str, Any]) -> None:
@@ -76,6 +86,57 @@ def test_few_fetches_at_once(results: dict[str, Any]) -> None:
     assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200, "too_late": True}
 
 
+def test_told(results: dict[str, Any]) -> None:
+    """While requests wait, a line says for what, for which site longest, and when the last one that is paced is due."""
+    lines = {part for line in results["told"]["lines"] for part in line.split("; ")}
+    held = "held back by Crawl-delay or Request-rate"
+    assert {
+        f"N requests {held}, the last of them is due at N",
+        f"N request {held}, it is due at N",
+    } <= lines
+    assert re.sub(r"\d+(:\d+)*", "N", DOCUMENTED.rpartition("; ")[2]) in lines
+    assert any(line.endswith("(longest: http://N.N.N.N, N s)") for line in lines)
+
+
+def test_reserved(results: dict[str, Any]) -> None:
+    """A file that is stale at once decides for those who waited for it; a page that comes later has it asked anew."""
+    assert results["reserved"] == {
+        "waited": [200, 200],
+        "linked": "rule",
+        "fetches": 2,
+        "set_aside": 4,
+        "leaked": False,
+    }
+
+
+@pytest.mark.reactor
+@pytest.mark.parametrize("on_disk", [False, True])
+@ensureDeferred
+async def test_reserved_for_a_minute(site: Site, clock: Clock, tmp_path: Path, on_disk: bool) -> None:
+    """Eight pages wait for a file that is stale after a second: it decides for a minute, then it is asked for anew."""
+    Gate.opened, Gate.expected = threading.Event(), 8
+
+    def go_by(request: Request) -> None:
+        clock.now += 0 if request.url.endswith("/robots.txt") else 20
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(go_by, request_reached_downloader, weak=False)
+
+    changes = site.replies["/robots.txt"] = Closes()
+    settings = {
+        **OURS,
+        "CONCURRENT_REQUESTS": 1,
+        "ROBOTSTXT_CACHE_MAX_AGE": 1,
+        "ROBOTSTXT_CACHE": None,
+        "JOBDIR": str(tmp_path) if on_disk else None,
+    }
+    urls = [site.url(f"/{number}") for number in range(8)]
+    result = await crawl(urls, settings, prepare=prepare)
+    assert [short(outcome) for outcome in result.outcomes.values()] == [200] * 4 + ["rule"] * 4
+    assert changes.fetches == 2
+    assert 8 < result.stat("set_aside") <= 8 + 4  # the last of them may come when the file is there
+
+
 @pytest.mark.reactor
 @ensureDeferred
 async def test_on_disk(site: Site, tmp_path: Path) -> None:
@@ -109,6 +170,32 @@ async def test_scheduler_of_the_users(site: Site, scheduler: str, dropped: int) 
     assert len(spider.dropped) == dropped
     assert all(snapshot(request) == before for request, before in spider.sent)
     assert len(spider.came) == 4 - dropped
+
+
+@pytest.mark.reactor
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (False, "1 request waited for a robots.txt when the spider closed: it is dropped, as all that is queued"),
+        (
+            True,
+            (
+                "1 request waited for a robots.txt when the spider closed: it is in JOBDIR, and decided when the crawl "
+                "is resumed"
+            ),
+        ),
+    ],
+)
+@ensureDeferred
+async def test_one_undecided(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture, tmp_path: Path, job: bool, says: str
+) -> None:
+    """The line says of one request what becomes of it."""
+    site.replies["/robots.txt"] = Reply(503)
+    CloseSoon.expected = 1
+    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600], "JOBDIR": str(tmp_path) if job else None}
+    await crawl([site.url("/"), other.url("/page")], settings, spider=CloseSoon)
+    assert says in records(caplog, logging.INFO)
 
 
 @pytest.mark.reactor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -205,7 +206,7 @@ async def test_failures(store: Breakable, caplog: pytest.LogCaptureFixture) -> N
         assert await crawl.keeper.load(A) is None
         await crawl.keeper.save(B, FILE, 60)
         assert await crawl.keeper.lease(A, 60) is True
-        assert await crawl.keeper.take_turn(A, 60) is None
+        assert await crawl.keeper.take_turn(A, 60, 60) is None
     assert store.calls == ["open", "put", "get", "put", "lease", "take_turn"]
     clocks.pass_by(6)
     assert await crawl.keeper.load(A) is None
@@ -313,6 +314,31 @@ async def test_few_unreadable_values_are_remembered(store: Breakable, monkeypatc
     await crawl.keeper.close()
 
 
+class Odd(MemoryStore):
+    """Says what it is told to say of turns."""
+
+    said: object = 0.0
+
+    def take_turn(self, key: str, owner: str, hold: float) -> float:
+        """Say it."""
+        return self.said  # type: ignore[return-value]  # the point of it
+
+
+@pytest.mark.parametrize("said_of_it", [60.1, 3600.0, math.inf, math.nan, -1.0, None, "soon"])
+@under_the_reactor
+async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCaptureFixture) -> None:
+    """What no store can mean by the next turn, as a longer wait than any interval, is a failure of the store."""
+    store = Odd()
+    crawl = Crawl(store)
+    store.said = 60.0
+    assert await crawl.keeper.take_turn(A, 60, 60) == 60
+    store.said = said_of_it
+    assert await crawl.keeper.take_turn(A, 60, 60) is None
+    assert crawl.counted == ["robotstxt/cache/store_errors"]
+    assert len(said(caplog)) == 1
+    await crawl.keeper.close()
+
+
 @under_the_reactor
 async def test_leases_and_turns(store: Breakable) -> None:
     """One crawl at a time fetches a file, and one at a time has the turn; what is given back is the next one's."""
@@ -325,10 +351,10 @@ async def test_leases_and_turns(store: Breakable) -> None:
     assert not await two.lease(A, 60)
     await one.release(A)
     assert await two.lease(A, 60)
-    assert await one.take_turn(A, 60) == 0
-    assert await two.take_turn(A, 60) != 0
+    assert await one.take_turn(A, 60, 60) == 0
+    assert await two.take_turn(A, 60, 60) != 0
     await one.end_turn(A, 0)
-    assert await two.take_turn(A, 60) == 0
+    assert await two.take_turn(A, 60, 60) == 0
     await one.close()
     await two.close()
 

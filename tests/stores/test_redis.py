@@ -254,6 +254,30 @@ def test_who_does_not_come_back_has_no_place(store: RedisStore) -> None:
     assert [name for name in raw(store).hkeys(store._name("turn", KEY)) if b"wait" in name] == []
 
 
+def put_back(store: RedisStore, seconds: int) -> None:
+    """Leave a key as it is after the server's clock was put back by so much."""
+    name = store._name("turn", KEY)
+    for field, value in raw(store).hgetall(name).items():
+        if field not in (b"owner", b"interval", b"ahead"):
+            later = [str(int(time) + seconds * 1_000_000) for time in value.split()]
+            raw(store).hset(name, field, " ".join(later))
+
+
+def test_clock_that_is_put_back(store: RedisStore) -> None:
+    """Turns, places in the line and intervals last no longer because the server's clock went back."""
+    turn_of(store, "dead", 0.2)
+    store.take_turn(KEY, "also dead", LONG)
+    put_back(store, 3600)
+    assert 0 < store.take_turn(KEY, "one", LONG) <= 0.2
+    turn_of(store, "one")
+    store.end_turn(KEY, "one", 0.3)
+    put_back(store, 3600)
+    begun = time.monotonic()
+    assert 0 < store.take_turn(KEY, "two", LONG) <= 0.3
+    turn_of(store, "two")
+    assert 0.1 < time.monotonic() - begun < 30
+
+
 def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
     """However many workers compete, between the end of a turn and the next one lies the interval."""
     interval, turns, each = 0.05, [], 4

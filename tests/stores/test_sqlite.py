@@ -30,6 +30,26 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+def test_statements_that_older_versions_know(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite from 3.31 on is enough: no statement has RETURNING, which came with 3.35."""
+    connect = sqlite3.connect
+    said: list[str] = []
+
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    monkeypatch.setattr("sqlite3.connect", traced)
+    store = SqliteStore(path)
+    store.open()
+    store.put(KEY, b"value", LONG)
+    assert (store.get(KEY), list(store.keys()), store.delete(KEY)) == (b"value", [KEY], True)
+    store.close()
+    assert any(text.startswith("DELETE") for text in said)
+    assert [text for text in said if "RETURNING" in text.upper()] == []
+
+
 # Processes.
 
 

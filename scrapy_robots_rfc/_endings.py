@@ -1,0 +1,126 @@
+"""How the connections of robots.txt transfers ended, for the download handlers of Scrapy that do not tell.
+
+Looks into private parts of those handlers, each behind a check. What follows is decided in `download.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from scrapy.exceptions import ResponseDataLossError
+from twisted.internet.error import ConnectionDone
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
+
+logger = logging.getLogger(__name__)
+
+
+class Endings:
+    """Tells whether the connection of an answer ended in order, or by a reset.
+
+    It matters for a body with neither a length nor chunks, which ends with its connection: Twisted's handler and
+    aiohttp's take it for whole in both cases. httpx raises, and handlers of the user's own are left alone.
+
+    :param mark: the meta key of the requests that are watched.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._mark, self._told = mark, False
+        #: The connection whose octets are being handed over.
+        self.delivering: _Connection | None = None
+        self._reset: WeakSet[Request] = WeakSet()
+
+    def watch(self, crawler: Crawler, scheme: str) -> None:
+        """Watch the connections that the download handler of a scheme makes from now on."""
+        handlers: Any = getattr(crawler.engine.downloader, "handlers", None)
+        handler: Any = handlers._get_handler(scheme) if hasattr(handlers, "_get_handler") else None
+        names = {base.__name__ for base in type(handler).__mro__}
+        try:
+            if "HTTP11DownloadHandler" in names:
+                handler._pool._factory = partial(self._factory, handler._pool._factory)
+            elif "AiohttpDownloadHandler" in names:
+                handler._read_response = partial(self._read, handler._read_response)
+        except AttributeError as error:
+            self._blind(error)
+
+    def _blind(self, error: AttributeError) -> None:
+        if not self._told:
+            logger.warning("A robots.txt that a reset of its connection cuts short can count as whole: %s", error)
+        self._told = True
+
+    def received(self, request: Request) -> None:
+        """Take note that octets for a request have come; called while its handler hands them over."""
+        if self.delivering is not None:
+            self.delivering.request = request
+
+    def was_reset(self, request: Request | None) -> bool:
+        """Whether the connection of a request was reset while it was the last one on it. aiohttp's raise instead."""
+        return request in self._reset
+
+    def _factory(self, factory: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - Twisted's
+        made = factory(*args)
+        build = made.buildProtocol
+
+        def watched(address: object) -> Any:  # noqa: ANN401 - as above
+            protocol = build(address)
+            if protocol is not None:
+                _Connection(protocol, self)
+            return protocol
+
+        made.buildProtocol = watched
+        return made
+
+    def lost(self, request: Request) -> None:
+        """Take note that the connection of a request was reset."""
+        self._reset.add(request)
+
+    async def _read(self, read: Callable[..., Awaitable[Any]], response: Any, request: Request) -> Any:  # noqa: ANN401 - aiohttp's
+        answer = await read(response, request)
+        length, coded = response.content_length, "Transfer-Encoding" in response.headers
+        if self._mark in request.meta and length is None and not coded:
+            try:
+                ended = response.content._protocol.exception()
+            except AttributeError as error:
+                self._blind(error)
+            else:
+                if isinstance(ended, OSError):
+                    raise ResponseDataLossError("the connection was reset")
+        return answer
+
+
+class _Connection:
+    """A connection of Twisted's handler, watched: whose octets come, and how it ends.
+
+    Over TLS it is the end of the TCP connection that counts: many servers leave out TLS's own (close_notify).
+    """
+
+    def __init__(self, protocol: Any, endings: Endings) -> None:  # noqa: ANN401 - Twisted's
+        #: The request that octets have come for last.
+        self.request: Request | None = None
+        self._endings = endings
+        protocol.makeConnection = partial(self._made, protocol.makeConnection)
+        protocol.dataReceived = partial(self._received, protocol.dataReceived)
+
+    def _made(self, make: Callable[[Any], None], transport: Any) -> None:  # noqa: ANN401 - Twisted's
+        transport.connectionLost = partial(self._ended, transport.connectionLost)
+        make(transport)
+
+    def _received(self, received: Callable[[bytes], None], data: bytes) -> None:
+        self._endings.delivering = self
+        try:
+            received(data)
+        finally:
+            self._endings.delivering = None
+
+    def _ended(self, ended: Callable[[Failure], None], reason: Failure) -> None:
+        if self.request is not None and not isinstance(reason.value, ConnectionDone):
+            self._endings.lost(self.request)
+        ended(reason)

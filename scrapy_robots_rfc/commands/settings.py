@@ -1,0 +1,302 @@
+"""`scrapy robots settings [SPIDER]`: how a crawl is set up, without running it.
+
+The settings of this package and where each comes from, the middlewares in their order, the name that the crawl goes by,
+and what the crawl would say of all that at its start. What is odd about a set-up is decided in `startup.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Spider
+from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.log import configure_logging
+
+from scrapy_robots_rfc import _compat, startup
+from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.components import placed, stands_for
+from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.early import RfcEarlyMiddleware, check_early
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.middleware import RfcRobotsTxtMiddleware, load_parser
+from scrapy_robots_rfc.naming import Naming, default_header
+from scrapy_robots_rfc.settings import TABLE, hidden, read_row, read_settings, written
+from scrapy_robots_rfc.steering import announcements
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import Settings as ScrapySettings
+
+    from scrapy_robots_rfc.commands import Topics
+    from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.settings import Settings
+
+#: Exit codes.
+GOOD, ODD, WRONG = 0, 1, 2
+
+#: Scrapy's priorities, in words.
+_SOURCES = {value: name for name, value in SETTINGS_PRIORITIES.items()} | {
+    SETTINGS_PRIORITIES["addon"]: "add-on",
+    SETTINGS_PRIORITIES["cmdline"]: "command line",
+}
+_LEVELS = {
+    "error": Colour.BAD,
+    "warning": Colour.DOUBT,
+    "info": Colour.FAINT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A setting as the crawl has it.
+
+    :param source: who set it: ``default``, ``add-on``, ``project``, ``spider``, ``command line``, or another setting.
+    """
+
+    key: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _SetUp:
+    """All that there is to show.
+
+    :param obeyed: whether a crawl obeys robots.txt by this package, and if not, why.
+    :param tokens: the product tokens; ``None``: what names them is wrong.
+    :param lines: what a crawl would say, each with its level.
+    """
+
+    spider: str | None
+    obeyed: str
+    tokens: tuple[str, ...] | None
+    user_agent: str
+    rows: list[_Row]
+    unknown: list[_Row]
+    middlewares: dict[str, list[tuple[float, str, bool]]]
+    lines: list[tuple[str, str]]
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        levels = {level for level, _ in self.lines}
+        return WRONG if "error" in levels else ODD if "warning" in levels else GOOD
+
+
+def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
+    """Add the topic to a command line, and yield its parser."""
+    text = (
+        "Show how a crawl is set up: the settings and where each comes from, the middlewares, what is odd about them."
+    )
+    topic = topics.add_parser("settings", help=text, description=text)
+    topic.set_defaults(work=show, failed=WRONG)
+    topic.add_argument("spider", metavar="SPIDER", nargs="?", help="a spider of the project, whose own settings count")
+    topic.add_argument(
+        "-a", dest="spider_arguments", metavar="NAME=VALUE", action="append", default=[], help="an argument of it"
+    )
+    topic.add_argument("--json", action="store_true", help="one object, in one line")
+    yield topic
+
+
+def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+    """Print the set-up; the exit code is 0, 1 where a crawl would warn, 2 where none would start."""
+    if not (opts.logfile or opts.loglevel):
+        settings.set("LOG_ENABLED", False, "cmdline")
+    try:
+        configure_logging(settings)
+        found = _set_up(_crawler(settings, opts), opts.spider)
+    except Failed:
+        raise
+    except Exception as error:  # what the project's settings name raises what it likes
+        text = f"no crawl is possible with these settings: {type(error).__name__}: {error}"
+        raise Failed(text, WRONG) from error
+    if opts.json:
+        console.say_json(_record(found))
+    else:
+        for line in _lines(found, Style.of(console.stdout)):
+            console.say(line)
+    return found.code
+
+
+def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
+    """Return a crawler that has its settings as when its crawl starts: those of the spider and of the add-ons, too."""
+    arguments = dict(argument.partition("=")[::2] for argument in opts.spider_arguments)
+    if opts.spider is None:
+        settings.set("SPIDER_LOADER_CLASS", "scrapy.spiderloader.DummySpiderLoader", "cmdline")
+    runner = AsyncCrawlerRunner(settings)
+    try:
+        crawler = runner.create_crawler(Spider if opts.spider is None else opts.spider)
+    except KeyError:
+        known = ", ".join(sorted(runner.spider_loader.list())) or "none"
+        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}", WRONG) from None
+    if opts.spider is not None:
+        try:
+            crawler.spider = crawler.spidercls.from_crawler(crawler, **arguments)
+        except Exception as error:
+            text = f"the spider {opts.spider} cannot be made ({type(error).__name__}: {error})"
+            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE", WRONG) from error
+    _compat.apply_addons(crawler)
+    return crawler
+
+
+def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
+    settings = crawler.settings
+    errors = list(_errors(settings))
+    read = None if errors else read_settings(settings)
+    tokens = None
+    lines: list[tuple[int, str]] = []
+    try:
+        naming = Naming(crawler, None if read is None else read.user_agent)
+        tokens = naming.default().tokens if read is not None else None
+        advice = naming.advice(crawler.spider) if read is not None else None
+        if advice is not None:
+            lines.append((logging.WARNING, advice))
+        if read is not None and read.obey:
+            check_early(read, settings)
+            load_parser(read, crawler)
+    except SettingError as error:
+        errors.append(error)
+    told = [*startup.startup_lines(settings, read, RfcRobotsTxtMiddleware), *lines]
+    if read is not None:
+        told += announcements(read)
+    obeyed, absent = _obeyed(settings)
+    header = default_header(settings, crawler.spider) or ""
+    return _SetUp(
+        spider,
+        obeyed,
+        tokens,
+        header.decode("utf-8", "replace") if isinstance(header, bytes) else str(header),
+        [_row(row.key, written(row, settings), settings, read) for row in TABLE],
+        [_row(key, settings[key], settings) for key in startup.unknown(settings)],
+        {kind: _middlewares(settings, kind) for kind in ("downloader", "spider")},
+        [*(("error", str(error)) for error in errors), *_by_level([*absent, *told])],
+    )
+
+
+def _errors(settings: ScrapySettings) -> Iterator[SettingError]:
+    """Yield what is wrong with every setting, and not with the first one only."""
+    found = False
+    for row in TABLE:
+        try:
+            read_row(row, settings)
+        except SettingError as error:
+            found = True
+            yield error
+    if not found:
+        try:
+            read_settings(settings)
+        except SettingError as error:  # two that do not go together
+            yield error
+
+
+def _by_level(lines: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:
+    for level, text in sorted(lines, key=lambda line: -line[0]):
+        yield logging.getLevelName(level).lower(), text
+
+
+def _row(key: str, value: object, settings: ScrapySettings, read: Settings | None = None) -> _Row:
+    """Return a setting, with what follows from another one where nobody set it."""
+    priority = settings.getpriority(key) or 0
+    if key == "ROBOTSTXT_CACHE" and read is not None and read.cache is not None and not value:
+        return _Row(key, hidden(read.cache), "JOBDIR")
+    if key == "ROBOTSTXT_CACHE_MIN_AGE" and read is not None and not priority and read.cache_min_age != value:
+        return _Row(key, read.cache_min_age, "ROBOTSTXT_CACHE_MAX_AGE")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # as the documents have it
+    return _Row(key, hidden(value), _SOURCES.get(priority, f"priority {priority}"))
+
+
+def _middlewares(settings: ScrapySettings, kind: str) -> list[tuple[float, str, bool]]:
+    """Return position and name of each that is on, in their order, and whether it is one of this package."""
+    return [
+        (position, startup.named(key), stands_for(key, RfcRobotsTxtMiddleware) or stands_for(key, RfcEarlyMiddleware))
+        for position, key in placed(settings, f"{kind.upper()}_MIDDLEWARES")
+    ]
+
+
+def _obeyed(settings: ScrapySettings) -> tuple[str, list[tuple[int, str]]]:
+    """Return whether and by whom robots.txt is obeyed, and what there is to say where it is not by this package."""
+    keys = [key for _, key in placed(settings, "DOWNLOADER_MIDDLEWARES")]
+    ours = any(stands_for(key, RfcRobotsTxtMiddleware) for key in keys)
+    stock = any(stands_for(key, RobotsTxtMiddleware) for key in keys)
+    absent = (
+        "RfcRobotsTxtMiddleware is not in DOWNLOADER_MIDDLEWARES, so nothing comes of the settings of this package; "
+        'set ADDONS = {"scrapy_robots_rfc.Addon": 500}'
+    )
+    lines = [] if ours else [(logging.WARNING, absent)]
+    if not startup.obeys(settings):
+        return "no: ROBOTSTXT_OBEY is not True", lines
+    if ours:
+        return "yes", lines
+    return "by Scrapy's own middleware" if stock else "no: there is no middleware that does it", lines
+
+
+def _record(found: _SetUp) -> dict[str, Any]:
+    return {
+        "spider": found.spider,
+        "obeyed": found.obeyed,
+        "tokens": found.tokens,
+        "user_agent": found.user_agent,
+        "settings": [{"key": row.key, "value": _plain(row.value), "source": row.source} for row in found.rows],
+        "unknown": [
+            {"key": row.key, "value": _plain(row.value), "source": row.source, "nearest": startup.nearest(row.key)}
+            for row in found.unknown
+        ],
+        **{
+            f"{kind}_middlewares": [{"position": at, "name": name, "ours": ours} for at, name, ours in middlewares]
+            for kind, middlewares in found.middlewares.items()
+        },
+        "lines": [{"level": level, "text": text} for level, text in found.lines],
+    }
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON has it; what it has no kind for is text."""
+    if isinstance(value, Mapping):
+        return {startup.named(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return startup.named(value)
+
+
+def _lines(found: _SetUp, style: Style) -> Iterator[str]:
+    yield from style.fact("spider", found.spider or "none is named: the settings of the project alone")
+    yield from style.fact("obeyed", found.obeyed)
+    if found.tokens is not None:
+        yield from style.fact("tokens", ", ".join(found.tokens) or "none: only the group for all (*) applies")
+    yield from style.fact("User-Agent", found.user_agent or "none is sent")
+    yield from _table("settings", found.rows, style)
+    if found.unknown:
+        yield from _table("unknown settings", found.unknown, style)
+    for kind, middlewares in found.middlewares.items():
+        yield from ("", style.paint(f"{kind} middlewares", Colour.STRONG))
+        for position, name, ours in middlewares:
+            line = style.cut(printable(f"{'>' if ours else ' '} {position:>5g}  {name}"))
+            yield style.paint(line, Colour.GOOD) if ours else line
+    if found.lines:
+        yield ""
+    for level, text in found.lines:
+        first, *more = style.wrapped(printable(text), len(level) + 2)
+        yield f"{style.paint(level, _LEVELS[level])}: {first}"
+        yield from more
+
+
+def _table(title: str, rows: list[_Row], style: Style) -> Iterator[str]:
+    yield from ("", style.paint(title, Colour.STRONG))
+    widths = [max(len(cell) for cell in cells) for cells in zip(*((row.key, row.source) for row in rows), strict=True)]
+    for row in rows:
+        value = startup.named(row.value) if isinstance(row.value, type) else repr(row.value)
+        line = style.cut(printable(f"  {row.key:<{widths[0]}}  {row.source:<{widths[1]}}  {value}"))
+        yield style.paint(line, Colour.FAINT) if row.source == "default" else line

@@ -1,0 +1,282 @@
+"""What an exception of a download means: whose fault it is, and its cause in words.
+
+Exceptions are known by package and name: which of those packages is installed, and in which version, is not certain.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, RobotsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The exceptions that are the network's or the server's: package of the class -> names, subclasses included.
+#: All others are local: they say nothing about the site.
+_NETWORK: dict[str, frozenset[str]] = {
+    "scrapy": frozenset(
+        {
+            "CannotResolveHostError",
+            "DownloadCancelledError",
+            "DownloadConnectionRefusedError",
+            "DownloadFailedError",
+            "DownloadTimeoutError",
+            "ResponseDataLossError",
+            "TunnelError",
+            "InactiveStreamClosed",  # this and the next two: HTTP/2
+            "InvalidNegotiatedProtocol",
+            "RemoteTerminatedConnection",
+        }
+    ),
+    "twisted": frozenset(
+        {
+            "ConnectBindError",
+            "ConnectError",
+            "ConnectionClosed",
+            "DNSLookupError",
+            "ParseError",
+            "ResponseFailed",
+            "RequestTransmissionFailed",
+            "TimeoutError",
+            "_WrapperException",
+        }
+    ),
+    "builtins": frozenset({"ConnectionError", "TimeoutError"}),
+    "socket": frozenset({"gaierror", "herror"}),
+    "ssl": frozenset({"SSLError"}),
+    "OpenSSL": frozenset({"Error"}),
+    "service_identity": frozenset({"VerificationError"}),
+    "aiohttp": frozenset({"ClientError"}),
+    "httpx": frozenset({"TransportError"}),
+    "httpx2": frozenset({"TransportError"}),
+    "httpcore": frozenset({"NetworkError", "ProtocolError", "ProxyError", "TimeoutException"}),
+    "h2": frozenset({"H2Error"}),
+    "curl_cffi": frozenset({"CurlError", "RequestException"}),
+    "requests": frozenset({"RequestException"}),
+    "urllib3": frozenset({"HTTPError"}),
+    "playwright": frozenset({"Error"}),
+    "zyte_api": frozenset({"RequestError"}),
+}
+
+#: Errors of the operating system that mean the network, and those that mean this machine.
+_NETWORK_ERRNO = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.ETIMEDOUT}
+_OWN_ERRNO = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+
+#: How a proxy's answer to CONNECT that is no consent is raised: by Scrapy, aiohttp, httpx.
+_NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
+
+#: Name of an exception -> its cause in words. The first row that is met counts, wherever in the chain of causes.
+_WORDS: tuple[tuple[frozenset[str], str], ...] = (
+    (
+        frozenset({"ResponseDataLossError", "_DataLoss", "ClientPayloadError", "IncompleteReadError"}),
+        "the transfer broke off",
+    ),
+    (frozenset({"CannotResolveHostError", "DNSLookupError", "ClientConnectorDNSError", "gaierror"}), "unknown host"),
+    (frozenset({"ConnectionRefusedError"}), "connection refused"),
+    (frozenset({"ConnectionResetError", "ConnectionLost", "BrokenPipeError"}), "connection reset"),
+    (frozenset({"NoRouteError"}), "no route to host"),
+    (frozenset({"ServerDisconnectedError", "ConnectionDone"}), "connection closed without an answer"),
+)
+
+#: Those whose text helps: what came is no HTTP.
+_NO_HTTP = frozenset({"ParseError", "BadStatusLine", "BadHttpMessage", "RemoteProtocolError"})
+
+#: Methods of middlewares and of download handlers: whoever raised inside of one is the part that failed.
+_HOOKS = frozenset({"process_request", "process_response", "process_exception"})
+_HANDLER = frozenset({"download_request", "download_request_async"})
+
+#: What to do about a local fault, by the name of its exception.
+_ADVICE = {
+    "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTSTXT_EXEMPT",
+    "NotSupported": "see DOWNLOAD_HANDLERS, and install what the handler needs",
+    "NotConfigured": "see DOWNLOAD_HANDLERS, and install what the handler needs",
+    "StopDownload": "let its handlers of bytes_received and headers_received pass requests for robots.txt",
+    "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
+}
+_OTHERWISE = "mend it, or take it out of the settings"
+_EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
+
+# Causes in a chain that are looked at, and characters of a library's text that are shown.
+_LONGEST_CHAIN, _LONGEST_TEXT = 20, 160
+
+_USERINFO = re.compile(r"//[^/@\s'\"]*@")
+_STATUS = re.compile(r"\b[1-5]\d\d\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What an exception means.
+
+    :param cause: in words.
+    :param part: what failed in the crawl itself, as a dotted name; ``None``: the network, a proxy or the server did.
+    :param advice: what to do about it, where it is local.
+    :param expected: whether the text says all, so that no traceback is needed.
+    :param refused: whether it is the answer of a proxy, who does not let us through.
+    """
+
+    cause: str
+    part: str | None = None
+    advice: str = ""
+    expected: bool = True
+    refused: bool = False
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return what an exception of a download means."""
+    if isinstance(error, BrokenTransferError | DecodingError):
+        return Fault(str(error))
+    chain = list(_chain(error))
+    part, method = _part(error)
+    own = next((one for one in chain if isinstance(one, OSError) and one.errno in _OWN_ERRNO), None)
+    if own is not None:
+        return Fault(f"this machine: {_text(own)}", "this machine", _EXHAUSTED)
+    if method not in _HOOKS and (isinstance(error, RobotsError) or _is_network(error)):
+        return _network(chain)
+    kind = next((name for name in _names(error) if name in _ADVICE), None)
+    name = type(error).__name__
+    if kind == "StopDownload":
+        part = "a handler of bytes_received or headers_received"
+    text = _text(error)
+    cause = f"{part}: {name}: {text}" if text else f"{part}: {name}"
+    return Fault(cause, part, _ADVICE.get(kind or "", _OTHERWISE), expected=kind is not None)
+
+
+def _network(chain: list[BaseException]) -> Fault:
+    """Return the fault of a network error, by the first row of the tables that one of its causes is in."""
+    for error in chain:
+        if type(error).__name__ in _NO_TUNNEL:
+            return _refused(error)
+    for error in chain:
+        if (words := _tls(error)) is not None:
+            return Fault(f"TLS: {words}")
+    for names, words in _WORDS:
+        if any(names & set(_names(error)) for error in chain):
+            return Fault(words)
+    for error in reversed(chain):
+        if (text := _said(error)) is not None:
+            return Fault(text)
+    if any(type(error).__name__ == "DownloadConnectionRefusedError" for error in chain):
+        return Fault("connection refused")
+    text = next((text for error in chain if (text := _text(error))), "")
+    name = type(chain[0]).__name__
+    return Fault(f"{name}: {text}" if text else name)
+
+
+def _said(error: BaseException) -> str | None:
+    """Return the cause of one whose own text helps; ``None`` for another one."""
+    if isinstance(error, OSError) and error.errno in _NETWORK_ERRNO and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
+    if type(error).__name__ not in _NO_HTTP:
+        return None
+    text = _text(error)
+    if "disconnected" in text:  # httpx has one class for both
+        return "connection closed without an answer"
+    return f"no valid HTTP answer: {text}" if text else "no valid HTTP answer"
+
+
+def _refused(error: BaseException) -> Fault:
+    text = _text(error)
+    found = _STATUS.search(text.partition("[")[2] or text)  # Scrapy's names the proxy's port before the bracket
+    status = getattr(error, "status", None) or (found and found[0])
+    return Fault(f"{status} to CONNECT" if status else f"no answer to CONNECT: {text}", refused=True)
+
+
+def _tls(error: BaseException) -> str | None:
+    """Return what is wrong with TLS; ``None`` for an exception of another kind."""
+    package = _package(type(error))
+    if package == "service_identity":
+        return "the certificate is for another host"
+    if package == "ssl":
+        if message := getattr(error, "verify_message", None):
+            return f"certificate verify failed: {message}"
+        return (getattr(error, "reason", None) or _text(error)).replace("_", " ").lower()
+    if package == "OpenSSL":
+        entries = error.args[0] if error.args and isinstance(error.args[0], list) else []
+        return str(entries[-1][-1]) if entries else (_text(error) or "connection closed")
+    return None
+
+
+def _is_network(error: BaseException) -> bool:
+    """Whether an exception, or one that it was explicitly raised from, is the network's."""
+    found: BaseException | None = error
+    for _ in range(_LONGEST_CHAIN):
+        if found is None:
+            return False
+        if isinstance(found, OSError) and found.errno in _NETWORK_ERRNO:
+            return True
+        if any(kind.__name__ in _NETWORK.get(_package(kind), ()) for kind in type(found).__mro__):
+            return True
+        found = found.__cause__
+    return False
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def _names(error: BaseException) -> Iterator[str]:
+    return (kind.__name__ for kind in type(error).__mro__)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and those that it comes from; Twisted and groups have several."""
+    waiting, seen = [error], set[int]()
+    while waiting and len(seen) < _LONGEST_CHAIN:
+        found = waiting.pop(0)
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        before = found.__cause__ or found.__context__  # httpcore raises its own again, `from None`
+        reasons = [getattr(reason, "value", reason) for reason in getattr(found, "reasons", None) or ()]
+        causes = [before, *reasons, *getattr(found, "exceptions", ())]
+        waiting += [cause for cause in causes if isinstance(cause, BaseException)]
+
+
+def _text(error: BaseException) -> str:
+    """Return what an exception says, in one line, without credentials."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - a class of anybody's
+        return ""
+    text = printable(_USERINFO.sub("//", text))
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
+
+
+def _part(error: Exception) -> tuple[str, str]:
+    """Return which part of the crawl raised an exception, and the method it was in."""
+    frames: list[tuple[str, str]] = []
+    step = error.__traceback__
+    while step is not None:
+        frames.append((_owner(step.tb_frame), step.tb_frame.f_code.co_name))
+        step = step.tb_next
+    package = __name__.partition(".")[0]
+    first = max((n for n, (owner, _) in enumerate(frames) if _is_of(owner, package)), default=-1) + 1
+    frames = frames[first:]
+    for methods in (_HOOKS, _HANDLER):
+        for owner, method in reversed(frames):
+            if method in methods:
+                return owner, method
+    known = {"scrapy", "twisted", *sys.stdlib_module_names}
+    foreign = next((frame for frame in frames if frame[0].partition(".")[0] not in known), None)
+    if foreign is None:
+        foreign = next((frame for frame in reversed(frames) if _is_of(frame[0], "scrapy")), ("scrapy", ""))
+    return foreign
+
+
+def _owner(frame: Any) -> str:  # noqa: ANN401 - the type of frames has no public name
+    """Return the class, or the module, whose code a frame runs."""
+    if "self" in frame.f_locals:
+        kind = type(frame.f_locals["self"])
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return str(frame.f_globals.get("__name__", "?"))
+
+
+def _is_of(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")

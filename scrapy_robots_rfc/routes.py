@@ -1,0 +1,112 @@
+"""Routes: the proxy that a request goes through, and which of them failed to lead to a site.
+
+A robots.txt is the same whoever brings it. A failure is not: it closes the site for the requests of that route only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from urllib.request import proxy_bypass
+
+from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
+from scrapy.utils.httpobj import urlparse_cached
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_robots_rfc.policy.origin import Origin
+
+_T = TypeVar("_T")
+
+#: The proxy of a request with its credentials, since a gateway may go other ways for other names; ``None``: there is
+#: none, or a middleware that comes later chooses it.
+Route: TypeAlias = str | None
+
+#: Failed routes that are remembered, of all origins.
+_REMEMBERED = 10_000
+
+_USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class Via:
+    """An origin, as requests with a proxy ask about it."""
+
+    origin: Origin
+    route: str
+
+    def __str__(self) -> str:
+        return str(self.origin)
+
+
+def origin_of(place: Origin | Via) -> Origin:
+    """Return the origin itself."""
+    return place.origin if isinstance(place, Via) else place
+
+
+class Routes:
+    """Tells the routes of the requests of a crawl."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._environment: dict[str, str] | None = None
+
+    def of(self, request: Request) -> Route:
+        """Return the route of a request: `meta["proxy"]`, or the proxy that HttpProxyMiddleware will choose."""
+        if "proxy" not in request.meta:
+            return self._by_environment(request)
+        proxy = request.meta["proxy"]
+        if not proxy:
+            return None
+        credentials = request.headers.get(b"Proxy-Authorization")
+        return str(proxy) if credentials is None else f"{proxy} {credentials.decode('latin-1')}"
+
+    def _by_environment(self, request: Request) -> Route:
+        if self._environment is None:
+            chooser = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
+            found = {} if chooser is None else chooser.proxies
+            self._environment = {scheme: proxy for scheme, (_, proxy) in found.items()}
+        if not self._environment:
+            return None
+        parts = urlparse_cached(request)
+        proxy = self._environment.get(parts.scheme)
+        return None if proxy is None or (parts.hostname and proxy_bypass(parts.hostname)) else proxy
+
+
+class Failed(Generic[_T]):
+    """What is known of origins by routes that failed. The oldest is forgotten when there are too many."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Origin, dict[Route, _T]] = OrderedDict()
+        self._count = 0
+
+    def get(self, origin: Origin, route: Route) -> _T | None:
+        """Return what is known; ``None`` where that route did not fail."""
+        known = self._known.get(origin)
+        return None if known is None else known.get(route)
+
+    def put(self, origin: Origin, route: Route, value: _T) -> None:
+        """Remember that a route failed."""
+        known = self._known.setdefault(origin, {})
+        self._count += route not in known
+        known[route] = value
+        while self._count > _REMEMBERED:
+            oldest = next(iter(self._known))
+            routes = self._known[oldest]
+            del routes[next(iter(routes))]
+            self._count -= 1
+            if not routes:
+                del self._known[oldest]
+
+    def forget(self, origin: Origin) -> None:
+        """Forget all routes of an origin: one of them leads to it."""
+        self._count -= len(self._known.pop(origin, ()))
+
+
+def named(proxy: object) -> str:
+    """Return a proxy as log lines have it, without credentials."""
+    return _USERINFO.sub(lambda match: match[1] or "", str(proxy))

@@ -1,0 +1,100 @@
+"""Scrapy's own commands that ask for one page: somebody waits for them, so no robots.txt is asked for again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands.running import TIMEOUT, environment
+from tests.scrapy.site import Reply, Site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPIDER = """
+import scrapy
+
+
+class Shop(scrapy.Spider):
+    name = "shop"
+    start_urls = ["{url}"]
+
+    def parse(self, response):
+        '''
+        @url {url}
+        @returns items 0
+        '''
+"""
+
+REACTORS = {
+    "asyncio": (),
+    "select": ("-s", "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"),
+    "none": ("-s", "TWISTED_REACTOR_ENABLED=False"),
+}
+COMMANDS = {
+    "fetch": ("{url}",),
+    "view": ("{url}",),
+    "parse": ("--spider", "shop", "{url}"),
+    "check": ("shop",),
+    "shell": ("-c", "1", "{url}"),
+}
+
+
+@pytest.fixture
+def failing() -> Site:
+    """A site whose robots.txt fails."""
+    return Site({"/robots.txt": Reply(503)})
+
+
+def scrapy(command: str, url: str, folder: Path, *options: str) -> str:
+    """Run a command in a project of one spider; return its log."""
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
+    (folder / "project.py").write_text(
+        "ADDONS = {'scrapy_robots_rfc.Addon': 500}\nRETRY_ENABLED = False\nSPIDER_MODULES = ['spiders']\n"
+    )
+    (folder / "spiders.py").write_text(SPIDER.format(url=url))
+    arguments = [argument.format(url=url) for argument in COMMANDS.get(command, ["shop"])]
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", command, *options, "-s", "LOG_ENABLED=True", *arguments],
+        cwd=folder,
+        env=environment(BROWSER="true", PATH=os.environ["PATH"]),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "reactor"),
+    [
+        *((command, "asyncio") for command in COMMANDS),
+        *((c, r) for c in ("fetch", "shell") for r in ("select", "none")),
+    ],
+)
+def test_no_backoff(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
+    """A command that asks for a page has its robots.txt asked for once, and says at once that it is unreachable."""
+    with failing as site:
+        log = scrapy(command, site.url("/page"), tmp_path, *REACTORS[reactor])
+        assert site.targets == ["/robots.txt"], log
+        assert f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched" in log
+
+
+def test_backoff_of_the_users(failing: Site, tmp_path: Path) -> None:
+    """A backoff that the user sets holds for commands, too."""
+    with failing as site:
+        scrapy("fetch", site.url("/page"), tmp_path, "-s", "ROBOTSTXT_UNREACHABLE_BACKOFF=0.1,0.1")
+        assert site.targets == ["/robots.txt"] * 3
+
+
+def test_crawls_have_it(failing: Site, tmp_path: Path) -> None:
+    """A crawl of the same spider asks again after 5 s: nothing in it looks like a command."""
+    with failing as site:
+        log = scrapy("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")
+        assert site.targets == ["/robots.txt"], log
+        assert "asked again after 5, 15 and 45 s" in log

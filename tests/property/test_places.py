@@ -1,0 +1,86 @@
+"""Law: a pattern matches where a matcher that tries every place of every run says so (RFC 9309, 2.2.3).
+
+The first verdict on a file comes from its lines, later ones from an index, and explanations from a third place: all
+three are asked.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.decision import RuleKind
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.property.plain_matcher import matches
+from tests.property.strategies import RuleText, body_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_URL = "https://e.example"
+#: Pairs of one example: 100 examples make ten thousand.
+_PAIRS = 100
+
+#: The escapes that are read by where they stand, in both spellings, and what they stand for; a bare octet; another one.
+_BY_PLACE = ["%2F", "%2f", "/", "%3F", "?", "%26", "&", "%3D", "=", "%2B", "+", "%3B", ";"]
+_OTHERS = ["a", "b", "long", "%61", "é", "%C3%A9"]
+_PIECES = [*_BY_PLACE, *_OTHERS, "?", "?"]
+_SAME = {"%2F": "/", "/": "%2F", "?": "%3F", "=": "%3D", "%3D": "=", "%26": "&", "é": "%C3%A9", "%61": "a"}
+
+
+def _pieces(chosen: random.Random, most: int) -> list[str]:
+    return chosen.choices(_PIECES, k=chosen.randint(0, most))
+
+
+def _target(chosen: random.Random, pattern: list[str]) -> str:
+    """A target that nearly follows a pattern, or one of its ends alone."""
+    written: list[str] = []
+    for piece in pattern[chosen.choice([0, 0, 0, chosen.randint(0, len(pattern))]) :]:
+        if piece == "*":
+            written += _pieces(chosen, 2)
+        elif chosen.random() < 0.92:
+            written.append(_SAME.get(piece, piece) if chosen.random() < 0.2 else piece)
+    return "/" + "".join([*written, *_pieces(chosen, 1)] if chosen.random() < 0.2 else written)
+
+
+def pairs(seed: int, count: int) -> Iterator[tuple[str, str]]:
+    """Patterns, most of them with runs between stars and an end, each with a target."""
+    chosen = random.Random(seed)
+    for _ in range(count):
+        runs = [_pieces(chosen, 4) for _ in range(chosen.choice([1, 2, 2, 2, 3, 4]))]
+        pattern = [piece for run in runs for piece in ("*", *run)][1:]
+        end = chosen.choice(["", "$"])
+        if chosen.random() < 0.1:
+            yield "*" + "".join(pattern) + end, _target(chosen, ["*", *pattern])
+        else:
+            yield "/" + "".join(pattern) + end, _target(chosen, pattern)
+
+
+def differs(pattern: str, target: str) -> str:
+    """Which of the answers is another one than the plain matcher's; empty where all agree."""
+    expected = matches(pattern.encode(), target.encode())
+    robots = RobotsTxt.parse(body_for([RuleText(RuleKind.DISALLOW, pattern)]))
+    found = {
+        "the first verdict": not robots.decide(_URL + target, []).allowed,
+        "the index": not robots.decide(_URL + target, []).allowed,
+        "matching()": bool(robots.matching(_URL + target, [])),
+    }
+    return ", ".join(name for name, answer in found.items() if answer is not expected)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=100)
+def test_pairs(seed: int) -> None:
+    """The first verdict, the index and what explains them agree with the plain matcher."""
+    assert [(pair, found) for pair in pairs(seed, _PAIRS) if (found := differs(*pair))] == []
+
+
+@pytest.mark.parametrize("target", ["/priv", "/priv?longlong", "/", "/?"])
+@pytest.mark.parametrize("tail", ["%3D", "%3Dlonglong", "q=%3D"])
+def test_last_run_of_any_length(target: str, tail: str) -> None:
+    """A last run that is not in the target matches nowhere, however much of it stands before its question mark."""
+    assert [length for length in range(20) if differs(f"/*{'x' * length}?{tail}$", target)] == []

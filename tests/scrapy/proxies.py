@@ -1,0 +1,94 @@
+"""A proxy on 127.0.0.1, port 0: it forwards plain http and opens tunnels, or refuses. In a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+
+@dataclass
+class Proxy:
+    """The proxy.
+
+    :param refuses: the status line with which it answers everything; empty: it lets everything through.
+    """
+
+    refuses: str = ""
+    #: The first line of each request that it had.
+    asked: list[str] = field(default_factory=list)
+    #: Host names that nobody else knows -> the port of their site here.
+    names: dict[str, int] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=100)
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    @property
+    def netloc(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self._server.getsockname()[1]}"
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                client, _ = self._server.accept()
+                threading.Thread(target=self._one, args=(client,), daemon=True).start()
+
+    def _one(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                data = client.recv(65536)
+                if not data:
+                    return
+                head += data
+            first, _, rest = head.partition(b"\r\n")
+            self.asked.append(first.decode())
+            if self.refuses:
+                answer = f"HTTP/1.1 {self.refuses}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                client.sendall(answer.encode())
+                return
+            method, target, version = first.decode().split()
+            tunnel = method == "CONNECT"
+            parts = urlsplit(f"//{target}" if tunnel else target)
+            assert parts.hostname is not None
+            known = self.names.get(parts.hostname)
+            address = (parts.hostname, parts.port or 80) if known is None else ("127.0.0.1", known)
+            with socket.create_connection(address) as server:
+                if tunnel:
+                    client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                else:
+                    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+                    fields = [line for line in rest.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+                    close = b"\r\nConnection: close\r\n"
+                    server.sendall(f"{method} {path} {version}".encode() + close + b"\r\n".join(fields))
+                threading.Thread(target=_pump, args=(client, server), daemon=True).start()
+                _pump(server, client)
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def dead() -> str:
+    """Host and port of a proxy that is not there: connections are refused."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
