@@ -93,6 +93,7 @@ def _told(time: float, event: str, **more: object) -> dict[str, Any]:
 
 
 ASKED, ANSWERED, PAGE = _seen(1, None), Known(2, 0, "rules"), _seen(4, 0)
+TRACEBACK = "2026-01-01 [scrapy_robots_rfc.service] ERROR: no\nTraceback (most recent call last):"
 YIELDED, FETCHED, CLOSED = _told(0, "yielded"), _told(5, "fetched"), _told(9, "closed", reason="finished")
 
 
@@ -110,7 +111,7 @@ YIELDED, FETCHED, CLOSED = _told(0, "yielded"), _told(5, "fetched"), _told(9, "c
         (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, CLOSED]), ["lost"]),
         (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, _told(9, "closed", reason="closespider_pagecount")]), []),
         (OPEN, Logs([ASKED], [ANSWERED], [YIELDED], code=None), ["hung", "hung"]),
-        (OPEN, Logs([], [], [CLOSED], errors="2026-01-01 [scrapy_robots_rfc.service] ERROR: no"), ["error"]),
+        (OPEN, Logs([], [], [CLOSED], errors=TRACEBACK), ["error"]),
     ],
 )
 def test_what_the_judge_finds(plan: Plan, logs: Logs, kinds: list[str]) -> None:
