@@ -198,9 +198,12 @@ class Judge:
         sure = [one for one in answers if self._meaning(one.answer) != EITHER and one.time < at - late]
         if any(self._allows(one, path) for one in sure):
             return "its robots.txt could be reached"
-        attempts = sum(one.site == number and one.page is None and one.time < at for one in self._logs.seen)
-        if attempts < self._plan.attempts and not site.down and not answers:
-            return f"{attempts} of {self._plan.attempts} attempts"
+        asked = [one.answer for one in self._logs.seen if one.site == number and one.page is None and one.time < at]
+        # Attempts are shared among routes of which some fail; a 407 says nothing of the site, and is not asked again.
+        routes = any(one.get("proxy") for one in self._logs.told)
+        wanted = 1 if routes or "407" in asked else self._plan.attempts
+        if len(asked) < wanted and not site.down and not answers:
+            return f"{len(asked)} of {wanted} attempts"
         return ""
 
     def _ends(self) -> Iterator[Finding]:

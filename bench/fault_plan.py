@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 RUNTIMES = ("asyncio", "select", "none")
 TOKEN = "examplebot"
 USER_AGENT = f"{TOKEN}/1.0 (+https://crawler.example)"
-#: ROBOTSTXT_TIMEOUT, in seconds. Answers that are slow take half of it, those that never end more.
-TIMEOUT = 1.5
+#: ROBOTSTXT_TIMEOUT, in seconds. Answers that are slow take a third of it, those that never end more.
+TIMEOUT = 2.5
 #: Parts of the company that `--without` can leave out.
 COMPANY = ("middleware", "spider-middleware", "signal", "stop-download", "dupefilter", "close", "proxy", "cache")
 
