@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from scrapy_robots_rfc.policy.dates import http_date
+from scrapy_robots_rfc.policy.caching import http_date
 
 _SECONDS = re.compile(rb"[0-9]+")
 
