@@ -224,7 +224,7 @@ def _seconds(value: bytes | None) -> float | None:
 
 
 def http_date(value: bytes) -> float | None:
-    """Return an HTTP date (RFC 9110, 5.6.7), in any of its three forms, as seconds since 1970; ``None``: it is in none."""
+    """Return a date in any of HTTP's three forms (RFC 9110, 5.6.7) as seconds since 1970; ``None``: it is in none."""
     try:
         parsed = parsedate_tz(value.decode("latin-1"))
         if parsed is None:
