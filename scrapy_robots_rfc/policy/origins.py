@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 #: The schemes whose files are asked for, with their default ports (RFC 9110, 4.2.1 and 4.2.2).
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
-# What no host can hold: a host with one of these is refused, as two programs could read it as two hosts.
+# A host with one of these characters is refused, because two programs could read it as two different hosts.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One service on the web. http and https, and two ports, are different services.
+    """One origin: http and https are different origins, and so are two ports.
 
     :param scheme: ``http`` or ``https``.
-    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address without brackets, shortest form.
-    :param port: the port that is connected to, also where the URL leaves it out.
+    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address in its shortest form, no brackets.
+    :param port: the port of the connection: the scheme's default where the URL has none.
     """
 
     scheme: str
@@ -39,7 +39,7 @@ class Origin:
     def of(cls, url: str) -> Origin | None:
         """Return the origin of an absolute URL.
 
-        :returns: ``None`` where the scheme is neither http nor https, or where there is no valid authority.
+        :returns: ``None`` where the scheme is neither http nor https, or the authority is not valid.
         """
         try:
             parts = urlsplit(url)
@@ -55,13 +55,13 @@ class Origin:
 
     @classmethod
     def written(cls, text: str) -> Origin | None:
-        """Return the origin that is spelt just so: ``scheme://host``, with the port where it is not the default."""
+        """Return the origin whose ``str()`` is the text; ``None`` where there is none."""
         origin = cls.of(text)
         return origin if str(origin) == text else None
 
     @property
     def robots_url(self) -> str:
-        """The URL of the file: ``scheme://authority/robots.txt``."""
+        """The URL of the origin's robots.txt: ``scheme://authority/robots.txt``."""
         return f"{self}/robots.txt"
 
     def __str__(self) -> str:
@@ -75,13 +75,13 @@ def _normal_ipv6(host: str) -> str | None:
         address = IPv6Address(host)
     except AddressValueError:
         return None
-    return None if address.scope_id else address.compressed  # a zone means something to one machine only
+    return None if address.scope_id else address.compressed  # a zone has a meaning on one machine only
 
 
 def _normal_host(host: str) -> str | None:
     if not host.isascii():
         try:
-            # The same IDNA (2003) as w3lib uses for the URL of a request, so that both name one host.
+            # IDNA 2003, as in w3lib: the URL of a request and its origin have to name the same host.
             host = host.encode("idna").decode("ascii")
         except UnicodeError:
             return None
@@ -90,7 +90,7 @@ def _normal_host(host: str) -> str | None:
 
 
 def without_userinfo(url: str) -> str:
-    """Return the URL without ``user:password@``, for log lines; text that is no URL comes back as it is."""
+    """Return the URL without ``user:password@``, for log lines; text that is no URL is returned unchanged."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
@@ -105,10 +105,10 @@ _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?=[/?#]|$)", re.IGNORECASE)
 def without_dot_segments(url: str) -> str | None:
     """Return a URL without ``.`` and ``..`` in its path (RFC 3986, 5.2.4); ``None`` where it has none.
 
-    What a page with them is depends on who removes them: some download handlers do before they ask, some servers do
-    afterwards. So both forms are judged, and a page is fetched where neither is disallowed.
+    Some download handlers remove these segments before they send a request, and some servers after they received it.
+    So callers judge both forms, and the page is fetched only if neither is disallowed.
     """
-    if "/." not in url and "%2" not in url:  # nearly all
+    if "/." not in url and "%2" not in url:  # a quick way out, for nearly all URLs
         return None
     parts = _PARTS.match(url)
     if parts is None or not _DOT_SEGMENT.search(parts["path"]):
@@ -121,7 +121,7 @@ def without_dot_segments(url: str) -> str | None:
         elif plain != ".":
             kept.append(segment)
     if plain in (".", ".."):
-        kept.append("")  # what a dot segment ends in is a folder
+        kept.append("")  # a path that ends in a dot segment names a folder
     return f"{parts['before']}/{'/'.join(kept)}{parts['after']}"
 
 
@@ -130,20 +130,20 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 
-# Octets of the longest name in DNS (RFC 1035, 2.3.4). A longer host is compared as a whole only: who makes up hosts of
-# a thousand labels must not cost the crawl a thousand look-ups.
-_LONGEST = 253
+# Octets of the longest name in DNS (RFC 1035, 2.3.4). Hosts below a name are not looked for in a longer host, because
+# each of its labels would cost a look-up.
+_LONGEST_HOST = 253
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What one name stands for.
+    """A host, all hosts below a host, or an origin, as a user names it in a setting.
 
-    :param text: the name as the user writes it.
+    :param text: the name as the user wrote it.
     :param host: as in an `Origin`.
-    :param below: whether it stands for all hosts below that one, at any depth, and not for itself.
-    :param scheme: ``None``: both.
-    :param port: ``None``: every one.
+    :param below: whether all hosts below `host` are meant, at any depth, and not `host` itself.
+    :param scheme: ``None``: both schemes.
+    :param port: ``None``: every port.
     """
 
     text: str
@@ -156,9 +156,9 @@ class Site:
     def of(cls, text: str) -> Site:
         """Read ``host``, ``*.host``, each also with a ``:port``, or an origin, ``https://host`` or ``https://*.host:port``.
 
-        An origin without a port has the default one of its scheme, as everywhere.
+        An origin without a port has the default port of its scheme.
 
-        :raises ValueError: it is none of these.
+        :raises ValueError: the text is none of these.
         """
         text = text.strip()
         match = _NAME.fullmatch(text)
@@ -172,14 +172,14 @@ class Site:
         return cls(text, origin.host, match["below"] is not None, scheme, port)
 
     def covers(self, origin: Origin) -> bool:
-        """Whether an origin is one of those that are meant."""
+        """Whether the name covers an origin."""
         if self.scheme not in (None, origin.scheme) or self.port not in (None, origin.port):
             return False
         return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
 
 
 def _may_be(host: str, *, below: bool) -> bool:
-    """Whether there can be such hosts: no label is empty (``.host`` is no ``*.host``), and none is below an IPv4."""
+    """Whether such hosts can exist: no label is empty (``.host`` is not ``*.host``), and none is below an IPv4 address."""
     labels = host.split(".")
     return "" not in labels and not (below and labels[-1].isdigit())
 
@@ -187,7 +187,7 @@ def _may_be(host: str, *, below: bool) -> bool:
 def named_origin(text: str) -> Origin:
     """Read one origin: ``https://example.com``, with or without a port.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the text is no origin.
     """
     site = Site.of(text)
     if site.scheme is None or site.port is None or site.below:
@@ -196,9 +196,9 @@ def named_origin(text: str) -> Origin:
 
 
 class Sites:
-    """Several of them, as many as there may be.
+    """Many sites, of which the one that covers an origin is found by a few look-ups.
 
-    :param sites: where several cover an origin, the first one counts.
+    :param sites: if several cover an origin, the first one counts.
     """
 
     def __init__(self, sites: Iterable[Site]) -> None:
@@ -207,7 +207,7 @@ class Sites:
             self._found.setdefault((site.host, site.below), []).append((place, site))
 
     def first(self, origin: Origin) -> Site | None:
-        """Return the first one that covers an origin."""
+        """Return the first site that covers an origin; ``None`` where none does."""
         covering = [
             (place, site)
             for key in _keys(origin.host)
@@ -219,7 +219,7 @@ class Sites:
 
 def _keys(host: str) -> Iterator[tuple[str, bool]]:
     yield host, False
-    if len(host) <= _LONGEST:
+    if len(host) <= _LONGEST_HOST:
         dot = host.find(".")
         while dot >= 0:
             yield host[dot + 1 :], True
