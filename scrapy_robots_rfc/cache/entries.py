@@ -1,6 +1,6 @@
 """Copies and what a fetch makes of them: the next copy, what one out of a store is worth, how long it is kept there.
 
-In here: the way from `policy/freshness.py` to `stores/codec.py` and back. Times are on the crawl's own clock.
+In here: the way from `policy/caching.py` to `stores/codec.py` and back. Times are on the crawl's own clock.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.fetching.fetch import Fetched
-from scrapy_robots_rfc.policy import freshness
+from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity
+from scrapy_robots_rfc.policy.caching import CachePolicy, Validity
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,7 +43,7 @@ class Rules:
             closed = copy.status in self.unreachable_statuses or copy.status == PROXY_REFUSES
             if closed is not (copy.unreachable_since is not None):
                 return replace(copy, fresh_until=min(copy.fresh_until, now))
-        validity = freshness.review(validity_of(copy), copy.fetched, now, self.limits, self.longest_ttl)
+        validity = caching.review(validity_of(copy), copy.fetched, now, self.limits, self.longest_ttl)
         return _with(copy, validity)
 
     def keep(self, copy: CacheEntry, now: float) -> float:
@@ -91,7 +91,7 @@ def following(
     if lifetime is None and fetched.confirmed and old is not None:
         lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
     left = None if lifetime is None else max(0.0, lifetime - said.age)
-    new = freshness.renew(validity, access.outcome, now, limits, left)
+    new = caching.renew(validity, access.outcome, now, limits, left)
     copy = CacheEntry(new.outcome, access.status, access.cause, now, new.fresh_until)
     if isinstance(access, Successful):
         copy = replace(copy, validators=fetched.validators, body=access.body, lifetime=lifetime)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import time
 
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-    from scrapy_robots_rfc.policy.freshness import Validity
+    from scrapy_robots_rfc.policy.caching import Validity
     from scrapy_robots_rfc.policy.pacing import Bound, Limit, Pace
 
 # Complete disallow (RFC 9309, 2.3.1.4), as a file: it leaves /robots.txt itself allowed (2.2.2).
