@@ -17,8 +17,8 @@ from scrapy_robots_rfc.core.identity import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.policy.origins import Site, named_origin
 from scrapy_robots_rfc.policy.pacing import Limit, Over
-from scrapy_robots_rfc.policy.sites import Site, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -231,7 +231,7 @@ def _overrides(value: object) -> dict[Origin, str]:
 def _origin(key: object) -> Origin:
     try:
         if isinstance(key, str):
-            return origin_of(key)
+            return named_origin(key)
     except ValueError:
         pass
     raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'")

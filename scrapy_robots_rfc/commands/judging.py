@@ -18,7 +18,7 @@ from scrapy_robots_rfc.core.robotstxt import Explanation, explain
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
 from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import Validity
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:

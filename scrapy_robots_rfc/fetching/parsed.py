@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import time
 
-    from scrapy_robots_rfc.policy.freshness import Validity
+    from scrapy_robots_rfc.policy.caching import Validity
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
 
 logger = logging.getLogger(__name__)

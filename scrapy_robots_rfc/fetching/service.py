@@ -27,8 +27,7 @@ from scrapy_robots_rfc.fetching.results import Fetched, following, set_aside
 from scrapy_robots_rfc.fetching.routes import Failed, Route
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity
+from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
