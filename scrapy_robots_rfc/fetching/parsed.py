@@ -15,7 +15,7 @@ from scrapy_robots_rfc.policy.pacing import KEYS, Pace, pace_of, pace_of_number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 logger = logging.getLogger(__name__)

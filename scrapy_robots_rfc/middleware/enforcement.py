@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.core.identity import Agent
     from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.reporting.export import Feeds
