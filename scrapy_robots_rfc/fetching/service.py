@@ -29,7 +29,7 @@ from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, 
 from scrapy_robots_rfc.policy.caching import Freshness
 from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.reporting.troubles import Troubles
+from scrapy_robots_rfc.reporting.summary import OriginLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -105,7 +105,7 @@ class RobotsService:
         rules = self._rules = rules_of(settings)
         self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
-        self._troubles = Troubles(ports.count, dry_run=settings.dry_run)
+        self._troubles = OriginLog(ports.count, dry_run=settings.dry_run)
         self._fetching = Fetching(settings, ports)
         self._sharing = None if keeper is None else FetchSharing(keeper, rules, ports.runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
@@ -143,7 +143,7 @@ class RobotsService:
         return await self.get(origin)
 
     @property
-    def troubles(self) -> Troubles:
+    def troubles(self) -> OriginLog:
         """What was said of origins, and why they were unreachable."""
         return self._troubles
 

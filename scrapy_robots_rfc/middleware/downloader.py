@@ -44,9 +44,8 @@ from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
-from scrapy_robots_rfc.reporting.closing import CrawlSummary
 from scrapy_robots_rfc.reporting.export import Feeds
-from scrapy_robots_rfc.reporting.topk import TopK
+from scrapy_robots_rfc.reporting.summary import CrawlSummary, TopK
 from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 

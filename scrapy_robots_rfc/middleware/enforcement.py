@@ -14,7 +14,7 @@ from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.reporting.closing import Cost
+from scrapy_robots_rfc.reporting.summary import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
