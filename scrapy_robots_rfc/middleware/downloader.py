@@ -38,7 +38,7 @@ from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, Batch, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.reuse import answer, is_robots_txt, is_wanted
+from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.parser import RfcRobotParser
@@ -147,7 +147,7 @@ class RfcRobotsTxtMiddleware:
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         own = is_robots_txt(parts)
-        if origin is None or (own and not is_wanted(request)):
+        if origin is None or (own and not wants_copy(request)):
             self._without_asking(request, origin, own=own)
             return None
         if self._replay is not None and not self._stays(request, origin, self._replay):
@@ -189,7 +189,7 @@ class RfcRobotsTxtMiddleware:
             self._let_through(robots)
             return None
         self._count(stats.REUSED)
-        return answer(request, body)
+        return answer_from_cache(request, body)
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
