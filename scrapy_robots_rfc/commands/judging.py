@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands.addresses import NO_URL, stripped
 from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
-from scrapy_robots_rfc.core.identity import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
 from scrapy_robots_rfc.middleware.user_agent import default_header

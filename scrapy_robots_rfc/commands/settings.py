@@ -161,7 +161,7 @@ def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
     try:
         naming = UserAgents(crawler, None if read is None else read.user_agent)
         tokens = naming.default().tokens if read is not None else None
-        advice = naming.advice(crawler.spider) if read is not None else None
+        advice = naming.advice() if read is not None else None
         if advice is not None:
             lines.append((logging.WARNING, advice))
         if read is not None and read.obey:

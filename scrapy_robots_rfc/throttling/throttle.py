@@ -22,7 +22,7 @@ from scrapy_robots_rfc.fetching.download import JUDGED, chosen_slot
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
-from scrapy_robots_rfc.reporting.topk import TopK
+from scrapy_robots_rfc.reporting.summary import TopK
 from scrapy_robots_rfc.throttling.shared import SharedThrottle
 from scrapy_robots_rfc.throttling.together import Crawls, Site, Waiting, go_on, join, leave, taken
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.throttling.shared import Taking
 
