@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.judging import Asker, Finding
     from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
 #: Exit codes.

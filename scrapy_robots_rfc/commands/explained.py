@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
 _AROUND = 2  # lines of a group shown before and after one that matters
 _MOST_LOST = 20

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.core.identity import Agent
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.throttling.shared import Taking
 
 logger = logging.getLogger(__name__)
