@@ -275,11 +275,19 @@ class Throttle:
             return
         lane = self._lanes.setdefault(key, _Lane())
         used, under_way = gated
+        under_way.discard(reached)  # that one has not joined the queue yet
         if used:  # nobody knows since when
             lane.turns.last = self._clock()
         for request in under_way:
-            if request is not reached:  # that one has not joined the queue yet
-                self._begin(request, self._visit(request, key), self._clock())
+            self._begin(request, self._visit(request, key), self._clock())
+        self._runtime.call_later(0, partial(self._look_again, key, under_way))
+
+    def _look_again(self, key: str, under_way: set[Request]) -> None:
+        """Count the requests as left that had just ended when their slot was gated: nobody tells of them any more."""
+        for request in under_way:
+            visit = self._visits.get(request)
+            if visit is not None and not self._slots.sent(key, request):
+                self._left(request)
 
     def _visit(self, request: Request, key: str) -> _Visit:
         visit = self._visits.get(request)
