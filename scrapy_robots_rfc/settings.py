@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from scrapy_robots_rfc.core.identity import ACCEPTED, Agent, agent_of
+from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError

@@ -30,23 +30,21 @@ from scrapy_robots_rfc.fetching.download import MARK, Downloader, route_of
 from scrapy_robots_rfc.fetching.fetch import Ports
 from scrapy_robots_rfc.fetching.httpcache import HttpCache
 from scrapy_robots_rfc.fetching.overrides import announcements, overrides_of
-from scrapy_robots_rfc.fetching.parsed import ForeignFile, ParsedRobots, RfcFile, digest_of
-from scrapy_robots_rfc.fetching.policy_of_origin import UNREACHABLE
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, ForeignFile, ParsedRobots, RfcFile, digest_of
 from scrapy_robots_rfc.fetching.routes import Routes, Via, origin_of
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, Batch, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.reuse import answer, is_robots_txt, is_wanted
+from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
-from scrapy_robots_rfc.reporting.closing import CrawlSummary
 from scrapy_robots_rfc.reporting.export import Feeds
-from scrapy_robots_rfc.reporting.topk import TopK
+from scrapy_robots_rfc.reporting.summary import CrawlSummary, OriginLog, TopK
 from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
@@ -58,9 +56,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.overrides import Overrides
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -97,8 +95,9 @@ class RfcRobotsTxtMiddleware:
             date = _runtime.Runtime().date
             steering = self._replay = replay.Replay(settings, ports.parse, ports.agent, self._http_cache, date)
         self._keeper = self._open_store(settings)
+        self._troubles = OriginLog(self._count, dry_run=settings.dry_run)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(settings, ports, self._keeper, steering, self._peers())
+        self.service = RobotsService(settings, ports, self._troubles, self._keeper, steering, self._peers())
         self._pacing = self._make_pacing(settings, steering)
         self._verdicts = Enforcement(crawler, settings, self._pacing, self._feeds, _runtime.Runtime().utc)
         self._waiting: DeferredRequests[OriginPolicy] = DeferredRequests(
@@ -148,7 +147,7 @@ class RfcRobotsTxtMiddleware:
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         own = is_robots_txt(parts)
-        if origin is None or (own and not is_wanted(request)):
+        if origin is None or (own and not wants_copy(request)):
             self._without_asking(request, origin, own=own)
             return None
         if self._replay is not None and not self._stays(request, origin, self._replay):
@@ -190,7 +189,7 @@ class RfcRobotsTxtMiddleware:
             self._let_through(robots)
             return None
         self._count(stats.REUSED)
-        return answer(request, body)
+        return answer_from_cache(request, body)
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
@@ -261,10 +260,10 @@ class RfcRobotsTxtMiddleware:
         """Say what became of the requests: those that waited to the end, and all by reason."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
-        self.service.troubles.closed()
+        self._troubles.closed()
         self._tell_of_undecided()
         slowed: TopK[str] = TopK() if self._pacing is None else self._pacing.slowed
-        closing = CrawlSummary(stats_collector.get_stats(), self.service.troubles, self._verdicts.cost, slowed)
+        closing = CrawlSummary(stats_collector.get_stats(), self._troubles, self._verdicts.cost, slowed)
         text = closing.text(self._crawler.spider.name if self._crawler.spider else "")
         for key, value in closing.stats():
             stats_collector.set_value(key, value)
