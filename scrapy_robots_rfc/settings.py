@@ -1,7 +1,6 @@
-"""Every setting, once, in `TABLE`: key, type, default, check and one line of text; and how a crawl's are read.
+"""Every setting, once, in `TABLE`: key, type, default, check and one line of text; `read_settings` reads them all.
 
-No other module reads one of these keys from `crawler.settings`. A value that is not accepted stops the crawl at start.
-A test checks `docs/settings.md` against the table.
+A value that is not accepted stops the crawl at start. A test checks `docs/settings.md` against the table.
 """
 
 from __future__ import annotations
