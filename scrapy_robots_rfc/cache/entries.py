@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.policy import freshness
+from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Outcome
-from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity
+from scrapy_robots_rfc.policy.caching import CachePolicy, Validity
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,7 +42,7 @@ class Rules:
             closed = copy.status in self.unreachable_statuses or copy.status == PROXY_REFUSES
             if closed is not (copy.unreachable_since is not None):
                 return replace(copy, fresh_until=min(copy.fresh_until, now))
-        validity = freshness.review(validity_of(copy), copy.fetched, now, self.limits, self.longest_ttl)
+        validity = caching.review(validity_of(copy), copy.fetched, now, self.limits, self.longest_ttl)
         return _with(copy, validity)
 
     def keep(self, copy: CacheEntry, now: float) -> float:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.download import Answer, Downloader, Sent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import Attempt, PendingFetch
-    from scrapy_robots_rfc.policy.freshness import Validity
+    from scrapy_robots_rfc.policy.caching import Validity
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
     from scrapy_robots_rfc.policy.access import Access, Local, Outcome
     from scrapy_robots_rfc.policy.origins import Origin

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.cache.entries import _with, validity_of
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.policy import freshness
+from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity
+from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.entry import Validators
@@ -48,7 +47,7 @@ def following(
     if lifetime is None and fetched.confirmed and old is not None:
         lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
     left = None if lifetime is None else max(0.0, lifetime - said.age)
-    new = freshness.renew(validity, access.outcome, now, limits, left)
+    new = caching.renew(validity, access.outcome, now, limits, left)
     copy = CacheEntry(new.outcome, access.status, access.cause, now, new.fresh_until)
     if isinstance(access, Successful):
         copy = replace(copy, validators=fetched.validators, body=access.body, lifetime=lifetime)

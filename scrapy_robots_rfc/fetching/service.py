@@ -26,8 +26,7 @@ from scrapy_robots_rfc.fetching.results import Fetched, following, limits_after,
 from scrapy_robots_rfc.fetching.routes import Failed, Route, Routes
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import Validity
+from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:

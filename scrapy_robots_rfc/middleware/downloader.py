@@ -36,16 +36,14 @@ from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.reuse import answer, is_robots_txt, is_wanted
+from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
-from scrapy_robots_rfc.reporting.closing import CrawlSummary
 from scrapy_robots_rfc.reporting.export import Feeds
-from scrapy_robots_rfc.reporting.topk import TopK
-from scrapy_robots_rfc.reporting.troubles import Troubles
+from scrapy_robots_rfc.reporting.summary import CrawlSummary, OriginLog, TopK
 from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.overrides import Overrides
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
@@ -89,7 +87,7 @@ class RfcRobotsTxtMiddleware:
         self._parser_class = load_parser(settings, crawler)
         self._feeds = Feeds(crawler, settings, runtime) if settings.report else None
         self._http_cache = HttpCache(crawler)
-        self._troubles = Troubles(self._count, dry_run=settings.dry_run)
+        self._troubles = OriginLog(self._count, dry_run=settings.dry_run)
         hooks = self._hooks()
         overrides = overrides_of(settings, hooks.parse, hooks.agent)  # its files are read, before a store is opened
         self._replay: replay.Replay | None = None
@@ -143,7 +141,7 @@ class RfcRobotsTxtMiddleware:
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         own = is_robots_txt(parts)
-        if origin is None or (own and not is_wanted(request)):
+        if origin is None or (own and not wants_copy(request)):
             self._without_asking(request, origin, own=own)
             return None
         if self._replay is not None and not self._stays(request, origin, self._replay):
@@ -215,7 +213,7 @@ class RfcRobotsTxtMiddleware:
             self._let_through(robots)
             return None
         self._count(stats.REUSED)
-        return answer(request, body)
+        return answer_from_cache(request, body)
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.fetching.download import JUDGED, chosen_slot
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
-from scrapy_robots_rfc.reporting.topk import TopK
+from scrapy_robots_rfc.reporting.summary import TopK
 from scrapy_robots_rfc.throttling.shared import SharedThrottle
 from scrapy_robots_rfc.throttling.together import Crawls, Site, Waiting, go_on, join, leave, taken
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.throttling.shared import Taking
 
@@ -275,11 +275,19 @@ class Throttle:
             return
         lane = self._lanes.setdefault(key, _Lane())
         used, under_way = gated
+        under_way.discard(reached)  # that one has not joined the queue yet
         if used:  # nobody knows since when
             lane.turns.last = self._clock()
         for request in under_way:
-            if request is not reached:  # that one has not joined the queue yet
-                self._begin(request, self._visit(request, key), self._clock())
+            self._begin(request, self._visit(request, key), self._clock())
+        self._runtime.call_later(0, partial(self._look_again, key, under_way))
+
+    def _look_again(self, key: str, under_way: set[Request]) -> None:
+        """Count the requests as left that had just ended when their slot was gated: nobody tells of them any more."""
+        for request in under_way:
+            visit = self._visits.get(request)
+            if visit is not None and not self._slots.sent(key, request):
+                self._left(request)
 
     def _visit(self, request: Request, key: str) -> _Visit:
         visit = self._visits.get(request)

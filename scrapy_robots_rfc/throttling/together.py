@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import time
 
     from scrapy_robots_rfc._scrapy import GatedSlots
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Pace
     from scrapy_robots_rfc.throttling.shared import SharedThrottle
