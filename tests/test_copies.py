@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from scrapy_robots_rfc.cache.entries import Rules, following
+from scrapy_robots_rfc.cache.entries import Rules
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
-from scrapy_robots_rfc.fetching.fetch import Fetched
+from scrapy_robots_rfc.fetching.results import Fetched, following
 from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import CachePolicy
+from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness
 
 LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500, min_age=20)
 RULES = Rules(LIMITS, longest_ttl=30, unreachable_statuses=frozenset({429}))

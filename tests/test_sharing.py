@@ -15,7 +15,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.cache.shared import FetchSharing, pause
 from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import CachePolicy
+from scrapy_robots_rfc.policy.caching import CachePolicy
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.running import under_the_reactor
 

@@ -12,11 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import CANCELLED, Waiter
+from scrapy_robots_rfc._runtime import CANCELLED, Threads, Waiter
 from scrapy_robots_rfc.cache.breaker import CircuitBreaker, said
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
 from scrapy_robots_rfc.cache.stores.base import SharedStore
-from scrapy_robots_rfc.cache.threads import Threads
 from scrapy_robots_rfc.errors import StoreError
 
 if TYPE_CHECKING:

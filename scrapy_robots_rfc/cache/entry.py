@@ -1,6 +1,6 @@
 """A copy: all that is kept of an origin's robots.txt, and how it is written down.
 
-In here: the values of every store, whatever the store is. For how long a copy is used is `policy/freshness.py`.
+In here: the values of every store, whatever the store is. For how long a copy is used is `policy/caching.py`.
 """
 
 from __future__ import annotations

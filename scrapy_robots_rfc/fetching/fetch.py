@@ -13,9 +13,10 @@ from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.faults import fault_of
+from scrapy_robots_rfc.fetching.results import Fetched
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Asking, Local, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Caching, Freshness
+from scrapy_robots_rfc.policy.caching import Caching
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.flights import Flight
-    from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
@@ -106,21 +106,6 @@ class Ports:
     expected: Callable[[OriginPolicy], None]
     fetched: Callable[[OriginPolicy, Access, Asker], Awaitable[None]]
     loaded: Callable[[OriginPolicy, Asker], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What an attempt gave.
-
-    :param freshness: what the last answer says of its own.
-    :param validators: of the file, where there is one and its server gave some.
-    :param confirmed: whether it is the file that was at hand (304).
-    """
-
-    access: Access
-    freshness: Freshness = field(default_factory=Freshness)
-    validators: Validators | None = None
-    confirmed: bool = False
 
 
 class Fetching:

@@ -14,22 +14,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Waiter
-from scrapy_robots_rfc.cache.entries import following, rules_of, set_aside, validity_of
+from scrapy_robots_rfc.cache.entries import rules_of, validity_of
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.shared import FetchSharing, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.fetch import Asker, Fetched, Fetching, Ports, Sent, no_answer, through
+from scrapy_robots_rfc.fetching.fetch import Asker, Fetching, Ports, Sent, no_answer, through
 from scrapy_robots_rfc.fetching.flights import TICK, Flight, Flights
-from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, LockedByPeer, PendingFetch, Preempted
+from scrapy_robots_rfc.fetching.results import Fetched, following, set_aside
 from scrapy_robots_rfc.fetching.routes import Failed, Route
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity
+from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.reporting.summary import OriginLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.cache.peers import Peers
+    from scrapy_robots_rfc.fetching.hooks import OriginListener
     from scrapy_robots_rfc.fetching.overrides import Overrides
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
     from scrapy_robots_rfc.settings import Settings
@@ -85,6 +85,7 @@ class RobotsService:
 
     :param settings: of the crawl.
     :param ports: what the service needs of the world.
+    :param listener: is told what becomes of origins.
     :param keeper: the store, started; ``None``: nothing is kept beyond the process.
     :param steering: the user's exceptions; ``None``: there are none.
     :param peers: the other crawls of the process; ``None``: nothing is shared with them.
@@ -94,6 +95,7 @@ class RobotsService:
         self,
         settings: Settings,
         ports: Ports,
+        listener: OriginListener,
         keeper: CacheClient | None = None,
         steering: Overrides | None = None,
         peers: Peers | None = None,
@@ -105,7 +107,7 @@ class RobotsService:
         rules = self._rules = rules_of(settings)
         self._limits = rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
-        self._troubles = OriginLog(ports.count, dry_run=settings.dry_run)
+        self._listener = listener
         self._fetching = Fetching(settings, ports)
         self._sharing = None if keeper is None else FetchSharing(keeper, rules, ports.runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
@@ -141,11 +143,6 @@ class RobotsService:
         if origin is None:
             raise ValueError("not an absolute http or https URL with a valid authority")
         return await self.get(origin)
-
-    @property
-    def troubles(self) -> OriginLog:
-        """What was said of origins, and why they were unreachable."""
-        return self._troubles
 
     def at_hand(self, origin: Origin, *, route: Route = None, counted: bool = True) -> OriginPolicy | None:
         """Return what is known and still fresh, without waiting for anything.
@@ -353,7 +350,7 @@ class RobotsService:
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
                 to_come = self._backoff.to_come(inquiry.delays, access.retry_after)
             if not _for_all(robots) and inquiry.untried() is not None:
-                self._troubles.other_route(attempt.origin, robots.cause)
+                self._listener.other_route(attempt.origin, robots.cause)
             else:
                 self._warn(robots, attempt.known, inquiry.attempts + 1, to_come)
         if not to_come:
@@ -361,7 +358,7 @@ class RobotsService:
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
         elif attempt.changes(Outcome.UNREACHABLE):
-            self._troubles.again(attempt.origin, robots.cause)
+            self._listener.again(attempt.origin, robots.cause)
         again = to_come[0] if to_come else None
         return Attempted(robots, again, alone=not _for_all(robots), hopeless=again is None)
 
@@ -374,9 +371,9 @@ class RobotsService:
         hopeless = isinstance(access, Local) or access.hopeless or robots.outcome is not Outcome.UNREACHABLE
         to_come = self._backoff.to_come(inquiry.delays, None)
         if isinstance(access, Local):
-            self._troubles.local(attempt.origin, access, robots.outcome)
+            self._listener.local(attempt.origin, access, robots.outcome)
         elif inquiry.untried() is not None:
-            self._troubles.other_route(attempt.origin, robots.cause)
+            self._listener.other_route(attempt.origin, robots.cause)
         else:
             self._warn(robots, attempt.known, inquiry.attempts + 1, () if hopeless else to_come, alone=True)
         return Attempted(robots, to_come[0] if to_come else None, alone=True, hopeless=hopeless)
@@ -394,7 +391,7 @@ class RobotsService:
             return
         closed = [last.cause for last in lasts if last.outcome is Outcome.UNREACHABLE]
         if closed:
-            self._troubles.routes_failed(origin, closed[-1], inquiry.attempts)
+            self._listener.routes_failed(origin, closed[-1], inquiry.attempts)
         if self._sharing is not None:
             self._sharing.leave(origin)
 
@@ -446,11 +443,11 @@ class RobotsService:
         before, changed = attempt.before, attempt.changes(robots.outcome)
         made = attempt.inquiry.attempts + 1
         reached = robots.validity.unreachable_since is None
-        self._troubles.concluded(
+        self._listener.concluded(
             attempt.origin, robots.cause, robots.outcome, changed=changed, reached=reached, attempts=made
         )
         if robots.stale and not (before is not None and before.stale):
-            self._troubles.began_stale(attempt.origin, robots.cause)
+            self._listener.began_stale(attempt.origin, robots.cause)
         self._memory.put(attempt.origin, robots, copy)
         if _for_all(robots):
             self._failed.forget(attempt.origin)
@@ -477,12 +474,12 @@ class RobotsService:
             # The two ticks are those after which the end of a pause, and that of an attempt, are noticed.
             until = self._ports.runtime.at(1 + sum(to_come) + len(to_come) * (self._settings.timeout + 2 * TICK))
             if warned:
-                self._troubles.goes_on(robots.origin, robots.cause, made, to_come, until)
+                self._listener.goes_on(robots.origin, robots.cause, made, to_come, until)
             else:
-                self._troubles.begins(robots.origin, robots.cause, to_come, until, alone=alone)
+                self._listener.begins(robots.origin, robots.cause, to_come, until, alone=alone)
         elif not warned:
             again = robots.validity.fresh_until - self._ports.runtime.clock()
-            self._troubles.failed(robots.origin, robots.cause, robots.outcome, again, alone=alone)
+            self._listener.failed(robots.origin, robots.cause, robots.outcome, again, alone=alone)
 
 
 def _for_all(known: OriginPolicy | CacheEntry) -> bool:

@@ -30,8 +30,7 @@ from scrapy_robots_rfc.fetching.download import MARK, Downloader, route_of
 from scrapy_robots_rfc.fetching.fetch import Ports
 from scrapy_robots_rfc.fetching.httpcache import HttpCache
 from scrapy_robots_rfc.fetching.overrides import announcements, overrides_of
-from scrapy_robots_rfc.fetching.parsed import ForeignFile, ParsedRobots, RfcFile, digest_of
-from scrapy_robots_rfc.fetching.policy_of_origin import UNREACHABLE
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, ForeignFile, ParsedRobots, RfcFile, digest_of
 from scrapy_robots_rfc.fetching.routes import Routes, Via, origin_of
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
@@ -45,7 +44,7 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.reporting.export import Feeds
-from scrapy_robots_rfc.reporting.summary import CrawlSummary, TopK
+from scrapy_robots_rfc.reporting.summary import CrawlSummary, OriginLog, TopK
 from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.overrides import Overrides
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -96,8 +95,9 @@ class RfcRobotsTxtMiddleware:
             date = _runtime.Runtime().date
             steering = self._replay = replay.Replay(settings, ports.parse, ports.agent, self._http_cache, date)
         self._keeper = self._open_store(settings)
+        self._troubles = OriginLog(self._count, dry_run=settings.dry_run)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(settings, ports, self._keeper, steering, self._peers())
+        self.service = RobotsService(settings, ports, self._troubles, self._keeper, steering, self._peers())
         self._pacing = self._make_pacing(settings, steering)
         self._verdicts = Enforcement(crawler, settings, self._pacing, self._feeds, _runtime.Runtime().utc)
         self._waiting: DeferredRequests[OriginPolicy] = DeferredRequests(
@@ -260,10 +260,10 @@ class RfcRobotsTxtMiddleware:
         """Say what became of the requests: those that waited to the end, and all by reason."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
-        self.service.troubles.closed()
+        self._troubles.closed()
         self._tell_of_undecided()
         slowed: TopK[str] = TopK() if self._pacing is None else self._pacing.slowed
-        closing = CrawlSummary(stats_collector.get_stats(), self.service.troubles, self._verdicts.cost, slowed)
+        closing = CrawlSummary(stats_collector.get_stats(), self._troubles, self._verdicts.cost, slowed)
         text = closing.text(self._crawler.spider.name if self._crawler.spider else "")
         for key, value in closing.stats():
             stats_collector.set_value(key, value)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.middleware.enforcement import Enforcement
     from scrapy_robots_rfc.middleware.user_agent import UserAgents
     from scrapy_robots_rfc.policy.origins import Origin

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.throttling.shared import TurnStore
 
 logger = logging.getLogger(__name__)
@@ -306,11 +306,18 @@ class Throttle:
             return
         slot = self._slots.setdefault(key, _PacedSlot())
         used, under_way = gated
+        under_way.discard(reached)  # that one has not joined the queue yet
         if used:  # nobody knows since when
             slot.turns.last = self._clock()
         for request in under_way:
-            if request is not reached:  # that one has not joined the queue yet
-                self._begin(request, self._entry(request, key), self._clock())
+            self._begin(request, self._entry(request, key), self._clock())
+        self._runtime.call_later(0, partial(self._look_again, key, under_way))
+
+    def _look_again(self, key: str, under_way: set[Request]) -> None:
+        """Count as left the requests that had just ended when their slot was gated: no signal comes for them."""
+        for request in under_way:
+            if request in self._requests and not self._gates.sent(key, request):
+                self._left(request)
 
     def _entry(self, request: Request, key: str) -> _SlotRequest:
         entry = self._requests.get(request)

@@ -116,7 +116,7 @@ async def hanging_proxy(run: Run) -> dict[str, Any]:
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live, socket.create_server(("", 0)) as silent:
             netloc = f"127.0.0.1:{silent.getsockname()[1]}"
             requests = [by(site.url("/1"), f"{SECRET}{netloc}"), by(site.url("/a"), f"http://{live.netloc}")]
-            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 2, "DOWNLOAD_TIMEOUT": 3}
+            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 1}
             with logged() as lines:
                 result = await run(Pages, settings, requests)
             log = [line.replace(netloc, "PROXY").replace(site.netloc, "SITE") for line in lines]
@@ -215,7 +215,7 @@ async def causes(run: Run) -> dict[str, Any]:
                 "no http": f"http://127.0.0.1:{talking.getsockname()[1]}/",
                 **{name: site.url("/") for name, site in sites.items()},
             }
-            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 3, **handler}, list(urls.values()))
+            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 1.5, **handler}, list(urls.values()))
             whys = {name: str(getattr(result.outcomes[url], "why", None)) for name, url in urls.items()}
             results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})
             for server in (closing, talking):
@@ -223,7 +223,7 @@ async def causes(run: Run) -> dict[str, Any]:
     return {"found": results}
 
 
-ROUTES: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
     for function in (
         routes,

@@ -97,6 +97,6 @@ async def together(run: Run) -> dict[str, Any]:
         }
 
 
-SHARING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function for function in (resumed, confirmed, side_by_side, together)
 }

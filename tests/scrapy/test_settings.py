@@ -11,7 +11,7 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.policy import sites
+from scrapy_robots_rfc.policy import origins
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
@@ -102,9 +102,9 @@ def test_defaults() -> None:
             "ROBOTSTXT_EXEMPT",
             "a.example, *.b.example",
             "exempt",
-            (sites.Site.of("a.example"), sites.Site.of("*.b.example")),
+            (origins.Site.of("a.example"), origins.Site.of("*.b.example")),
         ),
-        ("ROBOTSTXT_EXEMPT", ("https://a.example",), "exempt", (sites.Site.of("https://a.example"),)),
+        ("ROBOTSTXT_EXEMPT", ("https://a.example",), "exempt", (origins.Site.of("https://a.example"),)),
         ("ROBOTSTXT_EXEMPT", "", "exempt", ()),
         ("ROBOTSTXT_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
         ("ROBOTSTXT_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),

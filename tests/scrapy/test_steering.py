@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
 pytestmark = pytest.mark.reactor
 
