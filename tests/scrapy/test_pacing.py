@@ -306,8 +306,8 @@ async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: p
     middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
     pacing = middleware._pacing if middleware else None
     assert pacing is not None
-    assert ([str(origin) for origin in pacing._sites], list(pacing._lanes)) == ([other.url("")], ["127.0.0.1"])
-    assert not pacing._visits
+    assert ([str(origin) for origin in pacing._origins], list(pacing._slots)) == ([other.url("")], ["127.0.0.1"])
+    assert not pacing._requests
 
 
 @ensureDeferred
