@@ -143,7 +143,7 @@ class RfcRobotsTxtMiddleware:
             if MARK in request.meta:
                 self._naming.passes(request)
             else:
-                self._count(stats.EXEMPTED)
+                self._pass_exempt(request)
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         own = is_robots_txt(parts)
@@ -162,6 +162,14 @@ class RfcRobotsTxtMiddleware:
         if robots is None:
             return self._wait(request, place, agent)
         return self._finish(request, robots, agent)
+
+    def _pass_exempt(self, request: Request) -> None:
+        """Count a request that is not judged. It keeps the interval of its site all the same, if the file is known."""
+        self._count(stats.EXEMPTED)
+        origin = None if self._pacing is None else self._origin_of(request)
+        robots = None if origin is None else self.service.at_hand(origin, counted=False)
+        if self._pacing is not None and robots is not None:
+            self._pacing.note(request, robots, self._naming.default())
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
         """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""
