@@ -77,7 +77,7 @@ FIELDS = {
     "referrer": "the Referer header of the request, without user and password; null: it has none",
     "origin": "scheme, host and port whose robots.txt it falls under; null: the URL has no valid authority",
     "token": "the product token whose group applied, `*` for the wildcard group; null: none did",
-    "reason": "`rule`, `unreachable`, `parser`, `crawl_delay`; `exempt` in the last records",
+    "reason": "`rule`, `unreachable`, `local`, `parser`, `crawl_delay`; `exempt` in the last records",
     "line": "the number of the line that decided; null: no rule did",
     "rule": "the rule, as `Disallow: /private/`; null: no rule decided",
     "why": "the text of the log line, as `robots.txt line 3: Disallow: /private/`",
