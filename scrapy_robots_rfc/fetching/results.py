@@ -13,6 +13,7 @@ from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.entry import Validators
+    from scrapy_robots_rfc.policy.backoff import Backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +72,10 @@ def set_aside(old: CacheEntry | None, access: Unreachable | Local, now: float, l
         copy = replace(copy, fresh_until=now)  # the next one asks again: that costs the site nothing
         return copy if copy.body is not None else replace(copy, outcome=Outcome.LOCAL)
     return copy
+
+
+def limits_after(access: Access, limits: CachePolicy, waits: Backoff) -> CachePolicy:
+    """Return how long results hold after an answer: a server is left alone for as long as it asks."""
+    if not isinstance(access, Unreachable) or access.retry_after is None:
+        return limits
+    return replace(limits, unreachable_ttl=waits.at_least(limits.unreachable_ttl, access.retry_after))
