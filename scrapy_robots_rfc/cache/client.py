@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -194,14 +193,9 @@ class CacheClient:
         One from far ahead is asked for again: else it would be fresh until the date of this machine has come that far.
         """
         now = self._runtime.clock()
-        copy = copy.moved(-self._since_1970())
-        return replace(
-            copy,
-            fetched=min(copy.fetched, now),
-            fresh_until=copy.fresh_until if copy.fetched <= now + AHEAD else min(copy.fresh_until, now),
-            confirmed=None if copy.confirmed is None else min(copy.confirmed, now),
-            unreachable_since=None if copy.unreachable_since is None else min(copy.unreachable_since, now),
-        )
+        ahead = copy.fetched > self._runtime.date() + AHEAD
+        copy = copy.moved(-self._since_1970(), latest=now)
+        return copy.expiring(now) if ahead else copy
 
     def _unreadable(self, key: str, error: ValueError) -> None:
         if key in self._seen:  # looked at once more, before and after a lease was taken

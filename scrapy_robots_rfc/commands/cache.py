@@ -9,7 +9,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.stores.dump import record_of
 from scrapy_robots_rfc.commands import transfer
 from scrapy_robots_rfc.commands.addresses import origin_of, shown
 from scrapy_robots_rfc.commands.output import Failed, moment, span
@@ -17,7 +16,6 @@ from scrapy_robots_rfc.commands.shelf import Shelf, readable
 from scrapy_robots_rfc.commands.sources import STANDARD, as_url
 from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.text import many, printable
-from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -79,7 +77,7 @@ def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
             continue
         count += 1
         found = readable(value)
-        fresh += isinstance(found, CacheEntry) and found.fresh_until > shelf.now
+        fresh += isinstance(found, CacheEntry) and found.validity.fresh_until > shelf.now
         if options.json:
             console.say_json(_entry(shown(key), found))
         else:
@@ -100,7 +98,7 @@ def show(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
     if isinstance(found, ValueError):
         raise Failed(f"{key} cannot be read: {found}")
     if options.json:
-        console.say_json(record_of(key, found))
+        console.say_json(transfer.record_of(key, found))
         return 0
     style = Style.of(console.stdout)
     for name, text in _facts(key, found, shelf.now):
@@ -149,7 +147,7 @@ def _key(url: str) -> str:
 
 def _fresh(value: bytes | None, now: float) -> bool:
     found = None if value is None else readable(value)
-    return isinstance(found, CacheEntry) and found.fresh_until > now
+    return isinstance(found, CacheEntry) and found.validity.fresh_until > now
 
 
 def _row(key: str, found: CacheEntry | ValueError, now: float) -> tuple[str, ...]:
@@ -157,7 +155,7 @@ def _row(key: str, found: CacheEntry | ValueError, now: float) -> tuple[str, ...
         return ("unreadable", "", "", "", "", f"{key} ({found})")
     cause = printable(found.cause)
     cause = cause if len(cause) <= _WIDEST_CAUSE else f"{cause[: _WIDEST_CAUSE - 3]}..."
-    fresh = span(found.fresh_until - now) if found.fresh_until > now else "no"
+    fresh = span(found.validity.fresh_until - now) if found.validity.fresh_until > now else "no"
     size = "" if found.body is None else f"{len(found.body):,}"
     return (_result(found), cause, span(now - found.fetched), fresh, size, key)
 
@@ -199,27 +197,25 @@ class _Table:
 def _entry(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
     if isinstance(found, ValueError):
         return {"origin": key, "error": str(found)}
-    record = record_of(key, found)
+    record = transfer.record_of(key, found)
     record.pop("file", None)
     record.pop("file_base64", None)
     return record if found.body is None else {**record, "octets": len(found.body)}
 
 
 def _result(copy: CacheEntry) -> str:
-    if copy.outcome is Outcome.SUCCESSFUL and copy.unreachable_since is not None:
-        return "stale"
-    return copy.outcome.value
+    return "stale" if copy.validity.stale else copy.validity.outcome.value
 
 
 def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
     yield "origin", key
     yield "result", f"{_result(copy)}: {_MEANING[_result(copy)]}"
     yield "last fetch", f"{copy.cause}, {moment(copy.fetched, now)}"
-    yield "fresh until", moment(copy.fresh_until, now)
-    if copy.confirmed is not None:
-        yield "last confirmed", moment(copy.confirmed, now)
-    if copy.unreachable_since is not None:
-        yield "unreachable since", moment(copy.unreachable_since, now)
+    yield "fresh until", moment(copy.validity.fresh_until, now)
+    if copy.validity.confirmed is not None:
+        yield "last confirmed", moment(copy.validity.confirmed, now)
+    if copy.validity.unreachable_since is not None:
+        yield "unreachable since", moment(copy.validity.unreachable_since, now)
     if copy.validators is not None:
         yield "file came from", copy.validators.url
         for name, value in (("ETag", copy.validators.etag), ("Last-Modified", copy.validators.last_modified)):

@@ -20,7 +20,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
 from scrapy_robots_rfc.cache.breaker import said
-from scrapy_robots_rfc.cache.entries import rules_of
+from scrapy_robots_rfc.cache.entry import rules_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import cache, check, diff, lint, report, settings, show, transfer
 from scrapy_robots_rfc.commands.output import Console, Failed, abandon

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.cache.breaker import said
-from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
+from scrapy_robots_rfc.cache.entry import CacheEntry, Rules, decode, encode
 from scrapy_robots_rfc.commands.output import Failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from scrapy_robots_rfc.cache.entries import Rules
     from scrapy_robots_rfc.cache.stores.base import Store
 
 #: Seconds that a copy is kept which nobody would want any more: see `Rules.keep`.

@@ -1,16 +1,14 @@
-"""`scrapy robots cache export` and `import`: copies from one store to another, as lines of JSON.
-
-In here: files, lines, what is said of them. What a line is, is `stores/dump.py`'s business.
-"""
+"""`scrapy robots cache export` and `import`: copies from one store to another, as lines of JSON."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from contextlib import nullcontext
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.stores.dump import copy_of, record_of
+from scrapy_robots_rfc.cache.entry import CacheEntry, entry_of, head_of
 from scrapy_robots_rfc.commands.addresses import shown
 from scrapy_robots_rfc.commands.shelf import readable
 from scrapy_robots_rfc.commands.sources import STANDARD, opened, telling
@@ -102,7 +100,7 @@ def _json(line: bytes) -> object:
 def _not_to_come(copy: CacheEntry, now: float) -> None:
     """Refuse what was made by a clock that is far ahead: no later fetch would take its place for as long."""
     for name in ("fetched", "confirmed", "unreachable_since"):
-        time = getattr(copy, name)
+        time = copy.fetched if name == "fetched" else getattr(copy.validity, name)
         if time is not None and time > now + _AHEAD:
             raise ValueError(f"{name} lies more than a day in the future")
 
@@ -110,3 +108,39 @@ def _not_to_come(copy: CacheEntry, now: float) -> None:
 def _is_later(copy: CacheEntry, value: bytes | None) -> bool:
     there = None if value is None else readable(value)
     return not isinstance(there, CacheEntry) or there.fetched < copy.fetched
+
+
+# A line: a JSON object.
+
+
+def record_of(key: str, copy: CacheEntry) -> dict[str, Any]:
+    """Return a copy as a JSON object holds it.
+
+    :param key: its origin, in a store.
+    :returns: ``origin``, the head of the copy, and ``file``, or ``file_base64`` where the file is not UTF-8.
+    """
+    record = {"origin": key, **head_of(copy)}
+    if copy.body is not None:
+        try:
+            record["file"] = copy.body.decode("utf-8")
+        except UnicodeDecodeError:
+            record["file_base64"] = base64.b64encode(copy.body).decode("ascii")
+    return record
+
+
+def copy_of(record: object) -> tuple[str, CacheEntry]:
+    """Return the origin and the copy of `record_of`.
+
+    :raises ValueError: this is none, or of an unknown version; the text says what is wrong.
+    """
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    key, text, encoded = record.get("origin"), record.get("file"), record.get("file_base64")
+    if not isinstance(key, str) or Origin.written(key) is None:
+        raise ValueError("its origin is none: scheme://host, or scheme://host:port")
+    try:
+        if text is not None:
+            return key, entry_of(record, text.encode("utf-8"))
+        return key, entry_of(record, None if encoded is None else base64.b64decode(encoded, validate=True))
+    except (AttributeError, TypeError, UnicodeEncodeError, binascii.Error):
+        raise ValueError("its file is no text, or no base64") from None

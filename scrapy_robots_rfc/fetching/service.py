@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Waiter
-from scrapy_robots_rfc.cache.entries import rules_of, validity_of
+from scrapy_robots_rfc.cache.entry import rules_of
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.shared import FetchSharing, pause
 from scrapy_robots_rfc.core.lines import whole_lines
@@ -227,7 +227,7 @@ class RobotsService:
     def _attempt(self, inquiry: PendingFetch[OriginPolicy], listener: Callable[[_Result | None], object]) -> None:
         held = self._memory.copy(inquiry.key)
         sent = Sent(inquiry.route.asker)
-        attempt = _Attempt(inquiry, None if held is None else validity_of(held), held, sent)
+        attempt = _Attempt(inquiry, None if held is None else held.validity, held, sent)
         work, expire = partial(self._work, attempt), partial(self._too_late, attempt)
 
         def ended(result: _Result | None) -> None:
@@ -280,7 +280,7 @@ class RobotsService:
         if copy is not None and (attempt.held is None or copy.fetched > attempt.held.fetched):
             now = self._ports.runtime.clock()
             attempt.held = copy = self._rules.reviewed(copy, now)
-            if now < copy.fresh_until:
+            if now < copy.validity.fresh_until:
                 return self._adopt(attempt, copy, shared=True)
         if busy:
             return self._later(attempt)
@@ -427,12 +427,12 @@ class RobotsService:
 
     def _revive(self, origin: Origin, copy: CacheEntry, file: ParsedRobots | None = None) -> OriginPolicy:
         """Return what a copy says."""
-        validity, cause = validity_of(copy), copy.cause
+        validity, cause = copy.validity, copy.cause
         if file is None and copy.body is not None:
             parsed = self._parse(origin, copy.body)
             if isinstance(parsed, str):  # nothing opens because a file cannot be read
                 validity, cause = (
-                    Validity(Outcome.UNREACHABLE, copy.fresh_until, unreachable_since=copy.fetched),
+                    Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=copy.fetched),
                     parsed,
                 )
             else:
@@ -484,7 +484,7 @@ class RobotsService:
 
 def _for_all(known: OriginPolicy | CacheEntry) -> bool:
     """Whether what is known governs every route: not so where the way to the site failed, and nothing is at hand."""
-    return known.status is not None or known.outcome is not Outcome.UNREACHABLE
+    return known.status is not None or known.validity.outcome is not Outcome.UNREACHABLE
 
 
 def undecided(origin: Origin) -> RobotsUndecided:
