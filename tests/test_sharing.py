@@ -12,12 +12,12 @@ from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import CacheEntry, Rules
 from scrapy_robots_rfc.cache.shared import FetchSharing, pause
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import CachePolicy
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.running import under_the_reactor
 from tests.support.entries import made
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -19,13 +19,12 @@ from scrapy.commands import ScrapyCommand
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.cache.breaker import said
 from scrapy_robots_rfc.cache.entry import rules_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import cache, check, diff, lint, report, settings, show, transfer
 from scrapy_robots_rfc.commands.output import Console, Failed, abandon
 from scrapy_robots_rfc.commands.shelf import Shelf
-from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.core.text import error_text, printable
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.settings import read_settings
 
@@ -165,7 +164,7 @@ def _opened(configured: object, settings: Settings, opts: argparse.Namespace) ->
     except RobotsError as error:
         raise Failed(str(error)) from error
     except Exception as error:
-        raise Failed(f"the store cannot be opened ({said(error)})") from error
+        raise Failed(f"the store cannot be opened ({error_text(error)})") from error
     raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", 2)
 
 

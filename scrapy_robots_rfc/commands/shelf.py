@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.cache.breaker import said
 from scrapy_robots_rfc.cache.entry import CacheEntry, Rules, decode, encode
 from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.core.text import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ class Shelf:
         try:
             yield
         except Exception as error:
-            raise Failed(f"the store {self.name} failed ({said(error)})") from error
+            raise Failed(f"the store {self.name} failed ({error_text(error)})") from error
 
 
 def readable(value: bytes) -> CacheEntry | ValueError:

@@ -14,12 +14,12 @@ from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache import client as keeper_module
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import decode
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.copies import FILE
 from tests.stores.running import under_the_reactor
 from tests.support.entries import changed
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
