@@ -157,11 +157,18 @@ class RfcRobotsTxtMiddleware:
         return self._finish(request, robots, agent)
 
     def _pass_exempt(self, request: Request) -> None:
-        """Count a request that robots.txt is not asked about; one of ours tells by which tokens pages are judged."""
+        """Count a request that is not judged; it keeps the interval of its site all the same, if the file is known.
+
+        A request of ours tells by which tokens pages are judged.
+        """
         if MARK in request.meta:
             self._user_agents.passes(request)
-        else:
-            self._count(stats.EXEMPTED)
+            return
+        self._count(stats.EXEMPTED)
+        origin = None if self._throttle is None else self._origin_of(request)
+        robots = None if origin is None else self.service.at_hand(origin, counted=False)
+        if self._throttle is not None and robots is not None:
+            self._throttle.note(request, robots, self._user_agents.default())
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
         """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""

@@ -12,6 +12,7 @@ import logging
 import math
 import os
 from datetime import UTC, datetime
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,8 +28,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.cache.breaker import said
-from scrapy_robots_rfc.core.text import many, printable, without_credentials
+from scrapy_robots_rfc.core.text import error_text, many, printable, without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
@@ -76,7 +76,7 @@ FIELDS = {
     "referrer": "the Referer header of the request, without user and password; null: it has none",
     "origin": "scheme, host and port whose robots.txt it falls under; null: the URL has no valid authority",
     "token": "the product token whose group applied, `*` for the wildcard group; null: none did",
-    "reason": "`rule`, `unreachable`, `parser`, `crawl_delay`; `exempt` in the last records",
+    "reason": "`rule`, `unreachable`, `local`, `parser`, `crawl_delay`; `exempt` in the last records",
     "line": "the number of the line that decided; null: no rule did",
     "rule": "the rule, as `Disallow: /private/`; null: no rule decided",
     "why": "the text of the log line, as `robots.txt line 3: Disallow: /private/`",
@@ -218,11 +218,10 @@ class Feed:
             self._exporter = FeedExporter(_View(crawler, self, uri, completed))  # type: ignore[arg-type]  # looks like one
             self._exporter.open_spider(self._asked)
             self._try(completed, example)
-        except NotConfigured:
-            accepted = "a feed that Scrapy takes; the error above says what is wrong"
-            raise SettingError(f"{REPORT}[{self._shown!r}]", dict(options), accepted) from None
         except Exception as error:  # noqa: BLE001 - whatever a storage, an exporter, a filter of the user's raises
-            accepted = f"options that work: {said(error)}"
+            accepted = f"options that work: {error_text(error)}"
+            if isinstance(error, NotConfigured):
+                accepted = "a feed that Scrapy takes; the error above says what is wrong"
             raise SettingError(f"{REPORT}[{self._shown!r}]", dict(options), accepted) from None
         self.started = True
 
@@ -272,7 +271,7 @@ class Feed:
             logger.error(
                 "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
                 "disk, missing rights, or a server that is down",
-                REPORT, self._shown, said(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
+                REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
             )  # fmt: skip
 
     def lost(self) -> None:
@@ -293,26 +292,18 @@ class _View:
         user, at, _ = urlsplit(uri).netloc.rpartition("@")
         secret = "" if "%(" in user else user + at
         storages = crawler.settings.getwithbase("FEED_STORAGES")
-        wrapped = {scheme: self._wrapped(path, secret) for scheme, path in storages.items() if path is not None}
-        told = {"FEEDS": {uri.replace(secret, "", 1) if secret else uri: options}}
-        replaced = {**_ITEMS, **told, "FEED_STORAGES": wrapped, "FEED_STORAGES_BASE": {}}
+        wrapped = {
+            scheme: partial(_Storage, feed, crawler, path, secret)
+            for scheme, path in storages.items()
+            if path is not None
+        }
+        feeds = {uri.replace(secret, "", 1) if secret else uri: options}
+        replaced = {**_ITEMS, "FEEDS": feeds, "FEED_STORAGES": wrapped, "FEED_STORAGES_BASE": {}}
         attributes = {key: SettingsAttribute(value, 0) for key, value in replaced.items()}
         self.settings.attributes = {**crawler.settings.attributes, **attributes}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one
         return getattr(self._crawler, name)
-
-    def _wrapped(self, path: str, secret: str) -> Callable[..., _Storage]:
-        def storage(uri: str, *, feed_options: dict[str, Any]) -> _Storage:
-            def make() -> Any:  # noqa: ANN401 - a storage of Scrapy's or of the user's
-                real = uri.replace("://", f"://{secret}", 1)
-                return build_from_crawler(load_object(path), self._crawler, real, feed_options=feed_options)
-
-            if not feed_options["batch_item_count"]:
-                self._feed.place = without_credentials(uri)
-            return _Storage(self._feed, make)
-
-        return storage
 
     def inc_value(self, key: str, **_: object) -> None:
         """Count what Scrapy could not store. Its other counts are about items."""
@@ -323,13 +314,22 @@ class _View:
 class _Storage:
     """A storage for one file of a feed, around the storage that the user asks for.
 
-    :param make: makes that storage. It is called again after it has failed, but not at the start of the crawl.
+    :param path: the class of that storage. Where it cannot be made, that is tried again with the next record; an error
+        at the start of the crawl is raised.
+    :param secret: the credentials of the URI, ending with ``@``; empty: there are none.
+    :param uri: without them.
     """
 
-    def __init__(self, feed: Feed, make: Callable[[], Any]) -> None:
-        self._feed, self._make = feed, make
-        self._inner: Any = None if feed.started else make()
+    def __init__(
+        self, feed: Feed, crawler: Crawler, path: str, secret: str, uri: str, *, feed_options: dict[str, Any]
+    ) -> None:
+        real = uri.replace("://", f"://{secret}", 1)
+        self._feed = feed
+        self._make = partial(build_from_crawler, load_object(path), crawler, real, feed_options=feed_options)
+        self._inner: Any = None if feed.started else self._make()
         self._error: Exception | None = None
+        if not feed_options["batch_item_count"]:
+            feed.place = without_credentials(uri)
 
     def open(self, _: Spider) -> _File:
         """Open the file; before the crawl has started, one in memory that is thrown away.
@@ -359,7 +359,7 @@ class _Storage:
         except Exception as error:  # noqa: BLE001 - whatever a storage raises
             with contextlib.suppress(Exception):
                 file.inner.close()
-            raise OSError(said(error)) from None
+            raise OSError(error_text(error)) from None
 
 
 class _File:

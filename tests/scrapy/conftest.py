@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.utils.asyncio import call_later
 
-from scrapy_robots_rfc import _runtime
+from scrapy_robots_rfc import _runtime, _scrapy
 from tests.scrapy.runtimes import MODES, Results
 from tests.scrapy.scripted import Clock
 from tests.scrapy.site import Site
@@ -68,7 +68,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """All crawls of a test take a hundredth of a second for a second, but for what Scrapy itself waits for."""
-    monkeypatch.setattr(_runtime, "call_later", lambda delay, *call: call_later(delay / 100, *call))
+    for module in (_runtime, _scrapy):
+        monkeypatch.setattr(module, "call_later", lambda delay, *call: call_later(delay / 100, *call))
     monkeypatch.setattr(_runtime.Runtime, "clock", lambda _: time.monotonic() * 100)
 
 

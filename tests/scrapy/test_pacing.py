@@ -115,6 +115,24 @@ async def test_exempted_requests(site: Clocked) -> None:
     assert min(gaps(site)) >= DELAY
 
 
+@ensureDeferred
+async def test_exempted_requests_where_no_page_was_let_through(site: Clocked) -> None:
+    """A request that is not judged keeps the interval as soon as the file is known, though it forbids every page."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /\n")
+    exempt = [Request(url, meta={"dont_obey_robotstxt": True}) for url in urls(site, PAGES)]
+
+    class Insists(Pages):
+        def failed(self, failure: Any) -> Any:
+            super().failed(failure)
+            for request in exempt:
+                yield request.replace(callback=self.parse, errback=self.failed)
+
+    result = await crawl([site.url("/judged")], spider=Insists)
+    assert fetched(result) == PAGES
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("crawl_delay/sites") == 1
+
+
 class JoinsAsAnotherLeaves:
     """Keeps a page from its slot until another request has just left that slot, and is still counted as active."""
 
@@ -306,8 +324,8 @@ async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: p
     middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
     pacing = middleware._throttle if middleware else None
     assert pacing is not None
-    assert ([str(origin) for origin in pacing._sites], list(pacing._lanes)) == ([other.url("")], ["127.0.0.1"])
-    assert not pacing._visits
+    assert ([str(origin) for origin in pacing._origins], list(pacing._slots)) == ([other.url("")], ["127.0.0.1"])
+    assert not pacing._requests
 
 
 @ensureDeferred
