@@ -41,14 +41,14 @@ class Route(Generic[_T]):
     :param name: hashable; opaque in here, as is `asker`: on whose behalf.
     :param attempts: how many were made by it.
     :param last: what the last one gave, where that is for this route alone.
-    :param hopeless: whether another attempt by it is of no use.
+    :param due: when the next one may be made, where the last one failed for this route alone.
     """
 
     name: Hashable
     asker: Any
     attempts: int = 0
     last: _T | None = None
-    hopeless: bool = False
+    due: float = math.inf
     listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
 
 
@@ -60,7 +60,6 @@ class PendingFetch(Generic[_T]):
     :param route: the one that the next attempt takes, or the one under way.
     :param routes: of all who wait, by name.
     :param attempts: how many are behind it.
-    :param delays: how many of them were waited for.
     :param last: what the last one of them gave that is for all.
     :param looks: how often somebody else was found at it.
     :param gave_way: how often it gave way to others.
@@ -73,7 +72,6 @@ class PendingFetch(Generic[_T]):
     route: Route[_T]
     routes: dict[Hashable, Route[_T]] = field(default_factory=dict)
     attempts: int = 0
-    delays: int = 0
     last: _T | None = None
     looks: int = 0
     gave_way: int = 0
@@ -94,15 +92,13 @@ class PendingFetch(Generic[_T]):
 class Attempted(Generic[_T]):
     """What came of an attempt.
 
-    :param again: in how many seconds another one is made; ``None``: the value is final.
+    :param again: in how many seconds another one is made by this route; ``None``: the value is final for it.
     :param alone: whether the value is for those of its route alone: another route may bring one for all.
-    :param hopeless: whether only another route is worth that attempt.
     """
 
     value: _T
     again: float | None = None
     alone: bool = False
-    hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,27 +214,25 @@ class FetchQueue(Generic[_T]):
         elif attempted is None or attempted.again is None:
             self._settle(inquiry, inquiry.last)
         else:
-            inquiry.delays += isinstance(attempted, Attempted)
             self._delay(inquiry, attempted.again, open=False)
         self._go_on()
 
     def _without_route(self, inquiry: PendingFetch[_T], attempted: Attempted[_T]) -> None:
-        """Go on after an attempt whose route failed: by a new one at once, by the one tried least often later on."""
-        failed = inquiry.route
-        failed.last, failed.hopeless = attempted.value, attempted.hopeless
+        """Go on after an attempt whose route failed: by a new one at once, later by the one whose time comes first."""
+        failed, now = inquiry.route, self._runtime.clock()
+        failed.last = attempted.value
+        failed.due = math.inf if attempted.again is None else now + attempted.again
         untried = inquiry.untried()
         if untried is not None:
             inquiry.route = untried
             self._queue(inquiry)
             return
-        left = [route for route in inquiry.routes.values() if route.attempts and not route.hopeless]
-        if not left or attempted.again is None:
+        inquiry.route = min(inquiry.routes.values(), key=lambda route: route.due)
+        if inquiry.route.due == math.inf:  # each of them has had its attempts
             self._settled(inquiry)
             self._settle(inquiry, attempted.value, alone=True)
             return
-        inquiry.route = min(left, key=lambda route: route.attempts)
-        inquiry.delays += 1
-        self._delay(inquiry, attempted.again, open=True)
+        self._delay(inquiry, max(0.0, inquiry.route.due - now), open=True)
 
     def _delay(self, inquiry: PendingFetch[_T], seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
         inquiry.delay, inquiry.open = next(self._number), open

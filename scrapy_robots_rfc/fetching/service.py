@@ -22,7 +22,14 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.fetch import Asker, Fetched, Fetching, Ports, Sent, no_answer, through
 from scrapy_robots_rfc.fetching.flights import TICK, Flight, Flights
 from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, LockedByPeer, PendingFetch, Preempted
+from scrapy_robots_rfc.fetching.queue import (
+    MOST_ROUTES,
+    Attempted,
+    FetchQueue,
+    LockedByPeer,
+    PendingFetch,
+    Preempted,
+)
 from scrapy_robots_rfc.fetching.routes import Failed, Route
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
@@ -351,19 +358,18 @@ class RobotsService:
         if isinstance(access, Unreachable):
             # An earlier copy, or a failure so old that it opens the origin, is no reason to keep requests waiting.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                to_come = self._backoff.to_come(inquiry.delays, access.retry_after)
+                to_come = self._backoff.to_come(inquiry.route.attempts, access.retry_after)
             if not _for_all(robots) and inquiry.untried() is not None:
                 self._troubles.other_route(attempt.origin, robots.cause)
             else:
-                self._warn(robots, attempt.known, inquiry.attempts + 1, to_come)
+                self._warn(robots, attempt.known, inquiry, to_come)
         if not to_come:
             self._remember(attempt, robots, copy, shared=fetched.freshness.stored)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
         elif attempt.changes(Outcome.UNREACHABLE):
             self._troubles.again(attempt.origin, robots.cause)
-        again = to_come[0] if to_come else None
-        return Attempted(robots, again, alone=not _for_all(robots), hopeless=again is None)
+        return Attempted(robots, to_come[0] if to_come else None, alone=not _for_all(robots))
 
     def _conclude_route(self, attempt: _Attempt, access: Unreachable | Local) -> Attempted[OriginPolicy]:
         """Turn a failure that says nothing about the site into what the requests of its route go by."""
@@ -372,14 +378,14 @@ class RobotsService:
         robots = self._revive(attempt.origin, copy)
         self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
         hopeless = isinstance(access, Local) or access.hopeless or robots.outcome is not Outcome.UNREACHABLE
-        to_come = self._backoff.to_come(inquiry.delays, None)
+        to_come = () if hopeless else self._backoff.to_come(inquiry.route.attempts, None)
         if isinstance(access, Local):
             self._troubles.local(attempt.origin, access, robots.outcome)
         elif inquiry.untried() is not None:
             self._troubles.other_route(attempt.origin, robots.cause)
         else:
-            self._warn(robots, attempt.known, inquiry.attempts + 1, () if hopeless else to_come, alone=True)
-        return Attempted(robots, to_come[0] if to_come else None, alone=True, hopeless=hopeless)
+            self._warn(robots, attempt.known, inquiry, to_come, alone=True)
+        return Attempted(robots, to_come[0] if to_come else None, alone=True)
 
     def _without_route(self, inquiry: PendingFetch[OriginPolicy]) -> None:
         """Keep what is known by each route of an inquiry, as none of them brought what is for all."""
@@ -461,23 +467,24 @@ class RobotsService:
         self,
         robots: OriginPolicy,
         known: Validity | None,
-        made: int = 1,
+        inquiry: PendingFetch[OriginPolicy] | None = None,
         to_come: tuple[float, ...] = (),
         *,
         alone: bool = False,
     ) -> None:
         """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
 
-        :param made: attempts.
-        :param to_come: seconds before each further one.
+        :param inquiry: whose attempt failed, where there was one.
+        :param to_come: seconds before each further one by its route.
         :param alone: whether it is about the requests of one route only.
         """
         warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
-        if to_come:
+        if to_come and inquiry is not None:
             # The two ticks are those after which the end of a pause, and that of an attempt, are noticed.
-            until = self._ports.runtime.at(1 + sum(to_come) + len(to_come) * (self._settings.timeout + 2 * TICK))
+            attempts = len(to_come) * min(len(inquiry.routes), MOST_ROUTES)
+            until = self._ports.runtime.at(1 + sum(to_come) + attempts * (self._settings.timeout + 2 * TICK))
             if warned:
-                self._troubles.goes_on(robots.origin, robots.cause, made, to_come, until)
+                self._troubles.goes_on(robots.origin, robots.cause, inquiry.route.attempts + 1, to_come, until)
             else:
                 self._troubles.begins(robots.origin, robots.cause, to_come, until, alone=alone)
         elif not warned:
