@@ -215,4 +215,4 @@ def _known_at(url: str, held: CacheEntry | None) -> Validators | None:
 
 def for_all(known: OriginPolicy | CacheEntry) -> bool:
     """Whether what is known governs every route: not so where the way to the site failed, and nothing is at hand."""
-    return known.status is not None or known.outcome is not Outcome.UNREACHABLE
+    return known.status is not None or known.validity.outcome is not Outcome.UNREACHABLE

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entries import rules_of, validity_of
+from scrapy_robots_rfc.cache.entry import rules_of
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.peers import Peers
 from scrapy_robots_rfc.cache.shared import FetchSharing, pause
@@ -193,7 +193,7 @@ class RobotsService:
     def _begin(self, attempt: Attempt[OriginPolicy]) -> tuple[Work[OriginPolicy], Callable[[], Result[OriginPolicy]]]:
         """Return the work of an attempt, and what makes its result where the work takes too long."""
         held = self._memory.copy(attempt.pending.key)
-        before = None if held is None else validity_of(held)
+        before = None if held is None else held.validity
         fetch = Fetch(attempt, before, held, Sent(attempt.pending.route.asker))
         return partial(self._find_out, fetch), partial(self._too_late, fetch)
 
@@ -240,7 +240,7 @@ class RobotsService:
         if copy is not None and (fetch.held is None or copy.fetched > fetch.held.fetched):
             now = self._runtime.clock()
             fetch.held = copy = self._rules.reviewed(copy, now)
-            if now < copy.fresh_until:
+            if now < copy.validity.fresh_until:
                 return self._adopt(fetch, copy, shared=True)
         if busy:
             self._peers.end(fetch.origin)
@@ -353,12 +353,12 @@ class RobotsService:
 
     def _revive(self, origin: Origin, copy: CacheEntry, file: ParsedRobots | None = None) -> OriginPolicy:
         """Return what a copy says."""
-        validity, cause = validity_of(copy), copy.cause
+        validity, cause = copy.validity, copy.cause
         if file is None and copy.body is not None:
             parsed = self._parse(origin, copy.body)
             if isinstance(parsed, str):  # nothing opens because a file cannot be read
                 validity, cause = (
-                    Validity(Outcome.UNREACHABLE, copy.fresh_until, unreachable_since=copy.fetched),
+                    Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=copy.fetched),
                     parsed,
                 )
             else:
