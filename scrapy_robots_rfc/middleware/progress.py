@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 LONG = 5.0
 
 
-class Progress:
+class WaitLog:
     """Logs from time to time what waits.
 
     :param room: has the requests that wait for a robots.txt.
