@@ -28,8 +28,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.cache.breaker import said
-from scrapy_robots_rfc.core.text import many, printable, without_credentials
+from scrapy_robots_rfc.core.text import error_text, many, printable, without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
@@ -220,7 +219,7 @@ class Feed:
             self._exporter.open_spider(self._asked)
             self._try(completed, example)
         except Exception as error:  # noqa: BLE001 - whatever a storage, an exporter, a filter of the user's raises
-            accepted = f"options that work: {said(error)}"
+            accepted = f"options that work: {error_text(error)}"
             if isinstance(error, NotConfigured):
                 accepted = "a feed that Scrapy takes; the error above says what is wrong"
             raise SettingError(f"{REPORT}[{self._shown!r}]", dict(options), accepted) from None
@@ -272,7 +271,7 @@ class Feed:
             logger.error(
                 "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
                 "disk, missing rights, or a server that is down",
-                REPORT, self._shown, said(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
+                REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
             )  # fmt: skip
 
     def lost(self) -> None:
@@ -360,7 +359,7 @@ class _FeedStorage:
         except Exception as error:  # noqa: BLE001 - whatever a storage raises
             with contextlib.suppress(Exception):
                 file.inner.close()
-            raise OSError(said(error)) from None
+            raise OSError(error_text(error)) from None
 
 
 class _FeedFile:

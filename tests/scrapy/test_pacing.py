@@ -322,7 +322,7 @@ async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: p
     first = Request(site.url("/0"), meta={"download_slot": "mine"})
     result = await crawl([first], spider=Following, following=[Request(other.url("/0"))])
     middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-    pacing = middleware._pacing if middleware else None
+    pacing = middleware._throttle if middleware else None
     assert pacing is not None
     assert ([str(origin) for origin in pacing._origins], list(pacing._slots)) == ([other.url("")], ["127.0.0.1"])
     assert not pacing._requests
