@@ -63,8 +63,8 @@ class Troubles:
         :param again: in how many seconds it is asked for again.
         :param alone: whether it is closed for the requests of one route only.
         """
-        message = "%s is unreachable (%s): %s; it is asked for again in %g s"
-        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), round(again, 2))
+        message = "%s is unreachable (%s): %s; it is asked for again in %s s"
+        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), _seconds(again))
 
     def _then(self, outcome: Outcome, *, alone: bool) -> str:
         return f"{self._follows[outcome]}{' that way' if alone and outcome is Outcome.UNREACHABLE else ''}"
@@ -80,7 +80,7 @@ class Troubles:
             "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
             "latest, then %s"
         )
-        after = listed([f"{round(delay, 2):g}" for delay in delays])
+        after = listed([_seconds(delay) for delay in delays])
         logger.warning(message, origin.robots_url, cause, after, until, self._then(Outcome.UNREACHABLE, alone=alone))
 
     def goes_on(self, origin: Origin, cause: str, made: int, delays: Sequence[float], until: str) -> None:
@@ -91,10 +91,10 @@ class Troubles:
         :param until: when the last one of them is over at the latest.
         """
         message = (
-            "%s is still unreachable (%s) after attempt %d of %d: asked again after %g s; given up at %s at the latest"
+            "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up at %s at the latest"
         )
         attempts = made + len(delays)
-        logger.info(message, origin.robots_url, cause, made, attempts, round(delays[0], 2), until)
+        logger.info(message, origin.robots_url, cause, made, attempts, _seconds(delays[0]), until)
 
     def other_route(self, origin: Origin, cause: str) -> None:
         """Warn that a file cannot be reached by the route of one request, and is asked for by that of another."""
@@ -172,3 +172,8 @@ class Troubles:
         self._count(stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value))
         known = cause in self.causes or len(self.causes) < KEPT_CAUSES
         self.causes[cause if known else "other"] += 1
+
+
+def _seconds(number: float) -> str:
+    """Return a number of seconds as log lines have it: whole from ten on, as it may be a little less than was set."""
+    return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"
