@@ -22,6 +22,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes `-n auto` starts: two a core, since tests wait for clocks and other processes."""
+    return min(2 * (os.cpu_count() or 1), 8)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that look at pages in one process: a browser takes long to start."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("chromium"))
+
+
 @pytest.fixture(scope="session")
 def redis_installed() -> None:
     """A Redis server can be started; CI has to have one."""

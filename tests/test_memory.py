@@ -15,7 +15,7 @@ from bench import generate
 from scrapy_robots_rfc.cache import memory as module
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.cache.memory import MemoryCache
-from scrapy_robots_rfc.core.identity import Agent
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import RfcFile
 from scrapy_robots_rfc.policy.access import Outcome

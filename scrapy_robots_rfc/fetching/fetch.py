@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.flights import Flight
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
     from scrapy_robots_rfc.policy.origins import Origin

@@ -37,16 +37,14 @@ from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, Batch, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.reuse import answer, is_robots_txt, is_wanted
+from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
-from scrapy_robots_rfc.reporting.closing import CrawlSummary
 from scrapy_robots_rfc.reporting.export import Feeds
-from scrapy_robots_rfc.reporting.topk import TopK
-from scrapy_robots_rfc.reporting.troubles import Troubles
+from scrapy_robots_rfc.reporting.summary import CrawlSummary, OriginLog, TopK
 from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.overrides import Overrides
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
@@ -97,7 +95,7 @@ class RfcRobotsTxtMiddleware:
             date = _runtime.Runtime().date
             steering = self._replay = replay.Replay(settings, ports.parse, ports.agent, self._http_cache, date)
         self._keeper = self._open_store(settings)
-        self._troubles = Troubles(self._count, dry_run=settings.dry_run)
+        self._troubles = OriginLog(self._count, dry_run=settings.dry_run)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(settings, ports, self._troubles, self._keeper, steering, self._peers())
         self._pacing = self._make_pacing(settings, steering)
@@ -145,11 +143,11 @@ class RfcRobotsTxtMiddleware:
             if MARK in request.meta:
                 self._naming.passes(request)
             else:
-                self._count(stats.EXEMPTED)
+                self._pass_exempt(request)
             return None
         origin = self._origin(parts.scheme, parts.netloc)
         own = is_robots_txt(parts)
-        if origin is None or (own and not is_wanted(request)):
+        if origin is None or (own and not wants_copy(request)):
             self._without_asking(request, origin, own=own)
             return None
         if self._replay is not None and not self._stays(request, origin, self._replay):
@@ -164,6 +162,14 @@ class RfcRobotsTxtMiddleware:
         if robots is None:
             return self._wait(request, place, agent)
         return self._finish(request, robots, agent)
+
+    def _pass_exempt(self, request: Request) -> None:
+        """Count a request that is not judged. It keeps the interval of its site all the same, if the file is known."""
+        self._count(stats.EXEMPTED)
+        origin = None if self._pacing is None else self._origin_of(request)
+        robots = None if origin is None else self.service.at_hand(origin, counted=False)
+        if self._pacing is not None and robots is not None:
+            self._pacing.note(request, robots, self._naming.default())
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
         """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""
@@ -191,7 +197,7 @@ class RfcRobotsTxtMiddleware:
             self._let_through(robots)
             return None
         self._count(stats.REUSED)
-        return answer(request, body)
+        return answer_from_cache(request, body)
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""

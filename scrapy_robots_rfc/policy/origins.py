@@ -179,7 +179,7 @@ class Site:
 
 
 def _may_be(host: str, *, below: bool) -> bool:
-    """Whether such hosts can exist: no label is empty (``.host`` is not ``*.host``), and none is below an IPv4 address."""
+    """Whether such hosts can exist: no label is empty (``.host`` is not ``*.host``); none is below an IPv4 address."""
     labels = host.split(".")
     return "" not in labels and not (below and labels[-1].isdigit())
 

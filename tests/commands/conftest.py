@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.stores.opening import store_of
-from scrapy_robots_rfc.commands import robots as command
+from scrapy_robots_rfc.commands import cache_store
 from tests.commands.browser import CHROMIUM, DRIVER, Browser
 from tests.commands.copies import NOW, Done
 from tests.commands.own import Kept
@@ -35,7 +35,7 @@ def robots(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
     def run(*arguments: str, stdin: str = "") -> Done:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))  # whenever the copies below were made
+        monkeypatch.setattr(cache_store, "time", SimpleNamespace(time=lambda: NOW))  # when the copies below were made
         with pytest.raises(SystemExit) as end:
             execute(["scrapy", "robots", *arguments])
         out, err = capsys.readouterr()

@@ -17,7 +17,7 @@ from scrapy.spiders import Spider
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from scrapy_robots_rfc.commands.transfer import record_of
+from scrapy_robots_rfc.commands.cache_store import record_of
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
 from tests.commands.running import launch, run
 from tests.support.entries import changed

@@ -116,7 +116,7 @@ async def hanging_proxy(run: Run) -> dict[str, Any]:
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live, socket.create_server(("", 0)) as silent:
             netloc = f"127.0.0.1:{silent.getsockname()[1]}"
             requests = [by(site.url("/1"), f"{SECRET}{netloc}"), by(site.url("/a"), f"http://{live.netloc}")]
-            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 2, "DOWNLOAD_TIMEOUT": 3}
+            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 1}
             with logged() as lines:
                 result = await run(Pages, settings, requests)
             log = [line.replace(netloc, "PROXY").replace(site.netloc, "SITE") for line in lines]
@@ -206,24 +206,26 @@ async def causes(run: Run) -> dict[str, Any]:
         with contextlib.ExitStack() as stack:
             sites = {name: stack.enter_context(Site({"/robots.txt": reply})) for name, reply in replies.items()}
             plain = stack.enter_context(Site())
-            closing, talking = (stack.enter_context(_answering(answer)) for answer in (None, b"hello you\r\n\r\n"))
+            answers = (None, b"hello you\r\n\r\n", b"HTTP/1.1 503 Busy\r\nRetry-After: \xff soon\r\n\r\n")
+            closing, talking, garbled = (stack.enter_context(_answering(answer)) for answer in answers)
             urls = {
                 "refused": f"http://{dead()}/",
                 "unknown": "http://no-such-host.invalid/",
                 "tls": f"https://{plain.netloc}/",
                 "closed": f"http://127.0.0.1:{closing.getsockname()[1]}/",
                 "no http": f"http://127.0.0.1:{talking.getsockname()[1]}/",
+                "garbled header": f"http://127.0.0.1:{garbled.getsockname()[1]}/",
                 **{name: site.url("/") for name, site in sites.items()},
             }
-            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 3, **handler}, list(urls.values()))
+            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 1.5, **handler}, list(urls.values()))
             whys = {name: str(getattr(result.outcomes[url], "why", None)) for name, url in urls.items()}
             results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})
-            for server in (closing, talking):
+            for server in (closing, talking, garbled):
                 server.shutdown(socket.SHUT_RDWR)
     return {"found": results}
 
 
-ROUTES: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
     for function in (
         routes,

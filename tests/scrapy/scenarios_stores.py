@@ -48,4 +48,4 @@ async def slow(run: Run) -> dict[str, Any]:
         return {"outcomes": outcomes, "in_time": all(Slow.in_time), "errors": result.stat("cache/store_errors")}
 
 
-STORES: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"slow_store": slow}
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"slow_store": slow}

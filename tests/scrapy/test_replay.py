@@ -144,7 +144,11 @@ async def test_stale(cached: Cached, monkeypatch: pytest.MonkeyPatch, caplog: py
     url = cached.site.url("/robots.txt")
     why = "nothing is fetched, because HTTPCACHE_IGNORE_MISSING is on"
     assert [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text] == [
-        f"{url} is obeyed as the HTTP cache has it, 3.0 days old: {why}"
+        f"{url} is obeyed as the HTTP cache has it, 3.0 days old: {why}",
+        (
+            f"Pages of {cached.site.url('')} are forbidden (robots.txt line 2: Disallow: /x; stale copy, its refresh "
+            f"failed: {why}); every request that is dropped is logged at DEBUG"
+        ),
     ]
 
 

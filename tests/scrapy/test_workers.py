@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from tests.scrapy.clocked import DELAY, PACED, Clocked, gaps
-from tests.scrapy.conftest import MODES
+from tests.scrapy.runtimes import MODES
 from tests.scrapy.site import Reply, Site, redirect, robots
 from tests.scrapy.workers import Worker, fleet
 
