@@ -16,7 +16,7 @@ from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Waiter
 from scrapy_robots_rfc.cache.entry import rules_of
 from scrapy_robots_rfc.cache.memory import MemoryCache
-from scrapy_robots_rfc.cache.shared import FetchSharing, pause
+from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.fetch import Asker, Fetching, Ports, Sent, no_answer, through
@@ -109,7 +109,7 @@ class RobotsService:
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._listener = listener
         self._fetching = Fetching(settings, ports)
-        self._sharing = None if keeper is None else FetchSharing(keeper, rules, ports.runtime)
+        self._sharing = None if keeper is None else FetchLocks(keeper, rules, ports.runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
@@ -259,7 +259,7 @@ class RobotsService:
             await self._ports.loaded(found.value, attempt.sent.asker)
         return found
 
-    async def _elsewhere(self, attempt: _Attempt, sharing: FetchSharing, flight: Flight[_Result]) -> _Result | None:
+    async def _elsewhere(self, attempt: _Attempt, sharing: FetchLocks, flight: Flight[_Result]) -> _Result | None:
         """Return what the store has, or that another crawl is at it; ``None``: it is for this one to fetch it."""
         self._aside.add(flight)
         try:
