@@ -1,7 +1,6 @@
-"""Every setting, once, in `TABLE`: key, type, default, check and one line of text; and how a crawl's are read.
+"""Every setting, once, in `TABLE`: key, type, default, check and one line of text; `read_settings` reads them all.
 
-No other module reads one of these keys from `crawler.settings`. A value that is not accepted stops the crawl at start.
-A test checks `docs/settings.md` against the table.
+A value that is not accepted stops the crawl at start. A test checks `docs/settings.md` against the table.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from scrapy_robots_rfc.core.identity import ACCEPTED, Agent, agent_of
+from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError

@@ -8,9 +8,7 @@ from typing import Any
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.reporting.closing import Cost, CrawlSummary
-from scrapy_robots_rfc.reporting.topk import KEPT, Names, TopK
-from scrapy_robots_rfc.reporting.troubles import Troubles
+from scrapy_robots_rfc.reporting.summary import KEPT, Cost, CrawlSummary, Names, OriginLog, TopK
 
 
 def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:
@@ -19,15 +17,15 @@ def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decisi
     return Decision(False, Reason.UNREACHABLE if rule is None else Reason.RULE, rule, "*", origin)
 
 
-def troubles() -> Troubles:
+def troubles() -> OriginLog:
     """One that counts nowhere."""
-    return Troubles(lambda _: None)
+    return OriginLog(lambda _: None)
 
 
 def text(
     counted: dict[str, Any] | None = None,
     *,
-    told: Troubles | None = None,
+    told: OriginLog | None = None,
     cost: Cost | None = None,
     slowed: TopK[str] | None = None,
 ) -> list[str]:
@@ -36,7 +34,7 @@ def text(
     return [] if found is None else found.splitlines()[1:]
 
 
-def failed(told: Troubles, origin: Origin, cause: str) -> None:
+def failed(told: OriginLog, origin: Origin, cause: str) -> None:
     """An origin becomes unreachable."""
     told.concluded(origin, cause, Outcome.UNREACHABLE, changed=True, reached=False, attempts=1)
 

@@ -9,9 +9,9 @@ import pytest
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.locks import LEASE, RENEWED, FetchLocks
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.running import under_the_reactor
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

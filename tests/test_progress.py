@@ -63,8 +63,8 @@ def test_once_an_interval(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["2 requests wait for the robots.txt of 2 sites (longest: a, 8 s)"]
     clock.go_on(75)
     assert caplog.messages[1:] == ["2 requests wait for the robots.txt of 2 sites (longest: a, 68 s)"]
-    for listener in [room.asked.pop(key) for key in ("a", "b")]:
-        listener(None)
+    for key in ("a", "b"):
+        room.end(key)
     clock.go_on(1000)
     assert len(caplog.messages) == 2
     progress.close()

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.entries import Rules
-    from scrapy_robots_rfc.cache.entry import CacheEntry
+    from scrapy_robots_rfc.cache.entry import CacheEntry, Rules
     from scrapy_robots_rfc.policy.origins import Origin
 
 #: Seconds between two looks at a file that another crawl fetches: at first, and at most.
@@ -66,7 +65,7 @@ class FetchSharing:
             return held, False
         now = self._runtime.clock()
         loaded = self._rules.reviewed(loaded, now)
-        return loaded, now < loaded.fresh_until
+        return loaded, now < loaded.validity.fresh_until
 
     async def newer(self, origin: Origin, since: float) -> CacheEntry | None:
         """Return a fresh copy that another crawl has put into the store meanwhile.
@@ -93,7 +92,7 @@ class FetchSharing:
         if await self.newer(origin, since) is None:
             if stored:
                 await self._keeper.save(origin, copy, self._rules.keep(copy, self._runtime.clock()))
-            elif copy.unreachable_since is None:
+            elif copy.validity.unreachable_since is None:
                 await self._keeper.drop(origin)  # the file from before does not hold any more, not even as a stale one
         await self._leases.drop(origin)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
-    from scrapy_robots_rfc.policy.access import Local, Outcome
+    from scrapy import Request
+
+    from scrapy_robots_rfc.core.agents import Agent
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+    from scrapy_robots_rfc.policy.access import Access, Local, Outcome
     from scrapy_robots_rfc.policy.origins import Origin
 
 
@@ -56,3 +61,23 @@ class OriginListener(Protocol):
 
     def began_stale(self, origin: Origin, cause: str) -> None:
         """An earlier copy is obeyed from now on, because its refresh failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the service needs of the rooms above it.
+
+    :param listener: is told what becomes of origins.
+    :param agent: gives the agent of a request that brings none of its own.
+    :param parse: parses a file; may raise when the user chose the parser.
+    :param expected: called with what was known of a file that crawls share, and that is now asked for again.
+    :param loaded: called when what is known came out of a store, with the request on whose behalf.
+    :param fetched: called when a fetch ended, with what governs, how it ended, and the request on whose behalf.
+    """
+
+    listener: OriginListener
+    agent: Callable[[], Agent]
+    parse: Callable[[bytes], ParsedRobots]
+    expected: Callable[[OriginPolicy], None]
+    loaded: Callable[[OriginPolicy, Request | None], Coroutine[Any, Any, None]]
+    fetched: Callable[[OriginPolicy, Access, Request | None], Coroutine[Any, Any, None]]

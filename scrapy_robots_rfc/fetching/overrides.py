@@ -22,7 +22,7 @@ from scrapy_robots_rfc.policy.origins import Sites
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings

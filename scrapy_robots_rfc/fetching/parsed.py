@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.identity import Agent, agent_of
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.httpcache import HttpCache
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
     from scrapy_robots_rfc.policy.access import Access

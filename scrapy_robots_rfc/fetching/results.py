@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.cache.entries import _with, validity_of
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
@@ -13,6 +12,7 @@ from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.entry import Validators
+    from scrapy_robots_rfc.policy.backoff import Backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +38,21 @@ def following(
     :param old: the one before it; its file is obeyed on where the fetch was unreachable.
     :param since: when a run of unreachable fetches began of which `old` does not know yet.
     """
-    validity = None if old is None else validity_of(old)
+    validity = None if old is None else old.validity
     if since is not None and (validity is None or validity.unreachable_since is None):
-        validity = Validity(Outcome.UNREACHABLE, now, None if old is None else old.confirmed, since)
+        validity = Validity(Outcome.UNREACHABLE, now, None if validity is None else validity.confirmed, since)
     access, said = fetched.access, fetched.freshness
     lifetime = said.lifetime
     if lifetime is None and fetched.confirmed and old is not None:
         lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
     left = None if lifetime is None else max(0.0, lifetime - said.age)
     new = caching.renew(validity, access.outcome, now, limits, left)
-    copy = CacheEntry(new.outcome, access.status, access.cause, now, new.fresh_until)
+    entry = CacheEntry(new, access.status, access.cause, now)
     if isinstance(access, Successful):
-        copy = replace(copy, validators=fetched.validators, body=access.body, lifetime=lifetime)
-    elif new.stale and old is not None:
-        copy = replace(copy, validators=old.validators, body=old.body, lifetime=old.lifetime)
-    return _with(copy, new)
+        return replace(entry, validators=fetched.validators, body=access.body, lifetime=lifetime)
+    if new.stale and old is not None:
+        return replace(entry, validators=old.validators, body=old.body, lifetime=old.lifetime)
+    return entry
 
 
 def set_aside(old: CacheEntry | None, access: Unreachable | Local, now: float, limits: CachePolicy) -> CacheEntry:
@@ -64,10 +64,18 @@ def set_aside(old: CacheEntry | None, access: Unreachable | Local, now: float, l
     """
     limits = replace(limits, unreachable_max_age=None)  # nothing opens by it
     if old is not None:
-        old = replace(old, unreachable_since=None)
+        old = replace(old, validity=replace(old.validity, unreachable_since=None))
     failed = Fetched(Unreachable(access.status, access.cause))
-    copy = following(old, failed, now, limits)
+    entry = following(old, failed, now, limits)
     if isinstance(access, Local):
-        copy = replace(copy, fresh_until=now)  # the next one asks again: that costs the site nothing
-        return copy if copy.body is not None else replace(copy, outcome=Outcome.LOCAL)
-    return copy
+        outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
+        # The next request asks again: that costs the site nothing.
+        return replace(entry, validity=replace(entry.validity, outcome=outcome, fresh_until=now))
+    return entry
+
+
+def limits_after(access: Access, limits: CachePolicy, waits: Backoff) -> CachePolicy:
+    """Return how long results hold after an answer: a server is left alone for as long as it asks."""
+    if not isinstance(access, Unreachable) or access.retry_after is None:
+        return limits
+    return replace(limits, unreachable_ttl=waits.at_least(limits.unreachable_ttl, access.retry_after))

@@ -207,7 +207,7 @@ def test_the_crawl_says_the_same(folder: Path) -> None:
         )
         done = crawled("crawl", "news", "-s", "ROBOTSTXT_CACHE=", "-s", "TELNETCONSOLE_ENABLED=0", folder=folder)
         assert "/x" in site.targets
-    logged = re.findall(r"\[scrapy_robots_rfc\.\w+\] WARNING: (.*)", done.err)
+    logged = re.findall(r"\[scrapy_robots_rfc\.[\w.]+\] WARNING: (.*)", done.err)
     assert logged == warned
 
 

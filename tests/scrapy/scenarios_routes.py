@@ -206,19 +206,21 @@ async def causes(run: Run) -> dict[str, Any]:
         with contextlib.ExitStack() as stack:
             sites = {name: stack.enter_context(Site({"/robots.txt": reply})) for name, reply in replies.items()}
             plain = stack.enter_context(Site())
-            closing, talking = (stack.enter_context(_answering(answer)) for answer in (None, b"hello you\r\n\r\n"))
+            answers = (None, b"hello you\r\n\r\n", b"HTTP/1.1 503 Busy\r\nRetry-After: \xff soon\r\n\r\n")
+            closing, talking, garbled = (stack.enter_context(_answering(answer)) for answer in answers)
             urls = {
                 "refused": f"http://{dead()}/",
                 "unknown": "http://no-such-host.invalid/",
                 "tls": f"https://{plain.netloc}/",
                 "closed": f"http://127.0.0.1:{closing.getsockname()[1]}/",
                 "no http": f"http://127.0.0.1:{talking.getsockname()[1]}/",
+                "garbled header": f"http://127.0.0.1:{garbled.getsockname()[1]}/",
                 **{name: site.url("/") for name, site in sites.items()},
             }
             result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 1.5, **handler}, list(urls.values()))
             whys = {name: str(getattr(result.outcomes[url], "why", None)) for name, url in urls.items()}
             results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})
-            for server in (closing, talking):
+            for server in (closing, talking, garbled):
                 server.shutdown(socket.SHUT_RDWR)
     return {"found": results}
 

@@ -93,7 +93,7 @@ def test_what_is_behind(site: Site, project: Path, setting: str, says: str) -> N
     """A class that cannot be loaded is told with the reason, and a store that cannot work in its own words."""
     (project / "shop" / "store.py").write_text(
         "from scrapy_robots_rfc.errors import StoreError\n"
-        "from scrapy_robots_rfc.cache.stores.memory import MemoryStore\n"
+        "from tests.support.memory_store import MemoryStore\n"
         "class Broken(MemoryStore):\n"
         "    def __init__(self):\n"
         '        raise StoreError("no disk")\n'

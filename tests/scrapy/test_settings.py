@@ -9,7 +9,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_robots_rfc.core.identity import Agent
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy import origins
 from scrapy_robots_rfc.policy.origins import Origin

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache import peers
-from scrapy_robots_rfc.throttling import together
+from scrapy_robots_rfc.throttling import shared
 from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.scrapy.crawling import Crawl, crawl
 from tests.scrapy.site import HANG, MISSING, Reply, robots
@@ -37,7 +37,7 @@ def site() -> Iterator[Clocked]:
     """A site that asks for the delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         yield running
-    assert (together._LOOPS, peers._GROUPS) == ({}, {})  # it went with the last crawl
+    assert (shared._LOOPS, peers._GROUPS) == ({}, {})  # it went with the last crawl
 
 
 @pytest.fixture
