@@ -15,7 +15,7 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import rules_of
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.peers import Peers
-from scrapy_robots_rfc.cache.shared import FetchSharing, pause
+from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Sent
@@ -82,7 +82,7 @@ class RobotsService:
         self._limits = self._rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
-        self._sharing = None if store is None else FetchSharing(store, self._rules, self._runtime)
+        self._sharing = None if store is None else FetchLocks(store, self._rules, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,

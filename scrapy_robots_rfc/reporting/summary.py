@@ -128,8 +128,8 @@ class OriginLog:
 
     def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, *, alone: bool = False) -> None:
         """Warn that a file cannot be reached."""
-        message = "%s is unreachable (%s): %s; it is asked for again in %g s"
-        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), round(again, 2))
+        message = "%s is unreachable (%s): %s; it is asked for again in %s s"
+        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), _seconds(again))
 
     def begins(self, origin: Origin, cause: str, delays: Sequence[float], until: str, *, alone: bool = False) -> None:
         """Warn that a file cannot be reached, and that its requests wait."""
@@ -137,7 +137,7 @@ class OriginLog:
             "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
             "latest, then %s"
         )
-        after = listed([f"{round(delay, 2):g}" for delay in delays])
+        after = listed([_seconds(delay) for delay in delays])
         logger.warning(message, origin.robots_url, cause, after, until, self._then(Outcome.UNREACHABLE, alone=alone))
 
     def _then(self, outcome: Outcome, *, alone: bool) -> str:
@@ -146,10 +146,10 @@ class OriginLog:
     def goes_on(self, origin: Origin, cause: str, made: int, delays: Sequence[float], until: str) -> None:
         """Log that a further attempt has failed, and is not the last one."""
         message = (
-            "%s is still unreachable (%s) after attempt %d of %d: asked again after %g s; given up at %s at the latest"
+            "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up at %s at the latest"
         )
         attempts = made + len(delays)
-        logger.info(message, origin.robots_url, cause, made, attempts, round(delays[0], 2), until)
+        logger.info(message, origin.robots_url, cause, made, attempts, _seconds(delays[0]), until)
 
     def other_route(self, origin: Origin, cause: str) -> None:
         """Warn that a file cannot be reached by the route of one request, and is asked for by that of another."""
@@ -345,6 +345,11 @@ def _short(text: str) -> str:
     """Escape and shorten a site's text, so that it neither acts on a terminal nor fills it."""
     text = printable(text[: _LONGEST + 1])
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _seconds(number: float) -> str:
+    """Return a number of seconds as log lines have it: whole from ten on, as it may be a little less than was set."""
+    return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"
 
 
 def _number(value: float) -> str:

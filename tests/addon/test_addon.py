@@ -18,8 +18,6 @@ from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.middleware.early import EARLY_KEY
 from tests.documents import block, settings
 
-pytestmark = pytest.mark.reactor
-
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 OURS_IN_FULL = "scrapy_robots_rfc.middleware.downloader.RfcRobotsTxtMiddleware"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 ASYNCIO = "TWISTED_REACTOR=twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 SELECT = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
 NONE = "TWISTED_REACTOR_ENABLED=False"
-RUNTIMES = (ASYNCIO, SELECT, NONE)
 SPIDER = """\
 import scrapy
 
@@ -69,8 +68,10 @@ def errors(log: str) -> list[str]:
     return [line.partition(" [")[2] for line in own]
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("command", ["crawl refused", "runspider shop/spiders/refused.py"])
+@pytest.mark.parametrize(
+    ("command", "runtime"),
+    [("crawl refused", ASYNCIO), ("runspider shop/spiders/refused.py", SELECT), ("crawl refused", NONE)],
+)
 def test_command(site: Site, project: Path, command: str, runtime: str) -> None:
     """Under Scrapy's commands the log has one line on it, the exit code is 1, and nothing is requested."""
     wrong = ("-s", "ROBOTSTXT_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.http import Response
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\nDisallow: /x\n"
 RFC2616 = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
 DATED = (("Cache-Control", "max-age=3600"), ("Last-Modified", "Sat, 01 Nov 2025 00:00:00 GMT"))

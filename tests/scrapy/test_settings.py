@@ -232,7 +232,6 @@ def test_a_store_of_the_users_goes_before_the_job() -> None:
         ("ROBOTSTXT_PARSER", None),
     ],
 )
-@pytest.mark.reactor
 @ensureDeferred
 async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
     """A wrong value stops the crawl before anything is requested."""

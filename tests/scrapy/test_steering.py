@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
 DRY = {"ROBOTSTXT_DRY_RUN": True}

@@ -77,10 +77,10 @@ def test_eight_processes_find_a_damaged_file(path: Path) -> None:
     assert path.with_name("robots.sqlite.damaged").read_bytes() == b"no database" * 1000
 
 
-def test_a_hundred_kills(path: Path) -> None:
-    """A writer is killed a hundred times, at any moment: each value that was put is there and whole afterwards."""
-    found = run("kill", path, 100)
-    assert found["with_values"] > 50
+def test_many_kills(path: Path) -> None:
+    """A writer is killed forty times, at any moment: each value that was put is there and whole afterwards."""
+    found = run("kill", path, 40)
+    assert found["with_values"] > 20
     assert (found["wrong"], found["integrity"]) == ([], "ok")
 
 
