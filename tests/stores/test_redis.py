@@ -11,6 +11,7 @@ import pytest
 
 from scrapy_robots_rfc.cache.stores.redis import Address, RedisStore
 from scrapy_robots_rfc.errors import StoreError
+from tests.stores.places import pass_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,7 @@ def raw(store: RedisStore) -> Any:
 def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
     """Wait for a turn."""
     while seconds := store.take_turn(KEY, owner, hold):
-        time.sleep(seconds)
+        pass_by(raw(store), seconds)
 
 
 # Addresses.
@@ -156,7 +157,7 @@ def test_lease_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
     begun = time.monotonic()
     assert one.lease(KEY, "one", 0.3)
     while not other.lease(KEY, "other", LONG):
-        time.sleep(0.01)
+        pass_by(raw(other), 0.01)
     assert time.monotonic() - begun >= 0.3
     assert not one.lease(KEY, "one", LONG)
 
@@ -286,7 +287,7 @@ def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
         for _ in range(each):
             turn_of(store, owner)
             begun = time.monotonic()
-            time.sleep(0.002)
+            raw(store).ping()
             turns.append((begun, time.monotonic()))
             store.end_turn(KEY, owner, interval)
 
