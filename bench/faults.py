@@ -9,6 +9,7 @@ where one was, where an allowed page was refused, a Crawl-delay not kept, a requ
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -28,10 +29,12 @@ from bench.fault_servers import Servers
 from bench.report import table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench.fault_plan import Plan
 
-#: Seconds that a crawl may take. Most take three; those with many sites that hang take twenty.
-PATIENCE = 90
+#: Seconds in which something has to happen, or the crawl hangs, and so many times that: no crawl takes longer.
+PATIENCE, _LONGEST = 90, 10
 _SHOWN = 6
 
 
@@ -57,19 +60,35 @@ def crawl(
         command += [name, *map(str, servers.ports)]
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-        code: int | None = None
-        try:
-            _, errors = process.communicate(timeout=PATIENCE)
-            code = process.returncode
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)  # it says where it stands, and ends
-            _, errors = process.communicate()
+        code, errors = _ended(process, lambda: (len(servers.seen), _size(folder / OUTCOMES)))
         lines = (folder / OUTCOMES).read_text(encoding="utf-8").splitlines() if (folder / OUTCOMES).exists() else []
         told = [json.loads(line) for line in lines if line.endswith("}")]
     logs = Logs(servers.seen, servers.known, told, errors, code)
     if verbose:
         _show(plan, logs)
     return Judge(plan, logs).judge()
+
+
+def _ended(process: subprocess.Popen[str], done: Callable[[], object]) -> tuple[int | None, str]:
+    """Wait for the end of a crawl, and return its exit code and what it logged; no code where it had to be ended.
+
+    :param done: tells how much was done so far. On a busy machine a crawl takes long, and goes on.
+    """
+    before: object = None
+    for _ in range(_LONGEST):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _, errors = process.communicate(timeout=PATIENCE)
+            return process.returncode, errors
+        now = done()
+        if now == before:
+            break
+        before = now
+    process.send_signal(signal.SIGABRT)  # it says where it stands, and ends
+    return None, process.communicate()[1]
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _show(plan: Plan, logs: Logs) -> None:

@@ -12,9 +12,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from scrapy_robots_rfc.components import loaded, stands_for
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.early import PATH as EARLY
-from scrapy_robots_rfc.middleware.early import POSITION as EARLY_POSITION
-from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware
+from scrapy_robots_rfc.middleware.early import EARLY_PATH, EARLY_POSITION, RfcEarlyMiddleware
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -72,7 +70,7 @@ class Addon:
     def _put_early(self, settings: BaseSettings) -> None:
         middlewares = _components(settings, _SPIDER_MIDDLEWARES)
         if not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
-            _put(settings, _SPIDER_MIDDLEWARES, {**middlewares, EARLY: EARLY_POSITION})
+            _put(settings, _SPIDER_MIDDLEWARES, {**middlewares, EARLY_PATH: EARLY_POSITION})
 
 
 def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:

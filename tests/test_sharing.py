@@ -11,7 +11,7 @@ import pytest
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import CacheEntry, Rules
-from scrapy_robots_rfc.cache.shared import FetchSharing, pause
+from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import CachePolicy
 from scrapy_robots_rfc.policy.origins import Origin
@@ -53,7 +53,7 @@ class Worker:
     def __init__(self, store: MemoryStore) -> None:
         self.runtime = Standing()
         self.keeper = CacheClient(store, "the store", runtime=self.runtime, count=lambda _: None)
-        self.sharing = FetchSharing(self.keeper, RULES, self.runtime)
+        self.sharing = FetchLocks(self.keeper, RULES, self.runtime)
 
 
 def with_workers(test: Callable[[MemoryStore, Worker, Worker], Awaitable[None]]) -> Callable[[], object]:

@@ -45,7 +45,7 @@ class RouteWait(Generic[_T]):
     :param asker: the request on whose behalf an attempt by this route is made.
     :param attempts: how many were made by it.
     :param last: what the last one gave, where that is for this route alone.
-    :param hopeless: whether another attempt by it is of no use.
+    :param due: when the next one may be made, where the last one failed for this route alone.
     :param settled: whether the value is known.
     :param value: ``None`` when the crawl ended first.
     """
@@ -55,7 +55,7 @@ class RouteWait(Generic[_T]):
     asker: Any = field(default=None, repr=False)
     attempts: int = 0
     last: _T | None = None
-    hopeless: bool = False
+    due: float = math.inf
     settled: bool = False
     value: _T | None = None
     _listeners: list[Callable[[_T | None], object]] = field(default_factory=list, repr=False)
@@ -96,7 +96,6 @@ class PendingFetch(Generic[_T]):
     :param route: the one that the next attempt takes, or the one under way.
     :param routes: of all who wait, by name.
     :param attempts: how many are behind it.
-    :param delays: how many of them were followed by a delay.
     :param last: what the last one of them gave that is for all routes.
     :param looks: how often another crawl was found fetching it.
     :param gave_way: how often it gave way to others.
@@ -109,7 +108,6 @@ class PendingFetch(Generic[_T]):
     route: RouteWait[_T]
     routes: dict[Hashable, RouteWait[_T]] = field(default_factory=dict)
     attempts: int = 0
-    delays: int = 0
     last: _T | None = None
     looks: int = 0
     gave_way: int = 0
@@ -130,15 +128,13 @@ class PendingFetch(Generic[_T]):
 class Attempted(Generic[_T]):
     """What came of an attempt.
 
-    :param again: in how many seconds another one is made; ``None``: the value is final.
+    :param again: in how many seconds another one is made by this route; ``None``: the value is final for it.
     :param alone: whether the value is for those of its route alone: another route may bring one for all.
-    :param hopeless: whether only another route is worth that attempt.
     """
 
     value: _T
     again: float | None = None
     alone: bool = False
-    hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +302,6 @@ class FetchQueue(Generic[_T]):
             if result is None or result.again is None:
                 self._settle(pending, pending.last)
             else:
-                pending.delays += 1
                 self._delay(pending, result.again, open=False)
         self._start_next()
 
@@ -322,22 +317,21 @@ class FetchQueue(Generic[_T]):
         self._stand_in_line(attempt.pending)
 
     def _without_route(self, pending: PendingFetch[_T], attempted: Attempted[_T]) -> None:
-        """Go on after an attempt whose route failed: by a new one at once, by the one tried least often later on."""
-        failed = pending.route
-        failed.last, failed.hopeless = attempted.value, attempted.hopeless
+        """Go on after an attempt whose route failed: by a new one at once, later by the one whose time comes first."""
+        failed, now = pending.route, self._runtime.clock()
+        failed.last = attempted.value
+        failed.due = math.inf if attempted.again is None else now + attempted.again
         untried = pending.untried()
         if untried is not None:
             pending.route = untried
             self._stand_in_line(pending)
             return
-        left = [route for route in pending.routes.values() if route.attempts and not route.hopeless]
-        if not left or attempted.again is None:
+        pending.route = min(pending.routes.values(), key=lambda route: route.due)
+        if pending.route.due == math.inf:  # each of them has had its attempts
             pending.alone = True
             self._settle(pending, attempted.value)
             return
-        pending.route = min(left, key=lambda route: route.attempts)
-        pending.delays += 1
-        self._delay(pending, attempted.again, open=True)
+        self._delay(pending, max(0.0, pending.route.due - now), open=True)
 
     def _delay(self, pending: PendingFetch[_T], seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
         pending.delay, pending.open = next(self._number), open

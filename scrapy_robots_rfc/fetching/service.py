@@ -15,13 +15,13 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import rules_of
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.peers import Peers
-from scrapy_robots_rfc.cache.shared import FetchSharing, pause
+from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Sent
 from scrapy_robots_rfc.fetching.fetch import Fetch, Fetcher, for_all, no_answer, through
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import TICK, Attempt, Attempted, FetchQueue, LockedByPeer, RouteWait
+from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK, Attempt, Attempted, FetchQueue, LockedByPeer, RouteWait
 from scrapy_robots_rfc.fetching.results import Fetched, following, limits_after, set_aside
 from scrapy_robots_rfc.fetching.routes import Failed, Route, Routes
 from scrapy_robots_rfc.policy import backoff
@@ -82,7 +82,7 @@ class RobotsService:
         self._limits = self._rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
-        self._sharing = None if store is None else FetchSharing(store, self._rules, self._runtime)
+        self._sharing = None if store is None else FetchLocks(store, self._rules, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
@@ -301,19 +301,18 @@ class RobotsService:
             # Retry only while the origin is closed: an earlier copy, or a failure so old that it opens the origin,
             # lets the requests that wait be judged now.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                to_come = self._backoff.to_come(pending.delays, access.retry_after)
+                to_come = self._backoff.to_come(pending.route.attempts, access.retry_after)
             if not for_all(robots) and pending.untried() is not None:
                 self._listener.other_route(fetch.origin, robots.cause)
             else:
-                self._warn(robots, fetch.known, pending.attempts + 1, to_come)
+                self._warn(robots, fetch.known, pending, to_come)
         if not to_come:
             self._keep(fetch, robots, copy, shared=fetched.freshness.stored)
             if self._sharing is not None:
                 self._sharing.publish(fetch.origin, copy, stored=fetched.freshness.stored, since=fetch.began)
         elif fetch.changes(Outcome.UNREACHABLE):
             self._listener.again(fetch.origin, robots.cause)
-        again = to_come[0] if to_come else None
-        return Attempted(robots, again, alone=not for_all(robots), hopeless=again is None)
+        return Attempted(robots, to_come[0] if to_come else None, alone=not for_all(robots))
 
     def _conclude_route(self, fetch: Fetch, access: Unreachable | Local) -> Attempted[OriginPolicy]:
         """Turn a failure that says nothing about the site into what the requests of its route go by."""
@@ -321,14 +320,14 @@ class RobotsService:
         robots = self._revive(fetch.origin, set_aside(fetch.held, access, now, self._limits))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         hopeless = isinstance(access, Local) or access.hopeless or robots.outcome is not Outcome.UNREACHABLE
-        to_come = self._backoff.to_come(pending.delays, None)
+        to_come = () if hopeless else self._backoff.to_come(pending.route.attempts, None)
         if isinstance(access, Local):
             self._listener.local(fetch.origin, access, robots.outcome)
         elif pending.untried() is not None:
             self._listener.other_route(fetch.origin, robots.cause)
         else:
-            self._warn(robots, fetch.known, pending.attempts + 1, () if hopeless else to_come, alone=True)
-        return Attempted(robots, to_come[0] if to_come else None, alone=True, hopeless=hopeless)
+            self._warn(robots, fetch.known, pending, to_come, alone=True)
+        return Attempted(robots, to_come[0] if to_come else None, alone=True)
 
     def _parsed(self, origin: Origin, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
         access = fetched.access
@@ -413,23 +412,24 @@ class RobotsService:
         self,
         robots: OriginPolicy,
         known: Validity | None,
-        made: int = 1,
+        pending: PendingFetch[OriginPolicy] | None = None,
         to_come: tuple[float, ...] = (),
         *,
         alone: bool = False,
     ) -> None:
         """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
 
-        :param made: attempts.
-        :param to_come: seconds before each further one.
+        :param pending: whose attempt failed, where there was one.
+        :param to_come: seconds before each further one by its route.
         :param alone: whether it is about the requests of one route only.
         """
         warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
-        if to_come:
+        if to_come and pending is not None:
             # The two ticks are those after which the end of a pause, and that of an attempt, are noticed.
-            until = self._runtime.at(1 + sum(to_come) + len(to_come) * (self._settings.timeout + 2 * TICK))
+            attempts = len(to_come) * min(len(pending.routes), MOST_ROUTES)
+            until = self._runtime.at(1 + sum(to_come) + attempts * (self._settings.timeout + 2 * TICK))
             if warned:
-                self._listener.goes_on(robots.origin, robots.cause, made, to_come, until)
+                self._listener.goes_on(robots.origin, robots.cause, pending.route.attempts + 1, to_come, until)
             else:
                 self._listener.begins(robots.origin, robots.cause, to_come, until, alone=alone)
         elif not warned:

@@ -35,7 +35,7 @@ from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
-from scrapy_robots_rfc.middleware.progress import Progress
+from scrapy_robots_rfc.middleware.progress import WaitLog
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
@@ -105,7 +105,7 @@ class RfcRobotsTxtMiddleware:
             scheduler=_scrapy.SchedulerBridge(crawler),
             runtime=runtime,
         )
-        self._progress = Progress(crawler, self._deferred, self._throttle, runtime)
+        self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime)
         self._given_up: WeakSet[Request] = WeakSet()
         self._listen()
 

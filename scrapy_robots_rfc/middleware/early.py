@@ -40,9 +40,9 @@ logger = logging.getLogger(__name__)
 
 #: The setting that turns the middleware on.
 EARLY_KEY = "ROBOTSTXT_EARLY"
-PATH = "scrapy_robots_rfc.RfcEarlyMiddleware"
+EARLY_PATH = "scrapy_robots_rfc.RfcEarlyMiddleware"
 #: Close to the engine: a request has its Referer and depth by then, and Scrapy's own middlewares have seen it.
-POSITION = 10
+EARLY_POSITION = 10
 
 
 class RfcEarlyMiddleware:
@@ -169,4 +169,4 @@ def check_early(settings: Settings, scrapy_settings: BaseSettings) -> None:
     """
     middlewares = scheduling.spider_middlewares(scrapy_settings)
     if settings.early and not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
-        raise SettingError(EARLY_KEY, True, f"False, or SPIDER_MIDDLEWARES must have {PATH!r}: {POSITION}")
+        raise SettingError(EARLY_KEY, True, f"False, or SPIDER_MIDDLEWARES must have {EARLY_PATH!r}: {EARLY_POSITION}")

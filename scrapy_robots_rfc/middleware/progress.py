@@ -24,17 +24,17 @@ logger = logging.getLogger(__name__)
 LONG = 5.0
 
 
-class Progress:
+class WaitLog:
     """Logs from time to time what waits.
 
-    :param room: has the requests that wait for a robots.txt.
-    :param pacing: holds requests back; ``None``: no interval is kept.
+    :param deferred: has the requests that wait for a robots.txt.
+    :param throttle: holds requests back; ``None``: no interval is kept.
     """
 
     def __init__(
-        self, crawler: Crawler, room: DeferredRequests[Any], pacing: Throttle | None, runtime: Runtime
+        self, crawler: Crawler, deferred: DeferredRequests[Any], throttle: Throttle | None, runtime: Runtime
     ) -> None:
-        self._crawler, self._room, self._pacing, self._runtime = crawler, room, pacing, runtime
+        self._crawler, self._deferred, self._throttle, self._runtime = crawler, deferred, throttle, runtime
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
         self._timer: Cancellable | None = None
@@ -60,12 +60,12 @@ class Progress:
     def text(self) -> str:
         """Return the line; empty where nothing has waited for long."""
         parts = []
-        waits = self._room.waits()
+        waits = self._deferred.waits()
         if waits is not None and waits.seconds >= LONG:
             wait = f"{many(waits.requests, 'request')} {'waits' if waits.requests == 1 else 'wait'}"
             longest = f"longest: {waits.longest}, {waits.seconds:.0f} s"
             parts.append(f"{wait} for the robots.txt of {many(waits.keys, 'site')} ({longest})")
-        held, seconds = (0, 0.0) if self._pacing is None else self._pacing.held()
+        held, seconds = (0, 0.0) if self._throttle is None else self._throttle.held()
         if held and seconds >= LONG:
             due = f"{'it' if held == 1 else 'the last of them'} is due at {self._runtime.at(seconds)}"
             parts.append(f"{many(held, 'request')} held back by Crawl-delay or Request-rate, {due}")

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 REPORT = "ROBOTSTXT_REPORT"
 #: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
-QUIET = 60.0
+ERROR_INTERVAL = 60.0
 
 #: Names of Scrapy's feed exporter and of its slots that are used although Scrapy's documentation does not have them.
 #: Where they are there, `slots` is used besides, and of each slot `itemcount`, `exporter` and `filter`.
@@ -212,10 +212,10 @@ class Feed:
         # Scrapy reads all attributes of a spider to fill in a URI. Only a URI with placeholders needs them.
         filled_in = "%(" in uri or options.get("uri_params")
         self.spider, self._asked = crawler.spider, crawler.spider if filled_in else Spider(crawler.spider.name)
-        self.file: _File | None = None
+        self.file: _FeedFile | None = None
         self.started = self.closing = False
         try:
-            self._exporter = FeedExporter(_View(crawler, self, uri, completed))  # type: ignore[arg-type]  # looks like one
+            self._exporter = FeedExporter(_FeedCrawler(crawler, self, uri, completed))  # type: ignore[arg-type]  # looks like one
             self._exporter.open_spider(self._asked)
             self._try(completed, example)
         except Exception as error:  # noqa: BLE001 - whatever a storage, an exporter, a filter of the user's raises
@@ -267,7 +267,7 @@ class Feed:
         self.lost()
         now = self._clock()
         if now >= self._quiet_until:
-            self._quiet_until = now + QUIET
+            self._quiet_until = now + ERROR_INTERVAL
             logger.error(
                 "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
                 "disk, missing rights, or a server that is down",
@@ -280,7 +280,7 @@ class Feed:
         self._count(stats.REPORT_ERRORS)
 
 
-class _View:
+class _FeedCrawler:
     """The crawler that the exporter of a feed sees: its settings have that feed alone; signals and stats are apart."""
 
     def __init__(self, crawler: Crawler, feed: Feed, uri: str, options: dict[str, Any]) -> None:
@@ -293,7 +293,7 @@ class _View:
         secret = "" if "%(" in user else user + at
         storages = crawler.settings.getwithbase("FEED_STORAGES")
         wrapped = {
-            scheme: partial(_Storage, feed, crawler, path, secret)
+            scheme: partial(_FeedStorage, feed, crawler, path, secret)
             for scheme, path in storages.items()
             if path is not None
         }
@@ -311,7 +311,7 @@ class _View:
             self._feed.lost()
 
 
-class _Storage:
+class _FeedStorage:
     """A storage for one file of a feed, around the storage that the user asks for.
 
     :param path: the class of that storage. Where it cannot be made, that is tried again with the next record; an error
@@ -331,23 +331,23 @@ class _Storage:
         if not feed_options["batch_item_count"]:
             feed.place = without_credentials(uri)
 
-    def open(self, _: Spider) -> _File:
+    def open(self, _: Spider) -> _FeedFile:
         """Open the file; before the crawl has started, one in memory that is thrown away.
 
         Where that fails, the next record tries again. At the end of the crawl no record follows: `store` raises then.
         """
         if not self._feed.started:
-            return _File(BytesIO())
+            return _FeedFile(BytesIO())
         try:
             self._inner = self._inner or self._make()
-            self._feed.file = _File(self._inner.open(self._feed.spider))
+            self._feed.file = _FeedFile(self._inner.open(self._feed.spider))
         except Exception as error:
             if not self._feed.closing:
                 raise
-            self._error, self._feed.file = error, _File(BytesIO())
+            self._error, self._feed.file = error, _FeedFile(BytesIO())
         return self._feed.file
 
-    async def store(self, file: _File) -> None:
+    async def store(self, file: _FeedFile) -> None:
         """Bring a file to where it belongs.
 
         :raises OSError: that failed. Its text has no credentials, since Scrapy logs it.
@@ -362,7 +362,7 @@ class _Storage:
             raise OSError(error_text(error)) from None
 
 
-class _File:
+class _FeedFile:
     """A file that keeps errors for later: an exporter that is stopped in the middle of a record could not go on."""
 
     def __init__(self, inner: Any) -> None:  # noqa: ANN401 - whatever a storage has opened

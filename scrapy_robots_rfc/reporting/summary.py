@@ -110,7 +110,7 @@ class Names:
 
 
 class OriginLog:
-    """Logs and counts what becomes of the origins whose robots.txt was asked for.
+    """Logs and counts what becomes of origins: the `OriginListener` of a crawl, which describes the methods.
 
     :param count: adds one to a stat.
     :param dry_run: whether nothing is dropped.
@@ -127,44 +127,29 @@ class OriginLog:
         self._local: set[str] = set()
 
     def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, *, alone: bool = False) -> None:
-        """Warn that a file cannot be reached.
-
-        :param outcome: what governs.
-        :param again: in how many seconds it is asked for again.
-        :param alone: whether it is closed for the requests of one route only.
-        """
-        message = "%s is unreachable (%s): %s; it is asked for again in %g s"
-        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), round(again, 2))
+        """Warn that a file cannot be reached."""
+        message = "%s is unreachable (%s): %s; it is asked for again in %s s"
+        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), _seconds(again))
 
     def begins(self, origin: Origin, cause: str, delays: Sequence[float], until: str, *, alone: bool = False) -> None:
-        """Warn that a file cannot be reached, and that its requests wait.
-
-        :param delays: seconds before each further attempt.
-        :param until: when the last one of them is over at the latest.
-        :param alone: whether it is about the requests of one route only.
-        """
+        """Warn that a file cannot be reached, and that its requests wait."""
         message = (
             "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
             "latest, then %s"
         )
-        after = listed([f"{round(delay, 2):g}" for delay in delays])
+        after = listed([_seconds(delay) for delay in delays])
         logger.warning(message, origin.robots_url, cause, after, until, self._then(Outcome.UNREACHABLE, alone=alone))
 
     def _then(self, outcome: Outcome, *, alone: bool) -> str:
         return f"{self._follows[outcome]}{' that way' if alone and outcome is Outcome.UNREACHABLE else ''}"
 
     def goes_on(self, origin: Origin, cause: str, made: int, delays: Sequence[float], until: str) -> None:
-        """Say that a further attempt has failed, and is not the last one.
-
-        :param made: how many were made.
-        :param delays: seconds before each further attempt.
-        :param until: when the last one of them is over at the latest.
-        """
+        """Log that a further attempt has failed, and is not the last one."""
         message = (
-            "%s is still unreachable (%s) after attempt %d of %d: asked again after %g s; given up at %s at the latest"
+            "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up at %s at the latest"
         )
         attempts = made + len(delays)
-        logger.info(message, origin.robots_url, cause, made, attempts, round(delays[0], 2), until)
+        logger.info(message, origin.robots_url, cause, made, attempts, _seconds(delays[0]), until)
 
     def other_route(self, origin: Origin, cause: str) -> None:
         """Warn that a file cannot be reached by the route of one request, and is asked for by that of another."""
@@ -172,11 +157,7 @@ class OriginLog:
         logger.warning(message, origin.robots_url, cause)
 
     def routes_failed(self, origin: Origin, cause: str, attempts: int) -> None:
-        """Count an origin that is closed for the requests of each route that was tried.
-
-        :param cause: why it could not be reached by the last one.
-        :param attempts: how many there were, by all routes.
-        """
+        """Count an origin that is closed for the requests of each route that was tried."""
         self._closes(origin, cause)
         if attempts > 1:
             self._gave_up(
@@ -184,10 +165,7 @@ class OriginLog:
             )
 
     def local(self, origin: Origin, access: Local, outcome: Outcome) -> None:
-        """Log that the crawl itself failed: once for each part and text, as every origin may meet with it.
-
-        :param outcome: what governs.
-        """
+        """Log that the crawl itself failed: once for each part and text, as every origin may meet with it."""
         if access.cause in self._local or len(self._local) >= KEPT_CAUSES:
             return
         self._local.add(access.cause)
@@ -207,12 +185,7 @@ class OriginLog:
     def concluded(
         self, origin: Origin, cause: str, outcome: Outcome, *, changed: bool, reached: bool, attempts: int
     ) -> None:
-        """Count what governs an origin, and log how several attempts ended.
-
-        :param changed: whether something else governed before, or nothing.
-        :param reached: whether the last attempt had an answer; an outage that is old enough governs without one.
-        :param attempts: how many there were.
-        """
+        """Count what governs an origin, and log how several attempts ended."""
         self._waiting.pop(origin, None)
         if changed and outcome is Outcome.UNREACHABLE:
             self._closes(origin, cause)
@@ -229,10 +202,7 @@ class OriginLog:
         logger.info(message, origin.robots_url, cause, attempts, follows)
 
     def began_stale(self, origin: Origin, cause: str) -> None:
-        """Count an origin that begins to obey an earlier copy.
-
-        :param cause: why its refresh failed.
-        """
+        """Count an origin that begins to obey an earlier copy."""
         self._count(stats.CACHE_STALE_ORIGINS)
         self.stale.add(str(origin), cause)
 
@@ -375,6 +345,11 @@ def _short(text: str) -> str:
     """Escape and shorten a site's text, so that it neither acts on a terminal nor fills it."""
     text = printable(text[: _LONGEST + 1])
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _seconds(number: float) -> str:
+    """Return a number of seconds as log lines have it: whole from ten on, as it may be a little less than was set."""
+    return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"
 
 
 def _number(value: float) -> str:

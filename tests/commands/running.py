@@ -13,14 +13,16 @@ import pty
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import blockon
-from scrapy.cmdline import execute
+from scrapy import cmdline
 from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.utils import log
 from scrapy.utils.defer import deferred_from_coro
 from twisted.python.log import PythonLoggingObserver
 
@@ -29,7 +31,9 @@ from tests.commands.copies import Done
 from tests.example.running import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from scrapy.settings import Settings
 
 TIMEOUT = 90  # seconds until a command that hangs fails its test
 COMMAND = (sys.executable, "-m", "scrapy", "robots")
@@ -37,6 +41,10 @@ COMMAND = (sys.executable, "-m", "scrapy", "robots")
 
 class HereProcess(AsyncCrawlerRunner):
     """Crawls in the reactor of the tests, in place of `AsyncCrawlerProcess`, which starts one of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        log.configure_logging(settings)
 
     def start(self) -> None:
         """Wait for the crawl."""
@@ -57,16 +65,16 @@ def run(
     together: bool = False,
     stdout: int | None = None,
     stderr: int | None = None,
-    **more: str,
+    environ: Mapping[str, str] | None = None,
 ) -> Done:
-    """Run a command.
+    """Run ``scrapy robots``.
 
     :param folder: in which; ``None``: in the present one.
     :param stdin: a text, or an open file.
     :param together: its errors go where its output goes.
     :param stdout: where its output goes instead.
     :param stderr: the same for its errors.
-    :param more: what stands in its environment beside.
+    :param environ: what stands in its environment beside.
     """
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         if not isinstance(stdin, int):
@@ -74,7 +82,7 @@ def run(
             given.seek(0)
             stdin = given.fileno()
         streams = (stdin, stdout or out.fileno(), stderr or (out if together else err).fileno())
-        code = _execute(arguments, folder or Path.cwd(), streams, more)
+        code = _execute(("robots", *arguments), folder or Path.cwd(), streams, environ or {})
         return Done(code, _written(out), _written(err))
 
 
@@ -90,12 +98,13 @@ def on_terminal(*arguments: str, folder: Path, stdin: str = "", **more: str) -> 
     reader = threading.Thread(target=_read_all, args=(ours, read))
     reader.start()
     try:
-        done = run(*arguments, folder=folder, stdin=stdin, stdout=its, stderr=its, **{"TERM": "xterm", **more})
+        looks = {"TERM": "xterm", **more}
+        done = run(*arguments, folder=folder, stdin=stdin, stdout=its, stderr=its, environ=looks)
     finally:
         os.close(its)
         reader.join()
         os.close(ours)
-    return Done(done.code, b"".join(read).decode().replace("\r\n", "\n"), "")
+    return replace(done, out=b"".join(read).decode().replace("\r\n", "\n"))
 
 
 def _read_all(terminal: int, read: list[bytes]) -> None:
@@ -105,19 +114,26 @@ def _read_all(terminal: int, read: list[bytes]) -> None:
             read.append(os.read(terminal, 65_536))
 
 
-def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, int], more: dict[str, str]) -> int:
+def scrapy(*arguments: str, folder: Path, **more: str) -> Done:
+    """Run a command of Scrapy's own."""
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        code = _execute(arguments, folder, (given.fileno(), out.fileno(), err.fileno()), more)
+        return Done(code, _written(out), _written(err))
+
+
+def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, int], more: Mapping[str, str]) -> int:
     """Run a command line with these standard streams; return the exit code."""
     with contextlib.ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         stack.enter_context(_left_as_it_was(folder))
         patch.chdir(folder)
         there = environment(**more)
-        for name in os.environ.keys() - there.keys():
-            patch.delenv(name)
-        for name, value in there.items():
-            patch.setenv(name, value)
+        os.environ.clear()
+        os.environ.update(there)
         patch.syspath_prepend(str(folder))
-        patch.setattr(asking, "AsyncCrawlerProcess", HereProcess)
+        for module in (asking, cmdline):
+            patch.setattr(module, "AsyncCrawlerProcess", HereProcess)
+        patch.setattr(log, "_scrapy_root_handler", None)
         patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # nobody would stop it
         for name, number in zip(("stdin", "stdout", "stderr"), streams, strict=True):
             how: Any = {"mode": "r"} if name == "stdin" else {"mode": "w"}
@@ -126,7 +142,7 @@ def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, 
             stream = stack.enter_context(open(number, closefd=False, **how))
             patch.setattr(sys, name, stream)
         try:
-            execute(["scrapy", "robots", *arguments])
+            cmdline.execute(["scrapy", *arguments])
         except SystemExit as end:
             return int(end.code or 0)
         raise AssertionError("a command ends the process")
@@ -134,7 +150,8 @@ def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, 
 
 @contextlib.contextmanager
 def _left_as_it_was(folder: Path) -> Iterator[None]:
-    """Take out again what a command leaves in a process: handlers of logs, and the modules of a project."""
+    """Take out again what a command leaves in a process: environment, handlers of logs, the modules of a project."""
+    there = dict(os.environ)
     handlers, level, modules, path = logging.root.handlers[:], logging.root.level, set(sys.modules), sys.path[:]
     try:
         yield
@@ -143,6 +160,8 @@ def _left_as_it_was(folder: Path) -> Iterator[None]:
         logging.root.setLevel(level)
         logging.captureWarnings(False)
         sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(there)
         for name in sys.modules.keys() - modules:
             if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
                 del sys.modules[name]

@@ -19,7 +19,7 @@ from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.commands.cache_store import record_of
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
-from tests.commands.running import launch, run
+from tests.commands.running import run
 from tests.support.entries import changed
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def test_the_store_of_a_project(tmp_path: Path) -> None:
     store[0].close()
 
     named = "ROBOTSTXT_CACHE=sqlite:///job/robots.sqlite"
-    assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in launch("cache", "ls", folder=tmp_path).out
+    assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in run("cache", "ls", folder=tmp_path).out
     assert run("cache", "export", "-s", "JOBDIR=", "-s", named, folder=tmp_path).out.count("\n") == 1
 
 

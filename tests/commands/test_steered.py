@@ -1,4 +1,4 @@
-"""`scrapy robots check` and `show`, in processes of their own, where the user's settings make exceptions."""
+"""`scrapy robots check` and `show`, where the user's settings make exceptions."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.scrapy.scenarios import Run
+    from tests.scrapy.site import Asked
 
 from tests.scrapy.scenarios_local import NEVER, RULES, SECRET, Fading, Serial, beside, handlers, logged, short
 
@@ -106,6 +107,23 @@ async def later_route(run: Run) -> dict[str, Any]:
             requests += [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
             result = await run(Later, {**NEVER, **handler}, requests)
             results.append([short(result.outcomes[request.url]) for request in requests])
+    return {"found": results}
+
+
+async def second_attempt(run: Run) -> dict[str, Any]:
+    """A proxy does not work; by another one the first answer cannot be read, and the second one can."""
+    results = []
+    for handler in handlers(run, proxies=True):
+        replies = [Reply(body=b"no gzip", headers=(("Content-Encoding", "gzip"),)), robots(RULES)]
+
+        def next_reply(_: Asked, replies: list[Reply] = replies) -> Reply:
+            return replies.pop(0)
+
+        with Site({"/robots.txt": next_reply}) as site, Proxy() as live:
+            requests = [by(site.url("/1"), f"http://{dead()}"), by(site.url("/x"), f"http://{live.netloc}")]
+            result = await run(Pages, {**handler, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1]}, requests)
+            without, with_rules = (short(result.outcomes[request.url]) for request in requests)
+            results.append([without != "unreachable", with_rules, site.fetches])
     return {"found": results}
 
 
@@ -230,6 +248,7 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     for function in (
         routes,
         later_route,
+        second_attempt,
         hanging_proxy,
         stale,
         one_route,

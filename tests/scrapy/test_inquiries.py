@@ -115,9 +115,9 @@ class Desk:
         """End the attempt for a key."""
         self.go_on(key, Attempted(key.upper(), again))
 
-    def fail(self, key: str, value: str, again: float | None = None, *, hopeless: bool = False) -> None:
+    def fail(self, key: str, value: str, again: float | None = None) -> None:
         """End the attempt for a key: its route failed."""
-        self.go_on(key, Attempted(value, again, alone=True, hopeless=hopeless))
+        self.go_on(key, Attempted(value, again, alone=True))
 
 
 def test_one_fetch_for_all() -> None:
@@ -278,22 +278,39 @@ def test_next_route_at_once() -> None:
 
 
 def test_all_routes_fail() -> None:
-    """Each is told what came of its own route; no attempt is made by one that is hopeless, the others take turns."""
+    """Each is told what came of its own route, when each has had its attempts; a hopeless one has no second one."""
     desk = Desk()
     for route in ("1", "2", "3"):
         desk.ask("a", route=route)
     desk.fail("a", "first", again=5)
-    desk.fail("a", "second", again=5, hopeless=True)
+    desk.fail("a", "second")
     desk.fail("a", "third", again=5)
     assert desk.asked == ["a 1", "a 2", "a 3"]
     desk.runtime.pass_time(5)
     desk.fail("a", "first again", again=15)
-    desk.runtime.pass_time(15)
-    assert desk.asked[3:] == ["a 1", "a 3"]
+    desk.runtime.pass_time(TICK)
     desk.fail("a", "third again")
-    assert desk.told == [("a 1", "first again"), ("a 2", "second"), ("a 3", "third again")]
+    assert desk.asked[3:] == ["a 1", "a 3"]
+    desk.runtime.pass_time(15)
+    desk.fail("a", "first at last")
+    assert desk.told == [("a 1", "first at last"), ("a 2", "second"), ("a 3", "third again")]
     desk.runtime.pass_time(1000)
-    assert len(desk.asked) == 5
+    assert len(desk.asked) == 6
+
+
+def test_attempts_of_each_route() -> None:
+    """A route that has no attempt left uses up none of another one, and keeps it from none."""
+    desk = Desk()
+    for route in ("dead", "live"):
+        desk.ask("a", route=route)
+    desk.fail("a", "dead", again=5)
+    desk.fail("a", "busy", again=5)
+    desk.runtime.pass_time(5)
+    desk.fail("a", "dead")
+    desk.runtime.pass_time(TICK)
+    assert desk.asked == ["a dead", "a live", "a dead", "a live"]
+    desk.end("a")
+    assert desk.told == [("a dead", "A"), ("a live", "A")]
 
 
 def test_new_route_ends_the_delay() -> None:
@@ -319,7 +336,7 @@ def test_no_more_routes_than_that() -> None:
     for route in names:
         desk.ask("a", route=route)
     while "a" in desk.queue:
-        desk.fail("a", f"by {len(desk.asked)}", hopeless=True)
+        desk.fail("a", f"by {len(desk.asked)}")
     assert len(desk.asked) == MOST_ROUTES
     assert [value for _, value in desk.told] == [f"by {min(n, MOST_ROUTES)}" for n in range(1, len(names) + 1)]
 

@@ -83,6 +83,12 @@ def test_route_of_a_later_request(results: Results) -> None:
     assert found == [["DownloadConnectionRefusedError", 200, "rule"]] * len(found)
 
 
+def test_attempts_of_each_route(results: Results) -> None:
+    """An attempt by a proxy that does not work uses up none of those that another one has."""
+    found = proxied(results, "second_attempt")
+    assert found == [[True, "rule", 2]] * len(found)
+
+
 def test_hanging_proxy(results: Results) -> None:
     """A proxy that never answers costs one ROBOTSTXT_TIMEOUT, and is named without its credentials."""
     warning = (
