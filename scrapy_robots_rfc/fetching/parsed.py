@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -281,7 +282,7 @@ class OriginPolicy:
     cause: str
     file: ParsedRobots | None = field(repr=False)
     _agent: Callable[[], Agent] = field(repr=False)
-    fetched: float = 0.0
+    fetched: float = -math.inf
     override: str | None = None
     exempt: str | None = None
 

@@ -307,7 +307,7 @@ class RfcRobotsTxtMiddleware:
         return self._origin(parts.scheme, parts.netloc)
 
     def _origin(self, scheme: str, netloc: str) -> Origin | None:
-        key = (scheme, netloc.rpartition("@")[2])  # userinfo is nobody's business, not even a key's
+        key = (scheme, netloc.rpartition("@")[2])  # a key must hold no password either
         try:
             return self._origins[key]
         except KeyError:
