@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -182,15 +182,16 @@ async def test_what_may_not_be_stored_ends_what_was(store: MemoryStore, one: Wor
 
 
 class Recording(MemoryStore):
-    """Takes its time to write, and notes what is done in which order."""
+    """Writes only when others would be let in too early, and notes what is done in which order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.done: list[str] = []
+        self.released = threading.Event()
 
     def put(self, key: str, value: bytes, keep: float) -> None:
         """See `Store`."""
-        time.sleep(0.1)
+        self.released.wait(0.1)
         super().put(key, value, keep)
         self.done.append("put")
 
@@ -198,6 +199,7 @@ class Recording(MemoryStore):
         """See `SharedStore`."""
         super().release(key, owner)
         self.done.append("release")
+        self.released.set()
 
 
 @under_the_reactor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -155,7 +156,8 @@ def until(ready: Callable[[], bool], worker: Worker) -> None:
     while not ready():
         assert worker.running, worker.last_words
         assert time.monotonic() < give_up, worker.last_words
-        time.sleep(0.02)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.process.wait(0.02)
 
 
 # What the demo says at the end, of logs that are made up: each finding can be a bad one.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -65,8 +64,10 @@ class Server:
 
     def settled(self) -> Reply:
         """Answer with a page, when nothing is left to be done for the file that allows it."""
-        while self.admin.keys("robots:lease:http*"):
-            time.sleep(0.01)
+        with self.admin.pubsub() as events:
+            events.psubscribe("__keyevent@0__:del")
+            while self.admin.keys("robots:lease:http*"):
+                events.get_message(timeout=1)
         return PAGE
 
     def keeps(self, host: str) -> bool:
@@ -84,6 +85,7 @@ def server() -> Iterator[Server]:
     """A server with a password."""
     with RedisServer(requirepass=PASSWORD) as running:
         admin = redis.Redis(port=running.port, password=PASSWORD, socket_timeout=60)
+        admin.config_set("notify-keyspace-events", "Eg")  # for `settled`
         yield Server(running, admin)
         admin.close()
 

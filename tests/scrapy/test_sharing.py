@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.signals import spider_opened
+from scrapy.utils.asyncio import call_later
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
@@ -248,17 +250,25 @@ async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) 
 class Slow(Kept):
     """A store that takes longer than a fetch may."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = threading.Event()
+
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
-        time.sleep(0.6)
+        assert self.late.wait(60)
         return super().get(key)
 
 
 @ensureDeferred
 async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
     """Nor does ROBOTSTXT_TIMEOUT bound the wait for the store."""
-    Kept.store = Slow()
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3})
+    Kept.store = store = Slow()
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(lambda: call_later(0.6, store.late.set), spider_opened, weak=False)
+
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3}, prepare=prepare)
     assert result.outcomes == {site.url("/y"): 200}
 
 

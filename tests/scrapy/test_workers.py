@@ -71,7 +71,11 @@ def test_others_wait(settings: dict[str, Any], redis_server: RedisServer) -> Non
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /private\n", gate=gate)}) as site:
         urls = [site.url("/page"), site.url("/private")]
         workers = [Worker("asyncio", urls, settings) for _ in range(2)]
-        with fleet(*workers), redis.Redis(port=redis_server.port) as client, client.monitor() as monitor:
+        with (
+            fleet(*workers),
+            redis.Redis(port=redis_server.port, socket_timeout=None) as client,
+            client.monitor() as monitor,
+        ):
             for worker in workers:
                 worker.start()
             askers: set[str] = set()

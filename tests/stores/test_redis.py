@@ -12,6 +12,7 @@ from redis.connection import SSLConnection
 
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
+from tests.stores.places import pass_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ def raw(store: RedisStore) -> Any:
 def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
     """Wait for a turn."""
     while seconds := store.take_turn(KEY, owner, hold):
-        time.sleep(seconds)
+        pass_by(raw(store), seconds)
 
 
 # Addresses.
@@ -161,7 +162,7 @@ def test_lease_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
     begun = time.monotonic()
     assert one.lease(KEY, "one", 0.3)
     while not other.lease(KEY, "other", LONG):
-        time.sleep(0.01)
+        pass_by(raw(other), 0.01)
     assert time.monotonic() - begun >= 0.3
     assert not one.lease(KEY, "one", LONG)
 
@@ -291,7 +292,7 @@ def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
         for _ in range(each):
             turn_of(store, owner)
             begun = time.monotonic()
-            time.sleep(0.002)
+            raw(store).ping()
             turns.append((begun, time.monotonic()))
             store.end_turn(KEY, owner, interval)
 
