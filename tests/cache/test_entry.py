@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, Rules, Validators, decode, encode
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
 from scrapy_robots_rfc.fetching.results import Fetched, following
 from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
 from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
 from tests.support.entries import changed, made
 
 LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500, min_age=20)
-RULES = Rules(LIMITS, longest_ttl=30, unreachable_statuses=frozenset({429}))
+POLICY = replace(LIMITS, longest_ttl=30, unreachable_statuses=frozenset({429}))
 VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
 FILE = made(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
 STALE = changed(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)
@@ -84,7 +84,7 @@ def test_a_file_that_is_too_old() -> None:
 @pytest.mark.parametrize("now", [200, 600, 2000])
 def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: float) -> None:
     """A file is part of a copy if and only if it is obeyed: stores refuse all else."""
-    for found in (follow(copy, access, now), RULES.reviewed(copy, now)):
+    for found in (follow(copy, access, now), copy.reviewed(now, POLICY)):
         assert decode(encode(found)) == found
 
 
@@ -103,7 +103,7 @@ def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: flo
 )
 def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
     """A copy holds as long as this crawl would have let it; what a status means is for this crawl to say."""
-    assert RULES.reviewed(copy, 5).validity.fresh_until == fresh_until
+    assert copy.reviewed(5, POLICY).validity.fresh_until == fresh_until
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
 )
 def test_how_long_a_store_keeps_it(copy: CacheEntry, seconds: float) -> None:
     """A file is kept while it may be obeyed, a failure until it no longer matters when it began."""
-    assert RULES.keep(copy, 50) == seconds
+    assert copy.kept_for(50, POLICY) == seconds
 
 
 def test_a_failure_that_never_ends_is_kept_for_a_month() -> None:
     """2.3.1.4: where an origin is never opened, its store forgets a failure after the RFC's 30 days."""
-    never = replace(RULES, limits=replace(LIMITS, unreachable_max_age=None))
-    assert never.keep(CLOSED, 0) == 30 * 86_400
+    never = replace(POLICY, unreachable_max_age=None)
+    assert CLOSED.kept_for(0, never) == 30 * 86_400

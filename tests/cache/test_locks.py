@@ -8,7 +8,6 @@ import pytest
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.entry import Rules
 from scrapy_robots_rfc.cache.shared import LEASE, RENEWED, FetchLocks
 from scrapy_robots_rfc.policy.caching import CachePolicy
 from scrapy_robots_rfc.policy.origins import Origin
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 ORIGIN = Origin("http", "a.example", 80)
-RULES = Rules(CachePolicy(100, 10, 1000, 500), longest_ttl=30, unreachable_statuses=())
+POLICY = CachePolicy(100, 10, 1000, 500, longest_ttl=30)
 
 
 class Timer:
@@ -71,7 +70,7 @@ class Worker:
 
     def __init__(self, store: MemoryStore, runtime: Slow) -> None:
         self.keeper = CacheClient(store, "the store", runtime=Runtime(), count=lambda _: None)
-        self.leases = FetchLocks(self.keeper, RULES, runtime)
+        self.leases = FetchLocks(self.keeper, POLICY, runtime)
 
     async def close(self) -> None:
         """End."""

@@ -10,7 +10,6 @@ import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.entry import CacheEntry, Rules
 from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import CachePolicy
@@ -22,10 +21,12 @@ from tests.support.running import under_the_reactor
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from scrapy_robots_rfc.cache.entry import CacheEntry
+
 pytestmark = pytest.mark.reactor
 
 ORIGIN = Origin("http", "a.example", 80)
-RULES = Rules(CachePolicy(100, 10, 1000, 500), longest_ttl=30, unreachable_statuses=())
+POLICY = CachePolicy(100, 10, 1000, 500, longest_ttl=30)
 NOW = 5000.0
 
 
@@ -53,7 +54,7 @@ class Worker:
     def __init__(self, store: MemoryStore) -> None:
         self.runtime = Standing()
         self.keeper = CacheClient(store, "the store", runtime=self.runtime, count=lambda _: None)
-        self.sharing = FetchLocks(self.keeper, RULES, self.runtime)
+        self.sharing = FetchLocks(self.keeper, POLICY, self.runtime)
 
 
 def with_workers(test: Callable[[MemoryStore, Worker, Worker], Awaitable[None]]) -> Callable[[], object]:

@@ -149,6 +149,21 @@ def test_wrong_entries(changed: dict[str, Any]) -> None:
         decode(by_hand({**HEAD, **changed}, b"ab"))
 
 
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+anything = scalars | st.lists(scalars, max_size=2) | st.dictionaries(st.text(), scalars, max_size=2)
+
+
+@given(changed=st.dictionaries(st.sampled_from([*HEAD, "status", "confirmed", "etag", "lifetime"]), anything))
+def test_any_entries(changed: dict[str, Any]) -> None:
+    """Whatever somebody else writes into a head, it is refused, or it is an entry that can be written down again."""
+    try:
+        copy = decode(by_hand({**HEAD, **changed}, b"ab"))
+    except ValueError:
+        return
+    assert decode(encode(copy)) == copy
+    assert copy.validity.outcome is Outcome.SUCCESSFUL
+
+
 @pytest.mark.parametrize("line", [b"", b"[]", b"{", b"[" * 100_000, b'"' + b"x" * 200_000 + b'"', b"\xff", b"1" * 9999])
 def test_wrong_heads(line: bytes) -> None:
     """A head that is no JSON object, or that is deeper or longer than any, is refused."""
