@@ -29,6 +29,10 @@ class Scheduler:
 
     queue: list[Request] = field(default_factory=list)
 
+    def usable(self) -> bool:
+        """It takes what it is given."""
+        return True
+
     def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Take requests."""
         for request in requests:

@@ -17,8 +17,7 @@ from urllib.parse import urldefrag
 from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
-from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc._scrapy import LATE
+from scrapy_robots_rfc._runtime import LATE, Runtime, Waiter
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.addresses import authorization_of, origin_of, shown, stripped

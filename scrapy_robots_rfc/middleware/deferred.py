@@ -53,6 +53,9 @@ _FIRST_SWEEP = 1000
 class Outside(Protocol):
     """The scheduler and the engine, as the waiting room needs them."""
 
+    def usable(self) -> bool:
+        """Whether requests can be set aside: whether the other methods work."""
+
     def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Give requests to the scheduler, in this order, past its filter of duplicates.
 
@@ -174,8 +177,8 @@ class DeferredRequests(Generic[_T]):
 
     @property
     def full(self) -> bool:
-        """Whether no more requests may be set aside."""
-        return len(self) >= self._limit
+        """Whether no more requests may be set aside; those that come wait in place."""
+        return len(self) >= self._limit or not self._outside.usable()
 
     def waits(self) -> Waits | None:
         """Return what waits for a verdict; ``None``: nothing does."""

@@ -18,7 +18,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _runtime, _scrapy, signals, stats
-from scrapy_robots_rfc._unhandled import logged_in_one_line
+from scrapy_robots_rfc._runtime import logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.peers import Peers
 from scrapy_robots_rfc.cache.stores.opening import store_of
@@ -39,6 +39,7 @@ from scrapy_robots_rfc.middleware.deferred import WAITED, Batch, DeferredRequest
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.reuse import answer, is_robots_txt, is_wanted
+from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.parser import RfcRobotParser
@@ -101,12 +102,13 @@ class RfcRobotsTxtMiddleware:
         self.service = RobotsService(settings, ports, self._keeper, steering, self._peers())
         self._pacing = self._make_pacing(settings, steering)
         self._verdicts = Enforcement(crawler, settings, self._pacing, self._feeds, _runtime.Runtime().utc)
+        self._bridge = SchedulerBridge(crawler)
         self._waiting: DeferredRequests[OriginPolicy] = DeferredRequests(
             settings.max_waiting,
             ask=self._ask,
             joined=lambda: self._count(stats.WAITS),
             hold=lambda place, robots: (self.service.hold(origin_of(place), robots), robots.validity.fresh_until),
-            outside=_scrapy.SchedulerBridge(crawler),
+            outside=self._bridge,
             runtime=_runtime.Runtime(),
         )
         self._progress = Progress(crawler, self._waiting, self._pacing, _runtime.Runtime())
@@ -218,7 +220,7 @@ class RfcRobotsTxtMiddleware:
         robots = await batch.wait()
         if robots is not None:
             return self._finish(request, robots, agent)
-        if not direct:
+        if not direct and self._bridge.usable():
             self._waiting.leave(request, batch)  # to the scheduler, for a crawl that is resumed
             return request
         self._count(stats.UNDECIDED)
@@ -229,13 +231,15 @@ class RfcRobotsTxtMiddleware:
         """Give a request back to the scheduler whose turn at its site did not come before the spider closed."""
         if not isinstance(exception, NoTurn) or MARK in request.meta or request in self._given_up:
             return None  # one that never passed the scheduler comes back here, and fails
+        if not self._bridge.usable():
+            return None
         self._given_up.add(request)
         return request
 
     def _request_scheduled(self, request: Request) -> None:
         if request in self._given_up:
             self._given_up.discard(request)
-            _scrapy.SchedulerBridge(self._crawler).put_back([request], {})
+            self._bridge.put_back([request], {})
             raise IgnoreRequest  # the engine forgets it, without errback
         if self._waiting.take(request):
             self._count(stats.SET_ASIDE)
@@ -386,8 +390,8 @@ class RfcRobotsTxtMiddleware:
             queued=download.queued,
             count=self._count,
             ignored=(IgnoreRequest,),
-            hopeless=_scrapy.UNRESOLVED,
-            late=_scrapy.LATE,
+            hopeless=_runtime.UNRESOLVED,
+            late=_runtime.LATE,
             expected=self._expected,
             fetched=self._fetched,
             loaded=self._loaded,

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from scrapy import Spider
 from scrapy.exceptions import NotConfigured
-from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 from scrapy.settings import SettingsAttribute
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.defer import ensure_awaitable
@@ -28,6 +27,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._scrapy import Exporter, can_export
 from scrapy_robots_rfc.cache.breaker import said
 from scrapy_robots_rfc.core.text import many, printable, without_credentials
 from scrapy_robots_rfc.errors import SettingError
@@ -49,13 +49,6 @@ logger = logging.getLogger(__name__)
 KEY = "ROBOTSTXT_REPORT"
 #: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
 QUIET = 60.0
-
-#: What is used of Scrapy's feed exporter, and of what it has for a file, that Scrapy's documentation does not name.
-#: Used besides, where they are there: `slots`, and of each slot `itemcount`, `exporter` and `filter`.
-USED = {
-    FeedExporter: ("open_spider", "item_scraped", "close_spider"),
-    FeedSlot: ("start_exporting", "finish_exporting"),
-}
 
 # What the user sets for the feeds of items means nothing to these: the values are Scrapy's defaults.
 _ITEMS = {
@@ -181,13 +174,7 @@ class Feeds:
         self._runtime = runtime
         local = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
         self._records = Records(crawler.spider.name, settings.dry_run, local)
-        missing = [
-            f"{used.__name__}.{name}" for used, names in USED.items() for name in names if not hasattr(used, name)
-        ]
-        if missing:
-            text = "%s is not written: this version of Scrapy has no %s, which is used for it"
-            logger.warning(text, KEY, missing[0], extra={"spider": crawler.spider})
-        report = {} if missing else settings.report
+        report = settings.report if can_export(crawler) else {}
         self._feeds = [Feed(crawler, uri, options, runtime.clock) for uri, options in report.items()]
 
     def refused(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
@@ -235,8 +222,7 @@ class Feed:
         self.file: _File | None = None
         self.started = self.closing = False
         try:
-            self._exporter = FeedExporter(_View(crawler, self, uri, completed))  # type: ignore[arg-type]  # looks like one
-            self._exporter.open_spider(self._asked)
+            self._exporter = Exporter(crawler, _View(crawler, self, uri, completed), self._asked)
             self._try(completed)
         except NotConfigured:
             accepted = "a feed that Scrapy takes; the error above says what is wrong"
@@ -250,24 +236,14 @@ class Feed:
         """Write a record to nowhere: what is wrong with the options of an exporter, Scrapy finds when it writes."""
         for plugin in options.get("postprocessing") or ():
             load_object(plugin)  # Scrapy's manager of them, half made, would complain once more when it is let go
-        record = Records("").exempt(0, "", 0)
-        for slot in map(copy.copy, getattr(self._exporter, "slots", ())):
-            slot.start_exporting()
-            if hasattr(slot, "filter"):
-                slot.filter.accepts(record)
-            if hasattr(slot, "exporter"):
-                slot.exporter.export_item(record)
-            slot.finish_exporting()
+        self._exporter.try_out(Records("").exempt(0, "", 0))
 
     def write(self, record: Record) -> None:
         """Write a record, so that it is in the file when this returns; never raises."""
         if self._omit_null:
             record = {key: value for key, value in record.items() if value is not None}
         try:
-            slot = next(iter(getattr(self._exporter, "slots", ())), None)
-            before = getattr(slot, "itemcount", None)
-            self._exporter.item_scraped(record, self._asked)
-            if before is not None and getattr(slot, "itemcount", None) == before:
+            if not self._exporter.write(record):
                 return  # a filter of the user's does not want it
             if self.file is not None:
                 self.file.written()
@@ -280,7 +256,7 @@ class Feed:
     async def close(self) -> None:
         """Wait until all is stored."""
         self.closing = True
-        await self._exporter.close_spider(self._asked)
+        await self._exporter.close()
         lost = f"; writes that failed: {self._lost}" if self._lost else ""
         text = f"{many(self._written, 'record')} in {self.place}{lost}"
         logger.info("%s: %s", KEY, text, extra={"spider": self.spider})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._scrapy import GatedSlots, is_closing, send_once
+from scrapy_robots_rfc._scrapy import is_closing, send_once
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import JUDGED, chosen_slot
@@ -24,6 +24,7 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
 from scrapy_robots_rfc.reporting.topk import TopK
 from scrapy_robots_rfc.throttling.shared import SharedThrottle
+from scrapy_robots_rfc.throttling.slots import GatedSlots
 from scrapy_robots_rfc.throttling.together import Crawls, Site, Waiting, go_on, join, leave, taken
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Throttle:
         self.slowed: TopK[str] = TopK()
         # What was said of which origin: hashes, as there may be millions.
         self._told: dict[str, set[int]] = {stats.CRAWL_DELAY_SITES: set(), stats.VISIT_TIME_OUTSIDE: set()}
-        self._listening = self._powerless = self._looking = False
+        self._listening = self._looking = False
 
     # What the middleware says.
 
@@ -242,7 +243,7 @@ class Throttle:
         """A request is about to join the queue of its slot."""
         key: str = request.meta["download_slot"]
         origin = self._judged(request)
-        if self._site_at(origin) is not None and not self._powerless:
+        if self._site_at(origin) is not None:
             self._gate(key, request)
         if key in self._lanes:
             self._visit(request, key)
@@ -265,12 +266,7 @@ class Throttle:
         return site
 
     def _gate(self, key: str, reached: Request) -> None:
-        try:
-            gated = self._slots.gate(key)
-        except TypeError as error:
-            self._powerless = True
-            logger.warning("Crawl-delay is not kept: this downloader has %s", error)
-            return
+        gated = self._slots.gate(key)
         if gated is None:
             return
         lane = self._lanes.setdefault(key, _Lane())

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import time
 
-    from scrapy_robots_rfc._scrapy import GatedSlots
     from scrapy_robots_rfc.core.identity import Agent
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Pace
     from scrapy_robots_rfc.throttling.shared import SharedThrottle
+    from scrapy_robots_rfc.throttling.slots import GatedSlots
 
 #: Slots of crawls that wait for an answer, and since when their next request has been held back.
 Waiting: TypeAlias = "dict[tuple[GatedSlots, str], float]"

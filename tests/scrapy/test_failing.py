@@ -10,8 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy.signals import response_downloaded
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._scrapy import LATE
+from scrapy_robots_rfc._runtime import LATE, Runtime
 from tests.scrapy.crawling import Pages, crawl, lines, records
 from tests.scrapy.scenarios_failing import Failing, short
 from tests.scrapy.site import Reply
