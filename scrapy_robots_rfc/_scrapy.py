@@ -54,7 +54,7 @@ Slow robots.txt files may take the connections of pages
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
     AiohttpDownloadHandler._session@2.19.0 BaseConnector._limit@2.19.0
     HttpxDownloadHandler._limits@2.19.0 HttpxDownloadHandler._default_client@2.19.0 HttpxDownloadHandler._client@2.15.0
-    AsyncClient._transport AsyncHTTPTransport._pool ConnectionPool._max_connections
+    AsyncClient._transport AsyncHTTPTransport._pool AsyncConnectionPool._max_connections
 A request whose kept connection breaks is sent again at once, within its Crawl-delay
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._handlers HTTP11DownloadHandler._pool
     AiohttpDownloadHandler._session@2.19.0 ClientSession._retry_connection@2.19.0
@@ -114,7 +114,7 @@ def _tell(crawler: Crawler | None, owner: str, key: str) -> None:
         logger.warning(text, lost, owner, key.partition(".")[2], seen, extra=extra)
 
 
-def _has(crawler: Crawler, owner: Private, names: str, *, own: bool = False) -> bool:
+def _has(crawler: Crawler | None, owner: Private, names: str, *, own: bool = False) -> bool:
     """Whether an object has private names. Each that it lacks is warned of once in a crawl, with what is lost.
 
     :param names: as in the table; what they have in common is written once, as in `Slot.queue active`.
@@ -125,11 +125,11 @@ def _has(crawler: Crawler, owner: Private, names: str, *, own: bool = False) -> 
     kind = owner if isinstance(owner, type) else type(owner)
     for key in missing:
         if own or _is(kind, place):
-            _tell(crawler, kind.__name__, key)
+            _tell(crawler, getattr(owner, "__name__", kind.__name__), key)
     return not missing
 
 
-def _find(crawler: Crawler, owner: Private, *path: str, own: bool = False) -> Private:
+def _find(crawler: Crawler | None, owner: Private, *path: str, own: bool = False) -> Private:
     """Return what is reached from an object by private names, one after the other; ``None`` where one is missing."""
     for key in path:
         if owner is None or not _has(crawler, owner, key, own=own):
@@ -162,7 +162,15 @@ class EngineSlot:
     """The scheduler of a crawl, and the requests that its engine has in progress: see `engine_slot`."""
 
     def __init__(self, slot: Private) -> None:
-        self._slot, self.scheduler = slot, slot.scheduler
+        self._slot = slot
+
+    def enqueue(self, request: Request) -> bool:
+        """Give a request to the scheduler, and say whether it took it."""
+        return bool(self._slot.scheduler.enqueue_request(request))
+
+    def replace_filter(self, by: Private) -> None:
+        """Put another filter of duplicates in the place of the scheduler's, see `filter_of_duplicates`."""
+        self._slot.scheduler.df = by
 
     def wake(self) -> None:
         """Have the engine ask the scheduler for requests, unless the spider is being closed."""
@@ -177,11 +185,6 @@ class EngineSlot:
 def filter_of_duplicates(crawler: Crawler) -> Private:
     """The one of the scheduler; ``None`` where it has none of Scrapy's kind."""
     return _find(crawler, crawler.engine, "ExecutionEngine._slot", "_Slot.scheduler", "Scheduler.df")
-
-
-def replace_filter(scheduler: Private, by: Private) -> None:
-    """Put another filter of duplicates in the place of the one that a scheduler has."""
-    scheduler.df = by
 
 
 def _downloader(crawler: Crawler) -> Private:
@@ -203,8 +206,8 @@ def downloader_slot(crawler: Crawler, key: str | None, *, used: bool = False) ->
     known = slot is not None and _has(
         crawler, slot, "Slot.free_transfer_slots queue active lastseen latercall", own=True
     )
-    starts = _has(crawler, downloader, "Downloader._process_queue _latercall", own=True)
-    return DownloaderSlot(downloader, slot) if known and starts else None
+    known = known and _has(crawler, downloader, "Downloader._process_queue _latercall", own=True)
+    return DownloaderSlot(downloader, slot) if known else None
 
 
 class DownloaderSlot:
@@ -310,10 +313,7 @@ def handler_of(crawler: Crawler, scheme: str) -> Private:
 
 
 def send_once(crawler: Crawler) -> None:
-    """Let no download handler that is in use send a request again by itself when a kept connection breaks.
-
-    Twisted and aiohttp do so at once, where neither the downloader nor RetryMiddleware sees it.
-    """
+    """Let no handler in use send a request again at once when a kept connection breaks, as Twisted and aiohttp do."""
     handlers = _find(crawler, _downloader(crawler), "Downloader.handlers", "DownloadHandlers._handlers") or {}
     for handler in handlers.values():
         pool = _find(crawler, handler, "HTTP11DownloadHandler._pool")
@@ -325,10 +325,7 @@ def send_once(crawler: Crawler) -> None:
 
 
 def unbound_pool(crawler: Crawler, handler: Private) -> None:
-    """Lift the bound that a handler without a reactor puts on its connections: CONCURRENT_REQUESTS, too.
-
-    The engine keeps that bound on pages; on top of it come the robots.txt files, else slow ones would take all of it.
-    """
+    """Lift a handler's bound of CONCURRENT_REQUESTS connections: the engine bounds pages, robots.txt is extra."""
     session = _find(crawler, handler, "AiohttpDownloadHandler._session")
     if session is not None and _has(crawler, session.connector, "BaseConnector._limit"):
         session.connector._limit = 0
@@ -338,7 +335,7 @@ def unbound_pool(crawler: Crawler, handler: Private) -> None:
     client = "_client" if _there(handler, "HttpxDownloadHandler._client") else "_default_client"
     path = ("AsyncClient._transport", "AsyncHTTPTransport._pool")
     pool = _find(crawler, handler, f"HttpxDownloadHandler.{client}", *path)
-    if pool is not None and _has(crawler, pool, "ConnectionPool._max_connections"):
+    if pool is not None and _has(crawler, pool, "AsyncConnectionPool._max_connections"):
         pool._max_connections = sys.maxsize
 
 
@@ -394,10 +391,7 @@ def has_errback(crawler: Crawler, request: Request) -> bool:
 
 
 def asks_once(crawler: Crawler) -> bool:
-    """Whether one of Scrapy's commands for a person who waits has this crawl: fetch, view, parse, check, shell.
-
-    The first four put a `start` of their own into the spider's class; the shell makes an engine and crawls nothing.
-    """
+    """Whether a person waits for one page: fetch, view, parse and check bring a `start`, the shell crawls nothing."""
     module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
     if module in ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check"):  # view is a fetch
         return True
@@ -406,17 +400,15 @@ def asks_once(crawler: Crawler) -> bool:
 
 def apply_addons(crawler: Crawler) -> bool:
     """Let the add-ons of a crawl change its settings, as they do when it starts; false where Scrapy has no such way."""
-    load = _find(crawler, crawler, "Crawler.addons", "AddonManager.load_settings")
-    if load is not None:
-        load(crawler.settings)
-    return load is not None
+    known = _there(crawler, "Crawler.addons") and _there(crawler.addons, "AddonManager.load_settings")
+    if known:  # else the command that asks says what is lost
+        crawler.addons.load_settings(crawler.settings)
+    return known
 
 
 def log_of_deferreds() -> Private:
     """Twisted's log of errors in Deferreds that nobody asks for; ``None`` where it cannot be had."""
-    if not _there(defer, "defer.log"):
-        _tell(None, "twisted.internet.defer", "defer.log")
-    return getattr(defer, "log", None)
+    return _find(None, defer, "defer.log", own=True)
 
 
 def can_export(crawler: Crawler) -> bool:
@@ -426,10 +418,7 @@ def can_export(crawler: Crawler) -> bool:
 
 
 class Exporter:
-    """Scrapy's FeedExporter, whose methods are called where Scrapy would send it the signals of a crawl.
-
-    :param seen: the crawler as the exporter is to see it.
-    """
+    """Scrapy's FeedExporter, whose methods are called where Scrapy would send it the signals of the crawler it sees."""
 
     def __init__(self, crawler: Crawler, seen: Private, spider: Spider) -> None:
         self._crawler, self._exporter, self._spider = crawler, feedexport.FeedExporter(seen), spider

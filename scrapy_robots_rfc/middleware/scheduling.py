@@ -55,8 +55,8 @@ class SchedulerBridge:
             taken = False
             request.meta.update(mark)
             try:
-                with _unfiltered(self._crawler, slot.scheduler, request):
-                    taken = slot.scheduler.enqueue_request(request)
+                with _unfiltered(self._crawler, slot, request):
+                    taken = slot.enqueue(request)
             except Exception:
                 logger.exception("The scheduler failed on %s", request)
                 continue
@@ -99,7 +99,7 @@ class _NothingSeen:
 
 
 @contextlib.contextmanager
-def _unfiltered(crawler: Crawler, scheduler: Any, request: Request) -> Iterator[None]:  # noqa: ANN401 - the user's class
+def _unfiltered(crawler: Crawler, slot: _scrapy.EngineSlot, request: Request) -> Iterator[None]:
     """Have a scheduler take a request that it has seen.
 
     `dont_filter` would do, but is written to disk with the request, where nobody can take it back.
@@ -109,14 +109,14 @@ def _unfiltered(crawler: Crawler, scheduler: Any, request: Request) -> Iterator[
     if real is None:  # it is so already, or the scheduler is none of Scrapy's kind
         request.dont_filter = True
     else:
-        _scrapy.replace_filter(scheduler, _NothingSeen(real))
+        slot.replace_filter(_NothingSeen(real))
     try:
         yield
     finally:
         if real is None:
             request.dont_filter = before
         else:
-            _scrapy.replace_filter(scheduler, real)
+            slot.replace_filter(real)
 
 
 def is_offsite(crawler: Crawler, request: Request) -> bool:

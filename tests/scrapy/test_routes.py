@@ -61,8 +61,8 @@ def test_own_downloader(results: dict[str, Any]) -> None:
     """A DOWNLOADER without `.handlers` serves every site; one warning says what is lost."""
     warning = (
         "WARNING Slow robots.txt files may take the connections of pages; A request whose kept connection breaks is "
-        "sent again at once, within its Crawl-delay; A robots.txt that a reset of its connection cuts short can count as "
-        "whole: Own has no `handlers` (a private name of Scrapy 2.15.0 and 2.19.0)"
+        "sent again at once, within its Crawl-delay; A robots.txt that a reset of its connection cuts short can "
+        "count as whole: Own has no `handlers` (a private name of Scrapy 2.15.0 and 2.19.0)"
     )
     assert results["own_downloader"] == {"outcomes": [200, "rule", 200], "log": [warning]}
 

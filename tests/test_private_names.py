@@ -1,0 +1,111 @@
+"""The names of Scrapy's, and of the libraries below it, that no documentation names: all stand in `_scrapy.py`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc import _scrapy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(_scrapy.__file__).parent
+MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+#: What documentation names: of namedtuples, of loggers.
+DOCUMENTED = {"_asdict", "_replace", "log"}
+#: All that the package may have of a crawler's engine, which leads to everything else: Scrapy documents it.
+ENGINE = {"download_async"}
+#: The private names, without the places where they are looked up.
+PRIVATE = {key.partition(".")[2] for key in _scrapy.PRIVATE}
+
+
+def own_names() -> set[str]:
+    """Return the attributes and methods that the package gives to its own objects."""
+    found: set[str] = set()
+    for name, tree in TREES.items():
+        if name == "_scrapy.py":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found.add(node.target.id)
+            elif isinstance(node, ast.Assign):
+                found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and owner(node) in OWN:
+                found.add(node.attr)
+    return found
+
+
+OWN = ("self", "cls")
+
+
+def owner(node: ast.Attribute) -> str:
+    """Return what an attribute is of, as it is written."""
+    return ast.unparse(node.value)
+
+
+def used(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield line, owner and name of each attribute that is used, and of each that is looked up by a string."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.lineno, owner(node), node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+            of, name = node.args[:2]
+            if isinstance(name, ast.Constant):
+                yield node.lineno, ast.unparse(of), str(name.value)
+
+
+OURS = own_names()
+
+
+def is_private(of: str, name: str) -> bool:
+    """Whether a name is none that documentation gives to what it is asked of."""
+    if of.endswith("engine"):
+        return name not in ENGINE
+    if of in OWN or of.startswith("super(") or name.endswith("__") or name in DOCUMENTED | OURS:
+        return False
+    return name.startswith("_") or name in PRIVATE
+
+
+@pytest.mark.parametrize("name", sorted(MODULES.keys() - {"_scrapy.py"}))
+def test_private_names_stand_in_one_module(name: str) -> None:
+    """No other module uses an attribute that begins with an underscore, is in the table, or is of the engine."""
+    found = [f"{line}: {of}.{attribute}" for line, of, attribute in used(TREES[name]) if is_private(of, attribute)]
+    assert found == []
+
+
+def test_every_private_name_is_in_the_table() -> None:
+    """What the one module looks up stands in its table, and each row of the table is looked up."""
+    names = {attribute for _, of, attribute in used(TREES["_scrapy.py"]) if is_private(of, attribute)}
+    assert names - ENGINE <= PRIVATE
+    text = (PACKAGE / "_scrapy.py").read_text(encoding="utf-8").replace(_scrapy._TABLE, "")
+    assert [key for key in PRIVATE if not re.search(rf"\b{key}\b", text)] == []
+    strings = [node.value for node in ast.walk(TREES["_scrapy.py"]) if isinstance(node, ast.Constant)]
+    looked_up = {
+        f"{found[1]}.{name}"
+        for text in strings
+        if (found := re.fullmatch(r"(\w+)\.((?:\w+ ?)+)", str(text)))
+        for name in found[2].split()
+    }
+    assert _scrapy.PRIVATE.keys() - looked_up <= {"AiohttpDownloadHandler._read_response", *HTTPX}
+
+
+#: Looked up by a string that is put together.
+HTTPX = {"HttpxDownloadHandler._default_client", "HttpxDownloadHandler._client"}
+
+
+def test_other_modules_have_no_key_of_a_private_name() -> None:
+    """No other module has a private key of Scrapy's in a string: one of meta, or the name of an attribute."""
+    own = {"_robots_rfc", "_robots_rfc_judged", "_robots_rfc_agent", "_stopped_a_crawl"}
+    private = {name for name in PRIVATE if name.startswith("_")}
+    for name in MODULES.keys() - {"_scrapy.py"}:
+        strings = {node.value for node in ast.walk(TREES[name]) if isinstance(node, ast.Constant)}
+        assert not (strings & private) - own, name
