@@ -44,7 +44,7 @@ Requests that waited for a robots.txt stand in JOBDIR with dont_filter
     Scheduler.df
 Crawl-delay is not kept
     ExecutionEngine.downloader Downloader.slots Downloader._process_queue Downloader._latercall
-    Slot.free_transfer_slots Slot.queue Slot.active Slot.lastseen Slot.latercall
+    Slot.free_transfer_slots Slot.queue Slot.active Slot.transferring Slot.lastseen Slot.latercall
 A slow robots.txt holds up the pages of its downloader slot
     ExecutionEngine.downloader Downloader.slots Downloader._process_queue
     Slot.queue Slot.active Slot.transferring Slot.concurrency
@@ -88,7 +88,6 @@ ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
 # The private names whose lack a crawl was told of.
 _TOLD: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
-
 
 #: The private names -> the versions of Scrapy in which each was seen, and what is lost without it.
 PRIVATE: dict[str, tuple[str, str]] = {}
@@ -203,9 +202,8 @@ def downloader_slot(crawler: Crawler, key: str | None, *, used: bool = False) ->
     slot, downloader = _slots(crawler, own=True).get(key), _downloader(crawler)
     if slot is None and used and downloader is not None:
         _tell(crawler, type(downloader).__name__, "Downloader.slots")
-    known = slot is not None and _has(
-        crawler, slot, "Slot.free_transfer_slots queue active lastseen latercall", own=True
-    )
+    names = "Slot.free_transfer_slots queue active transferring lastseen latercall"
+    known = slot is not None and _has(crawler, slot, names, own=True)
     known = known and _has(crawler, downloader, "Downloader._process_queue _latercall", own=True)
     return DownloaderSlot(downloader, slot) if known else None
 
@@ -246,6 +244,10 @@ class DownloaderSlot:
         gated[base] = gated.get(base) or type(f"Gated{base.__name__}", (base,), members)
         self._slot.__class__ = gated[base]  # a slot has no room for anything of ours
         return True
+
+    def sent(self, request: Request) -> bool:
+        """Whether a request has been sent, and its transfer is not over."""
+        return request in self._slot.transferring
 
     def go_on(self) -> None:
         """Have the downloader start what may start of the queue."""
@@ -393,9 +395,8 @@ def has_errback(crawler: Crawler, request: Request) -> bool:
 def asks_once(crawler: Crawler) -> bool:
     """Whether a person waits for one page: fetch, view, parse and check bring a `start`, the shell crawls nothing."""
     module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
-    if module in ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check"):  # view is a fetch
-        return True
-    return _find(crawler, crawler, "Crawler.crawling") is False
+    commands = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")  # view is a kind of fetch
+    return module in commands or _find(crawler, crawler, "Crawler.crawling") is False
 
 
 def apply_addons(crawler: Crawler) -> bool:

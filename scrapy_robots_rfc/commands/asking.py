@@ -1,30 +1,28 @@
-"""A crawl of one command: with the project's settings and components, for what its middleware knows of robots.txt.
+"""The crawl of one command: it asks sites with the project's settings and components, as its crawls do.
 
-In here: what differs from any other crawl of the project, and how it begins and ends. What is asked, and what is said
-of it, is the topics' business.
+What differs from such a crawl stands in `_WITHOUT`. What is asked, and what is said of it, stands in the topics.
 """
 
 from __future__ import annotations
 
 import signal
+from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urldefrag
+from urllib.parse import unquote_to_bytes, urldefrag, urlsplit
 
 from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
-from scrapy_robots_rfc._runtime import LATE, Runtime, Waiter
+from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands.addresses import authorization_of, origin_of, shown, stripped
-from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.commands.common import UNDECIDED, Failed, origin_of, shown, stripped
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
-from scrapy_robots_rfc.fetching.download import MARK, Downloader
-from scrapy_robots_rfc.fetching.fetch import Sent, cause_of, through
+from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
+from scrapy_robots_rfc.fetching.fetch import cause_of, through
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Successful, Unreachable, target_of
 from scrapy_robots_rfc.policy.origins import Origin
@@ -34,14 +32,14 @@ from scrapy_robots_rfc.signals import robots_fetched
 if TYPE_CHECKING:
     import argparse
     from asyncio import Task
-    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings as Ours
 
@@ -91,8 +89,8 @@ class Download:
     hops: tuple[Hop, ...]
 
 
-def prepare(settings: Settings, opts: argparse.Namespace) -> None:
-    """Make the settings of a project those of the crawl that answers a command.
+def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
+    """Make the settings of a project those of the crawl that answers a command; return ours among them.
 
     :param opts: of the command: a log is written where it says so.
     """
@@ -104,6 +102,7 @@ def prepare(settings: Settings, opts: argparse.Namespace) -> None:
         settings.set(name, value, "cmdline")
     if not (opts.logfile or opts.loglevel):
         settings.set("LOG_ENABLED", False, "cmdline")
+    return read_settings(settings)
 
 
 def _store(settings: Settings) -> object:
@@ -111,12 +110,6 @@ def _store(settings: Settings) -> object:
     cache = read_settings(settings).cache
     path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
     return cache if path is None or Path(path).exists() else None
-
-
-def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
-    """As `prepare`; return what ours are then."""
-    prepare(settings, opts)
-    return read_settings(settings)
 
 
 class Inquirer:
@@ -140,7 +133,7 @@ class Inquirer:
         waiter: Waiter[OriginPolicy | None] = Waiter()
         robots = self._service.at_hand(origin)
         if robots is None:
-            self._service.ask(origin, None, waiter.resolve)
+            self._service.ask(origin).listen(waiter.resolve)
         else:
             waiter.resolve(robots)
         return waiter
@@ -157,7 +150,7 @@ class Inquirer:
         :raises Failed: it has nothing.
         """
         first, mark, sent = origin_of(url), object(), Sent()
-        runtime, authorization = Runtime(), authorization_of(url)
+        runtime, authorization = Runtime(), _authorization(url)
         end = runtime.clock() + self._settings.timeout
         state: Asking | Access = Asking(urldefrag(stripped(url)).url)
         while isinstance(state, Asking):
@@ -166,7 +159,7 @@ class Inquirer:
             try:
                 answer = await self._download(state.url, timeout=left, mark=mark, sent=sent, authorization=known)
             except Exception as error:
-                cause = cause_of(error, LATE, self._settings.timeout)
+                cause = cause_of(error, self._settings.timeout)
                 cause = through(Unreachable(None, cause), sent).cause
                 raise _unfetched(url, cause, isinstance(error, DecodingError)) from error
             statuses = self._settings.unreachable_statuses
@@ -195,10 +188,17 @@ class Inquirer:
                     self._hops[origin.robots_url] = found
 
 
+def _authorization(url: str) -> bytes | None:
+    """Return the value of the Authorization header that the userinfo of a URL stands for; ``None`` without userinfo."""
+    userinfo, at, _ = urlsplit(url).netloc.rpartition("@")
+    user, _, password = userinfo.partition(":")
+    return b"Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)) if at else None
+
+
 def _unfetched(url: str, because: str, is_there: bool = False) -> Failed:
     """Return how the command ends where a URL has no file, or one that nobody can decode."""
     advice = "see what its server sends, or name a copy of the file" if is_there else "check the address"
-    return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", 2)
+    return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", UNDECIDED)
 
 
 class _Spider(Spider):
@@ -222,7 +222,7 @@ def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> No
 
     async def guarded(crawler: Crawler) -> None:
         try:
-            await _Stoppable(work(Inquirer(crawler)))
+            await work(Inquirer(crawler))
         except KeyboardInterrupt as error:
             failures.append(error)
             if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -243,31 +243,36 @@ def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> No
         raise failure
 
 
-class _Stoppable:
-    """Work that Ctrl-C ends where it does not wait, such as in the middle of a line. Where it does, the crawl is ended.
+def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:
+    """Return what URLs have, by URL.
 
-    A crawl does nothing about a signal before its loop goes on, and that is when all is printed.
-
-    :raises KeyboardInterrupt: it was ended so.
+    :param settings: prepared.
+    :raises Failed: one has nothing, or the crawl was stopped before.
     """
+    found: dict[str, bytes] = {}
 
-    def __init__(self, work: Awaitable[None]) -> None:
-        self._steps = work.__await__()
+    async def work(inquirer: Inquirer) -> None:
+        for url in urls:
+            found[url] = (await inquirer.download(url)).body
 
-    def __await__(self) -> Generator[Any, Any, None]:
-        step: Callable[[], Any] = partial(next, self._steps)
-        while True:
-            handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-            try:
-                waits_for = step()
-            except StopIteration:
-                return
-            finally:
-                signal.signal(signal.SIGINT, handler)
-            try:
-                step = partial(self._steps.send, (yield waits_for))
-            except BaseException as error:  # noqa: BLE001 - the work's business
-                step = partial(self._steps.throw, error)
+    crawl(settings, work)
+    for url in urls:
+        if url not in found:
+            raise Failed(f"stopped before {shown(url)} was there", UNDECIDED)
+    return found
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Have Ctrl-C raise KeyboardInterrupt at once, in work that does not wait, such as printing.
+
+    The crawl's own handler does nothing before its loop goes on, and that is when all is printed.
+    """
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
@@ -279,13 +284,6 @@ def _handlers_kept() -> Iterator[None]:
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
-
-
-def _first(failure: BaseException) -> BaseException:
-    """Return what went wrong first: Scrapy may fail once more when it ends a crawl that could not begin."""
-    while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
-        failure = failure.__context__
-    return failure
 
 
 def _begin(
@@ -314,8 +312,9 @@ def _begin(
 
 def _said(failure: BaseException) -> BaseException:
     """Return what the command ends with: what the project's own code raises is said in one line, OSErrors among it."""
-    failure = _first(failure)
+    while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
+        failure = failure.__context__  # Scrapy may fail once more when it ends a crawl that could not begin
     if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
         return failure
     text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"
-    return Failed(f"no crawl is possible with these settings: {text}", 2)
+    return Failed(f"no crawl is possible with these settings: {text}", UNDECIDED)

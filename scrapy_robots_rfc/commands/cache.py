@@ -1,30 +1,42 @@
-"""`scrapy robots cache ACTION`: what stands in a store, whatever store it is.
-
-In here: the command line, and what looks and drops: ls, show, purge. Export and import are `transfer.py`.
-"""
+"""`scrapy robots cache ACTION`: look into a store, drop copies, take them from one store to another."""
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, nullcontext
+from typing import IO, TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.stores.dump import record_of
-from scrapy_robots_rfc.commands import transfer
-from scrapy_robots_rfc.commands.addresses import origin_of, shown
-from scrapy_robots_rfc.commands.output import Failed, moment, span
-from scrapy_robots_rfc.commands.shelf import Shelf, readable
-from scrapy_robots_rfc.commands.sources import STANDARD, as_url
-from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.commands.cache_store import OpenStore, copy_of, open_store, record_of
+from scrapy_robots_rfc.commands.common import (
+    STANDARD,
+    UNDECIDED,
+    Colour,
+    Failed,
+    Style,
+    as_url,
+    moment,
+    opened,
+    origin_of,
+    shown,
+    span,
+    target_of,
+    telling,
+    written,
+)
 from scrapy_robots_rfc.core.text import many, printable
-from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from scrapy.settings import Settings
 
     from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.commands.common import Console
 
 _HEAD = ("result", "last fetch", "age", "fresh for", "octets", "origin")
 _NARROWEST = (11, 10, 7, 9, 9)
@@ -32,14 +44,36 @@ _MEASURED = 1000  # rows; columns are as wide as these need, so that the others 
 _INDENT = 18  # where the facts begin
 _WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under each other
 
+#: Seconds that the clock of another machine may be ahead: it may take its own time zone for UTC.
+_AHEAD = 86_400.0
+_EXPORT = ("an export", "copies.jsonl", "the store itself")
+_IMPORT_ADVICE = "name a file that export wrote, or - for standard input"
+
 #: RFC 9309, 2.2: nothing else ends a line of a robots.txt.
 _LINE_END = re.compile(r"\r\n?")
+
+#: What follows from a result, in a few words.
+_MEANING = {
+    "successful": "the rules of the file below are obeyed",
+    "stale": "the file below is obeyed, although it could not be fetched again",
+    "unavailable": "there is no file, everything may be fetched",
+    "unreachable": "nobody knows the rules, nothing may be fetched",
+}
+#: The same at a glance.
+_COLOURS = {
+    "successful": Colour.GOOD,
+    "stale": Colour.DOUBT,
+    "unavailable": Colour.GOOD,
+    "unreachable": Colour.BAD,
+    "unreadable": Colour.BAD,
+}
 
 
 def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield the parser of each of its actions; `act` is what it does."""
     text = "Look into the store of robots.txt files, drop what stands there, take it from one store to another."
     topic = topics.add_parser("cache", help=text, description=text)
+    topic.set_defaults(work=cache)
     actions = topic.add_subparsers(title="Actions", metavar="ACTION", required=True)
     for name, text, act in _ACTIONS:
         action = actions.add_parser(name, help=text, description=text)
@@ -52,114 +86,72 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
             action.add_argument("urls", metavar="URL", nargs="*", help="of any page of an origin")
             action.add_argument("--expired", action="store_true", help="all that is not fresh, or cannot be read")
             action.add_argument("--all", action="store_true", help="all")
-        if act in (transfer.export_copies, transfer.import_copies):
-            action.add_argument(
-                "file",
-                metavar="FILE",
-                nargs="?",
-                default=STANDARD,
-                help="default: -, standard input or output",
-            )
-        action.add_argument(
-            "--store", metavar="ADDRESS", help="the store, as ROBOTSTXT_CACHE names it (default: the project's)"
-        )
+        if act in (export_copies, import_copies):
+            what = "default: -, standard input or output"
+            action.add_argument("file", metavar="FILE", nargs="?", default=STANDARD, help=what)
+        what = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
+        action.add_argument("--store", metavar="ADDRESS", help=what)
         yield action
 
 
-# The actions: each returns the exit code.
-
-
-def ls(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
-    """Print a line for each origin."""
-    fresh, count = 0, 0
-    table = _Table(console)
-    for key in shelf.origins():
-        value = shelf.value(key)
-        if value is None:  # gone meanwhile
-            continue
-        count += 1
-        found = readable(value)
-        fresh += isinstance(found, CacheEntry) and found.fresh_until > shelf.now
-        if options.json:
-            console.say_json(_entry(shown(key), found))
-        else:
-            table.add(_row(shown(key), found, shelf.now))
-    if not options.json:
-        table.print()
-        console.say(f"{many(count, 'origin')} in {shelf.name}, {fresh} of them fresh")
-    return 0
-
-
-def show(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
-    """Print all that is known of one origin, and its file."""
-    key = _key(options.url)
-    value = shelf.value(key)
-    if value is None:
-        raise Failed(f"{key} is not in {shelf.name}")
-    found = readable(value)
-    if isinstance(found, ValueError):
-        raise Failed(f"{key} cannot be read: {found}")
-    if options.json:
-        console.say_json(record_of(key, found))
-        return 0
-    style = Style.of(console.stdout)
-    for name, text in _facts(key, found, shelf.now):
-        for line in style.fact(name, text, _INDENT, lead=""):
-            console.say(line)
-    if found.body is not None:
-        console.say()
-        text = found.body.decode("utf-8", "backslashreplace")
-        for line in _LINE_END.sub("\n", text).removesuffix("\n").split("\n"):
-            console.say(style.cut(printable(line.expandtabs(4))))
-    return 0
-
-
-def purge(shelf: Shelf, console: Console, options: argparse.Namespace) -> int:
-    """Drop copies, and say how many."""
-    named = list(dict.fromkeys(map(_key, options.urls)))
-    if [bool(named), options.expired, options.all].count(True) != 1:
-        raise Failed("name the URLs of origins, or say --expired, or --all", 2)
-    dropped = 0
-    for key in named or shelf.origins():
-        if options.expired and _fresh(shelf.value(key), shelf.now):
-            continue
-        there = shelf.drop(key)
-        dropped += there
-        if named and not there:
-            console.complain(f"{key} is not in {shelf.name}")
-    console.say(f"{many(dropped, 'origin')} dropped from {shelf.name}")
-    return 1 if dropped < len(named) else 0
-
-
-_ACTIONS = (
-    ("ls", "List the origins, by name.", ls),
-    ("show", "Show the copy that the pages of a URL's origin fall under.", show),
-    ("purge", "Drop copies, so that the next crawl fetches them anew.", purge),
-    ("export", "Write all copies, as lines of JSON.", transfer.export_copies),
-    ("import", "Read what export wrote; of two copies, that of the later fetch stays.", transfer.import_copies),
-)
-
-
-# What they share.
+def cache(settings: Settings, console: Console, options: argparse.Namespace) -> int:
+    """Do what is asked for with the store, and return the exit code."""
+    with ExitStack() as stack:
+        imports = options.act is import_copies
+        if imports:  # opened first: where there is nothing to import, no store is to be made for it
+            options.source = stack.enter_context(opened(options.file, console, _IMPORT_ADVICE))
+        store = stack.enter_context(open_store(settings, options.store, may_be_made=imports))
+        code: int = options.act(store, console, options)
+        return code
 
 
 def _key(url: str) -> str:
     return str(origin_of(as_url(url)))
 
 
-def _fresh(value: bytes | None, now: float) -> bool:
-    found = None if value is None else readable(value)
-    return isinstance(found, CacheEntry) and found.fresh_until > now
+# ls
+
+
+def ls(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+    """Print a line for each origin."""
+    fresh, count = 0, 0
+    table = _Table(console)
+    for key in store.origins():
+        found = store.copy(key)
+        if found is None:  # gone meanwhile
+            continue
+        count += 1
+        fresh += store.is_fresh(found)
+        if options.json:
+            console.say_json(_entry(shown(key), found))
+        else:
+            table.add(_row(shown(key), found, store.now))
+    if not options.json:
+        table.print()
+        console.say(f"{many(count, 'origin')} in {store.name}, {fresh} of them fresh")
+    return 0
+
+
+def _entry(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
+    if isinstance(found, ValueError):
+        return {"origin": key, "error": str(found)}
+    record = record_of(key, found)
+    record.pop("file", None)
+    record.pop("file_base64", None)
+    return record if found.body is None else {**record, "octets": len(found.body)}
 
 
 def _row(key: str, found: CacheEntry | ValueError, now: float) -> tuple[str, ...]:
     if isinstance(found, ValueError):
         return ("unreadable", "", "", "", "", f"{key} ({found})")
-    cause = printable(found.cause)
-    cause = cause if len(cause) <= _WIDEST_CAUSE else f"{cause[: _WIDEST_CAUSE - 3]}..."
-    fresh = span(found.fresh_until - now) if found.fresh_until > now else "no"
+    cause = _shortened(printable(found.cause), _WIDEST_CAUSE)
+    fresh = span(found.validity.fresh_until - now) if found.validity.fresh_until > now else "no"
     size = "" if found.body is None else f"{len(found.body):,}"
     return (_result(found), cause, span(now - found.fetched), fresh, size, key)
+
+
+def _shortened(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
 class _Table:
@@ -191,35 +183,48 @@ class _Table:
     def _line(self, row: tuple[str, ...]) -> str:
         result, cause, *numbers, origin = row
         first, second, *others = self._widths
-        cause = cause if len(cause) <= second else f"{cause[: second - 3]}..."
         told = (number.rjust(width) for number, width in zip(numbers, others, strict=True))
-        return "  ".join((result.ljust(first), cause.ljust(second), *told, origin))
+        return "  ".join((result.ljust(first), _shortened(cause, second).ljust(second), *told, origin))
 
 
-def _entry(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
+# show
+
+
+def show(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+    """Print all that is known of one origin, and its file."""
+    key = _key(options.url)
+    found = store.copy(key)
+    if found is None:
+        raise Failed(f"{key} is not in {store.name}")
     if isinstance(found, ValueError):
-        return {"origin": key, "error": str(found)}
-    record = record_of(key, found)
-    record.pop("file", None)
-    record.pop("file_base64", None)
-    return record if found.body is None else {**record, "octets": len(found.body)}
+        raise Failed(f"{key} cannot be read: {found}")
+    if options.json:
+        console.say_json(record_of(key, found))
+        return 0
+    style = Style.of(console.stdout)
+    for name, text in _facts(key, found, store.now):
+        console.say_all(style.fact(name, text, _INDENT, lead=""))
+    if found.body is not None:
+        console.say()
+        text = found.body.decode("utf-8", "backslashreplace")
+        for line in _LINE_END.sub("\n", text).removesuffix("\n").split("\n"):
+            console.say(style.cut(printable(line.expandtabs(4))))
+    return 0
 
 
 def _result(copy: CacheEntry) -> str:
-    if copy.outcome is Outcome.SUCCESSFUL and copy.unreachable_since is not None:
-        return "stale"
-    return copy.outcome.value
+    return "stale" if copy.validity.stale else copy.validity.outcome.value
 
 
 def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
     yield "origin", key
     yield "result", f"{_result(copy)}: {_MEANING[_result(copy)]}"
     yield "last fetch", f"{copy.cause}, {moment(copy.fetched, now)}"
-    yield "fresh until", moment(copy.fresh_until, now)
-    if copy.confirmed is not None:
-        yield "last confirmed", moment(copy.confirmed, now)
-    if copy.unreachable_since is not None:
-        yield "unreachable since", moment(copy.unreachable_since, now)
+    yield "fresh until", moment(copy.validity.fresh_until, now)
+    if copy.validity.confirmed is not None:
+        yield "last confirmed", moment(copy.validity.confirmed, now)
+    if copy.validity.unreachable_since is not None:
+        yield "unreachable since", moment(copy.validity.unreachable_since, now)
     if copy.validators is not None:
         yield "file came from", copy.validators.url
         for name, value in (("ETag", copy.validators.etag), ("Last-Modified", copy.validators.last_modified)):
@@ -229,20 +234,100 @@ def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
         yield "octets", f"{len(copy.body):,}"
 
 
-#: What follows from a result, in a few words.
-_MEANING = {
-    "successful": "the rules of the file below are obeyed",
-    "stale": "the file below is obeyed, although it could not be fetched again",
-    "unavailable": "there is no file, everything may be fetched",
-    "unreachable": "nobody knows the rules, nothing may be fetched",
-}
+# purge
 
 
-#: The same at a glance.
-_COLOURS = {
-    "successful": Colour.GOOD,
-    "stale": Colour.DOUBT,
-    "unavailable": Colour.GOOD,
-    "unreachable": Colour.BAD,
-    "unreadable": Colour.BAD,
-}
+def purge(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+    """Drop copies, and say how many."""
+    named = list(dict.fromkeys(map(_key, options.urls)))
+    if [bool(named), options.expired, options.all].count(True) != 1:
+        raise Failed("name the URLs of origins, or say --expired, or --all", UNDECIDED)
+    dropped = 0
+    for key in named or store.origins():
+        if options.expired and store.is_fresh(store.copy(key)):
+            continue
+        there = store.drop(key)
+        dropped += there
+        if named and not there:
+            console.complain(f"{key} is not in {store.name}")
+    console.say(f"{many(dropped, 'origin')} dropped from {store.name}")
+    return 1 if dropped < len(named) else 0
+
+
+# export and import: a copy is a line of JSON
+
+
+def export_copies(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+    """Write all copies that can be read; the others are named on stderr."""
+    count = left = 0
+    target: AbstractContextManager[IO[bytes]] = nullcontext(console.stdout.buffer)
+    if options.file != STANDARD:
+        target = written(target_of(options.file, _EXPORT, store.files))
+    with target as file:
+        for key in store.origins():
+            found = store.copy(key)
+            if found is None:  # gone meanwhile
+                continue
+            if Origin.written(key) is None:  # nobody would read it again
+                left += 1
+                console.complain(f"{shown(key)} is no origin: left out")
+            elif isinstance(found, ValueError):
+                left += 1
+                console.complain(f"{key} cannot be read: {found}")
+            else:
+                count += 1
+                file.write(json.dumps(record_of(key, found)).encode("ascii") + b"\n")
+    if options.file != STANDARD:
+        console.say(f"{count:,} exported from {store.name}")
+    return 1 if left else 0
+
+
+def import_copies(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+    """Put copies into a store: of two of one origin, that of the later fetch stays. Lines that are none are named."""
+    imported = kept = old = wrong = 0
+    with telling(options.file, _IMPORT_ADVICE):
+        for number, line in enumerate(options.source, 1):
+            if not line.strip():
+                continue
+            try:
+                key, copy = _read(line, store.now)
+            except ValueError as error:
+                wrong += 1
+                console.complain(f"line {number}: {error}")
+                continue
+            there = store.copy(key)
+            if isinstance(there, CacheEntry) and there.fetched >= copy.fetched:
+                kept += 1
+            elif store.put(key, copy):
+                imported += 1
+            else:
+                old += 1
+    console.say(f"{imported:,} imported into {store.name}, {kept:,} there already, {old:,} too old, {wrong:,} wrong")
+    return 1 if wrong else 0
+
+
+def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
+    """Return the origin and the copy of a line.
+
+    :raises ValueError: it holds none, or one that was made by a clock that is far ahead: no later fetch would take its
+        place for as long.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON") from None
+    key, copy = copy_of(record)
+    for name in ("fetched", "confirmed", "unreachable_since"):
+        time = copy.fetched if name == "fetched" else getattr(copy.validity, name)
+        if time is not None and time > now + _AHEAD:
+            raise ValueError(f"{name} lies more than a day in the future")
+    return key, copy
+
+
+_ACTIONS = (
+    ("ls", "List the origins, by name.", ls),
+    ("show", "Show the copy that the pages of a URL's origin fall under.", show),
+    ("purge", "Drop copies, so that the next crawl fetches them anew.", purge),
+    ("export", "Write all copies, as lines of JSON.", export_copies),
+    ("import", "Read what export wrote; of two copies, that of the later fetch stays.", import_copies),
+)

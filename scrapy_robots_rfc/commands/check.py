@@ -1,8 +1,4 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why.
-
-In here: the command line, and the way from URLs to findings. What a finding says is `judging.py`, how it looks
-`explained.py`.
-"""
+"""`scrapy robots check URL...`: may these URLs be fetched, and why."""
 
 from __future__ import annotations
 
@@ -10,33 +6,39 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands import asking, judging, sources
-from scrapy_robots_rfc.commands.addresses import ADVICE, file_url
-from scrapy_robots_rfc.commands.explained import lines_of
-from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.terminal import Progress, Style
+from scrapy_robots_rfc.commands import asking, common, verdict
+from scrapy_robots_rfc.commands.common import FACTS, STANDARD, UNDECIDED, Colour, Failed, Progress, Style, columns
+from scrapy_robots_rfc.core.decision import RuleKind
+from scrapy_robots_rfc.core.pattern import specificity
+from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc._runtime import Waiter
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
-    from scrapy_robots_rfc.commands.judging import Asker, Finding
-    from scrapy_robots_rfc.commands.output import Console
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.commands.common import Console
+    from scrapy_robots_rfc.commands.verdict import Asker, Finding
+    from scrapy_robots_rfc.core.decision import Rule
+    from scrapy_robots_rfc.core.groups import Group
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
-#: Exit codes.
-ALLOWED, DISALLOWED, UNDECIDED = 0, 1, 2
+#: Exit codes; beside them there is UNDECIDED.
+ALLOWED, DISALLOWED = 0, 1
 
-# URLs whose robots.txt is asked for ahead of the one that is printed next.
-_AHEAD = 64
+_AHEAD = 64  # URLs whose robots.txt is asked for ahead of the one that is printed next
+_AROUND = 2  # lines of a group shown before and after one that matters
+_MOST_LOST = 20
+
+_COLOURS = {"allowed": Colour.GOOD, "disallowed": Colour.BAD, "undecided": Colour.DOUBT}
 
 
 def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
@@ -49,33 +51,27 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     topic.add_argument(
         "urls", metavar="URL", nargs="*", help="absolute, http or https; -, or none: from standard input"
     )
-    add_agent(topic)
+    verdict.add_agent(topic)
     topic.add_argument("--robots", metavar="FILE|URL|-", help="the robots.txt to go by, in place of the sites' own")
     topic.add_argument("--json", action="store_true", help="an object in one line for each URL")
     yield topic
 
 
-def add_agent(topic: argparse.ArgumentParser) -> None:
-    """Add the option that says who asks."""
-    text = "product token, or User-Agent; A,B: A, or else B; as often as you like (default: the project's)"
-    topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
-
-
 def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
-    if opts.robots is not None and sources.is_url(opts.robots):
-        opts.robots = file_url(opts.robots)
+    if opts.robots is not None and common.is_url(opts.robots):
+        opts.robots = common.file_url(opts.robots)
     ours = asking.prepared(settings, opts)
-    judge = _Judge(console, opts.json, ours, judging.askers_for(opts.agent, ours, settings), len(urls))
+    judge = _Judge(console, opts.json, ours, verdict.askers_for(opts.agent, ours, settings), len(urls))
     judge.progress.show(0)  # the first site may be slow
     try:
         if opts.robots is None:
             asking.crawl(settings, partial(judge.ask, urls))
-        elif sources.is_url(opts.robots):
+        elif common.is_url(opts.robots):
             asking.crawl(settings, partial(judge.download, urls, opts.robots))
         else:
-            judge.go_by(urls, sources.read(opts.robots, console, ours.max_size), opts.robots)
+            judge.go_by(urls, common.read(opts.robots, console, ours.max_size), opts.robots)
     finally:
         judge.progress.clear()
     if judge.done < len(urls):
@@ -84,18 +80,18 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
-    named = opts.urls or [sources.STANDARD]
-    if sources.STANDARD not in named:
-        return [sources.as_url(url) for url in named]
-    if opts.robots == sources.STANDARD:
+    named = opts.urls or [STANDARD]
+    if STANDARD not in named:
+        return [common.as_url(url) for url in named]
+    if opts.robots == STANDARD:
         raise Failed("standard input is the robots.txt: name the URLs on the command line", UNDECIDED)
     if not opts.urls and console.stdin.isatty():
         raise Failed("name the URLs, or send them to standard input, one a line", UNDECIDED)
-    found = sources.lines(sources.STANDARD, console)
+    found = [url for _, url in common.urls_in(STANDARD, console)]
     if not found:
         raise Failed("there is no URL on standard input; send some, one a line, or name them", UNDECIDED)
-    at = named.index(sources.STANDARD)
-    return [*map(sources.as_url, named[:at]), *found, *map(sources.as_url, named[at + 1 :])]
+    at = named.index(STANDARD)
+    return [*map(common.as_url, named[:at]), *found, *map(common.as_url, named[at + 1 :])]
 
 
 class _Judge:
@@ -107,6 +103,7 @@ class _Judge:
 
     def __init__(self, console: Console, json: bool, settings: Settings, askers: list[Asker], total: int) -> None:
         self._console, self._json, self._settings, self._askers = console, json, settings, askers
+        self._style = Style.of(console.stdout)
         self.progress = Progress(console.stderr, total)
         #: How many URLs are done.
         self.done = 0
@@ -125,56 +122,135 @@ class _Judge:
 
     async def _next(self, url: str, waiter: Waiter[OriginPolicy | None] | None, inquirer: Inquirer) -> None:
         robots = None if waiter is None else await waiter
-        if robots is not None:
-            self._judge(url, robots, robots.origin.robots_url, inquirer.redirects(robots.origin))
-        elif waiter is None:
-            self._tell([judging.no_url(url, asker) for asker in self._askers])
+        with asking.stoppable():
+            if robots is not None:
+                self._judge(url, robots, robots.origin.robots_url, inquirer.redirects(robots.origin))
+            elif waiter is None:
+                self._judge(url, None, "")
 
     async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
         """Go by what a URL has."""
         found = await inquirer.download(source)
-        self.go_by(urls, found.body, source, found.hops)
+        with asking.stoppable():
+            self.go_by(urls, found.body, source, found.hops)
 
     def go_by(self, urls: list[str], body: bytes, source: str, hops: tuple[Hop, ...] = ()) -> None:
         """Go by a file that is given."""
         file = RobotsTxt.parse(body, max_size=self._settings.max_size)
         self.progress.clear()
-        sources.doubt(source, file, self._console)
+        common.doubt(source, file, self._console)
         for url in urls:
-            robots = judging.given(file, url)
-            if robots is None:
-                self._tell([judging.no_url(url, asker) for asker in self._askers])
-            else:
-                self._judge(url, robots, sources.named(source), hops)
+            self._judge(url, verdict.given(file, url), common.named(source), hops)
 
-    def _judge(self, url: str, robots: OriginPolicy, source: str, hops: tuple[Hop, ...]) -> None:
-        self._tell([judging.judged(url, robots, source, asker, self._settings, hops) for asker in self._askers])
+    def _judge(self, url: str, robots: OriginPolicy | None, source: str, hops: tuple[Hop, ...] = ()) -> None:
+        """Print the verdicts on one URL, and what is wrong with it once.
 
-    def _tell(self, findings: list[Finding]) -> None:
-        """Print the verdicts on one URL, and what is wrong with it once."""
+        :param robots: ``None`` where it has no origin.
+        """
         if self._console.stdout.isatty():
             self.progress.clear()
-        for number, finding in enumerate(findings):
+        for number, asker in enumerate(self._askers):
+            finding = verdict.no_url(url, asker)
+            if robots is not None:
+                finding = verdict.judged(url, robots, source, asker, self._settings, hops)
             self._print(finding, first=self.done == number == 0)
             if not finding.decided:
                 self.code = UNDECIDED
             elif self.code == ALLOWED and finding.verdict == "disallowed":
                 self.code = DISALLOWED
-        if not findings[0].decided:
-            self._console.complain(f"{findings[0].url} is not decided: {_advice(findings[0])}")
+        if not finding.decided:
+            advice = "see whether the site is up, or name a copy of its file with --robots FILE"
+            advice = common.URL_ADVICE if robots is None else advice
+            self._console.complain(f"{finding.url} is not decided: {finding.why}; {advice}")
         self.done += 1
         self.progress.show(self.done)
 
     def _print(self, finding: Finding, *, first: bool) -> None:
         if self._json:
-            self._console.say_json(judging.record(finding))
+            self._console.say_json(verdict.record_of(finding))
             return
         if not first:
             self._console.say()
-        for line in lines_of(finding, Style.of(self._console.stdout), agent=len(self._askers) > 1):
-            self._console.say(line)
+        self._console.say_all(lines_of(finding, self._style, agent=len(self._askers) > 1))
 
 
-def _advice(finding: Finding) -> str:
-    advice = "see whether the site is up, or name a copy of its file with --robots FILE"
-    return f"{finding.why}; {ADVICE if finding.decision is None else advice}"
+# A finding for people.
+
+
+def lines_of(finding: Finding, style: Style, *, agent: bool = False) -> Iterator[str]:
+    """Yield the lines that explain a finding.
+
+    :param agent: say who asks.
+    """
+    word = style.paint(f"{finding.verdict:<{FACTS - 1}}", Colour.STRONG, _COLOURS[finding.verdict])
+    yield f"{word} {printable(finding.url)}"
+    if agent:
+        yield from style.fact("agent", finding.asker.name)
+    yield from style.fact("why", finding.why)
+    if finding.robots is not None and finding.source is not None:
+        yield from verdict.access_facts(finding.robots, finding.source, finding.hops, style)
+    if finding.explanation is None:
+        return
+    yield from verdict.group_fact(finding.explanation, style)
+    assert finding.robots is not None
+    file = finding.robots.robots
+    assert file is not None
+    lost = finding.lost
+    if finding.rule is not None:
+        yield from _excerpt(file, finding.explanation.groups, finding.rule, [rule.line for rule in lost], style)
+    for rule in lost[:_MOST_LOST]:
+        yield from style.fact("lost", f"line {rule.line}: {rule} ({_because(rule, finding.rule)})")
+    if len(lost) > _MOST_LOST:
+        yield from style.fact("lost", f"and {len(lost) - _MOST_LOST:,} more")
+
+
+def _excerpt(
+    file: RobotsTxt, groups: Sequence[Group], decided: Rule, losers: Sequence[int], style: Style
+) -> Iterator[str]:
+    """Yield the lines of a group: its beginning, the rule that decided, those that lost, and a few around the first."""
+    group = next(group for group in groups if group.line <= decided.line <= group.last)
+    wanted = {group.line, *range(decided.line - _AROUND, decided.line + _AROUND + 1), *losers[:_MOST_LOST]}
+    wanted |= {number + 1 for number in wanted if number + 2 in wanted}  # a line as dots would be no shorter
+    numbers = [number for number in sorted(wanted) if group.line <= number <= group.last]
+    while not file.line_text(numbers[-1]).strip():  # the blank lines before the next record, which is not shown
+        numbers.pop()
+    digits = len(str(numbers[-1]))
+    before = group.line - 1
+    for number in numbers:
+        if number != before + 1:
+            yield f"    {' ' * digits}  {style.paint('...', Colour.FAINT)}"
+        before = number
+        if number == decided.line:
+            yield from _deciding(file.line_text(number), decided, digits, style)
+        else:
+            text = style.cut(printable(file.line_text(number).replace("\t", " ")), digits + 6)
+            yield f"    {number:>{digits}}  {text}".rstrip()
+
+
+def _deciding(line: str, rule: Rule, digits: int, style: Style) -> Iterator[str]:
+    """Yield the rule that decided, its pattern marked: by carets below it, and by colour where there is any."""
+    end = line.find("#")
+    at = line.rfind(rule.pattern, 0, len(line) if end < 0 else end) if rule.pattern else -1
+    begin, end = (len(line), len(line)) if at < 0 else (at, at + len(rule.pattern))
+    parts = (line[:begin], line[begin:end], line[end:])
+    before, pattern, after = (printable(part.replace("\t", " ")) for part in parts)
+    indent = digits + 6
+    colour = Colour.GOOD if rule.kind is RuleKind.ALLOW else Colour.BAD
+    head = f"  {style.paint('>', Colour.STRONG)} {rule.line:>{digits}}  "
+    whole = style.cut(before + pattern + after, indent)
+    shown = whole[len(before) : len(before) + len(pattern)]
+    yield f"{head}{whole[: len(before)]}{style.paint(shown, Colour.STRONG, colour)}{whole[len(before) + len(shown) :]}"
+    if shown:
+        yield f"{' ' * (indent + columns(before))}{style.paint('^' * columns(shown), colour)}"
+
+
+def _because(rule: Rule, decided: Rule | None) -> str:
+    """Return why a rule that matches did not decide (RFC 9309, 2.2.2)."""
+    if decided is None:
+        return "it does not count here"
+    own, other = specificity(to_octets(rule.pattern)), specificity(to_octets(decided.pattern))
+    if own < other:
+        return f"less specific: {own} octets, not {other}"
+    if rule.kind is not decided.kind:
+        return "as specific, and of such the allow decides"
+    return "as specific, and of such the first one decides"

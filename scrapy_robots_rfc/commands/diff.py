@@ -1,19 +1,15 @@
 """`scrapy robots diff OLD NEW`: which rules changed between two robots.txt files, and which URLs change their verdict.
 
-In here: the command line, and how it looks. What changed is `core/difference.py`.
+What changed is found in `core/difference.py`.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands import asking, judging, sources
-from scrapy_robots_rfc.commands.addresses import ADVICE, NO_URL, file_url, stripped
-from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
-from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.commands import asking, common, verdict
+from scrapy_robots_rfc.commands.common import STANDARD, UNDECIDED, Colour, Failed, Style
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
@@ -26,9 +22,8 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.asking import Inquirer
-    from scrapy_robots_rfc.commands.judging import Asker, Finding
-    from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.commands.common import Console
+    from scrapy_robots_rfc.commands.verdict import Asker, Finding
     from scrapy_robots_rfc.settings import Settings
 
 #: Exit codes, as those of diff(1).
@@ -42,7 +37,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     topic.set_defaults(work=diff, failed=UNDECIDED)
     topic.add_argument("old", metavar="OLD", help="a file, the URL of a robots.txt, or -, standard input")
     topic.add_argument("new", metavar="NEW", help="the same")
-    add_agent(topic)
+    verdict.add_agent(topic)
     topic.add_argument("--urls", metavar="FILE", help="URLs to judge by both, one a line; -: from standard input")
     topic.add_argument("--json", action="store_true", help="an object in one line for each change")
     yield topic
@@ -50,25 +45,26 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
 
 def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    names = tuple(file_url(name) if sources.is_url(name) else name for name in (opts.old, opts.new))
-    if [*names, opts.urls].count(sources.STANDARD) > 1:
+    names = tuple(common.file_url(name) if common.is_url(name) else name for name in (opts.old, opts.new))
+    if [*names, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others", UNDECIDED)
     ours = asking.prepared(settings, opts)
-    askers = judging.askers_for(opts.agent, ours, settings)
-    lines = [] if opts.urls is None else sources.numbered(opts.urls, console)
+    askers = verdict.askers_for(opts.agent, ours, settings)
+    lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
     urls = [url for number, url in lines if _is_url(url, number, opts.urls, console)]
-    bodies = _bodies(settings, names, console, ours.max_size)
-    files = [RobotsTxt.parse(body, max_size=ours.max_size) for body in bodies]
+    bodies = {name: common.read(name, console, ours.max_size) for name in names if not common.is_url(name)}
+    if wanted := [name for name in dict.fromkeys(names) if name not in bodies]:
+        bodies |= asking.downloaded(settings, wanted)
+    files = [RobotsTxt.parse(bodies[name], max_size=ours.max_size) for name in names]
     for name, file in dict(zip(names, files, strict=True)).items():
-        sources.doubt(name, file, console)
+        common.doubt(name, file, console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
     changed = list(_changed(urls, files, names, askers, ours))
     if opts.json:
         _say_json(changes, changed, console)
     else:
-        for line in _lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1):
-            console.say(line)
+        console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
     if len(urls) < len(lines):
         return UNDECIDED
@@ -78,7 +74,8 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
 def _is_url(url: str, number: int, source: str, console: Console) -> bool:
     """Whether a line can be judged; else say which it is."""
     if Origin.of(url) is None:
-        console.complain(f"{sources.named(source)} line {number}: {stripped(url)} is {NO_URL}; {ADVICE}")
+        place = f"{common.named(source)} line {number}"
+        console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
         return False
     return True
 
@@ -88,10 +85,10 @@ def _changed(
 ) -> Iterator[tuple[Finding, Finding]]:
     """Yield the verdicts on the URLs that change theirs: before, and after."""
     for url in urls:
-        robots = [judging.given(file, url) for file in files]
+        robots = [verdict.given(file, url) for file in files]
         for asker in askers:
             before, after = (
-                judging.judged(url, found, sources.named(name), asker, settings)
+                verdict.judged(url, found, common.named(name), asker, settings)
                 for found, name in zip(robots, names, strict=True)
                 if found is not None
             )
@@ -99,27 +96,11 @@ def _changed(
                 yield before, after
 
 
-def _bodies(settings: ScrapySettings, names: tuple[str, ...], console: Console, max_size: int) -> list[bytes]:
-    """Return what is compared; a crawl runs only where something is to be fetched."""
-    found = {name: sources.read(name, console, max_size) for name in names if not sources.is_url(name)}
-    wanted = [name for name in dict.fromkeys(names) if name not in found]
-    if wanted:
-        asking.crawl(settings, partial(_download, wanted, found))
-    if len(found) < len(set(names)):
-        raise Failed("stopped before the files were there", UNDECIDED)
-    return [found[name] for name in names]
-
-
-async def _download(wanted: list[str], found: dict[str, bytes], inquirer: Inquirer) -> None:
-    for name in wanted:
-        found[name] = (await inquirer.download(name)).body
-
-
 def _say_json(changes: list[Change], changed: list[tuple[Finding, Finding]], console: Console) -> None:
     for change in changes:
         console.say_json(_record(change))
     for before, after in changed:
-        old, new = judging.record(before), judging.record(after)
+        old, new = verdict.record_of(before), verdict.record_of(after)
         console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
 
 
@@ -192,9 +173,9 @@ def _record(change: Change) -> dict[str, Any]:
         "group": change.name,
         "old": change.old,
         "new": change.new,
-        "removed": [judging.rule_record(rule) for rule in change.removed],
-        "added": [judging.rule_record(rule) for rule in change.added],
+        "removed": [verdict.rule_record(rule) for rule in change.removed],
+        "added": [verdict.rule_record(rule) for rule in change.added],
         "rewritten": [
-            {"old": judging.rule_record(old), "new": judging.rule_record(new)} for old, new in change.rewritten
+            {"old": verdict.rule_record(old), "new": verdict.rule_record(new)} for old, new in change.rewritten
         ],
     }

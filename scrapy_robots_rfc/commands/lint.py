@@ -1,17 +1,14 @@
 """`scrapy robots lint FILE|URL|-`: findings of a robots.txt, for people, for programs, and as annotations on GitHub.
 
-In here: the command line, the three formats, the exit code. What is found is `core/lint.py`.
+What is odd about a file is decided in `core/lint.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.addresses import file_url, shown, stripped
-from scrapy_robots_rfc.commands.asking import crawl, prepare
-from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.sources import is_url, read
-from scrapy_robots_rfc.commands.terminal import Colour, Style
+from scrapy_robots_rfc.commands.asking import downloaded, prepared
+from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Style, file_url, is_url, read, stripped
 from scrapy_robots_rfc.core.lint import Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
@@ -24,8 +21,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.asking import Inquirer
-    from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.core.lint import Finding
 
 #: The exit code of the worst finding; 2 is left for what could not be read.
@@ -40,7 +36,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser; `work` is what it does."""
     text = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
     topic = topics.add_parser("lint", help=text, description=text)
-    topic.set_defaults(work=run, failed=2)
+    topic.set_defaults(work=run, failed=UNDECIDED)
     what = "a file; a URL, of the file itself or of a site; or -, standard input"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
     topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")
@@ -51,29 +47,16 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
     size = read_settings(settings).max_size
-    name, body = _fetched(settings, options) if is_url(options.source) else _read(console, options, size)
+    name = options.source
+    if is_url(name):  # fetched as the project fetches pages: its proxies, its identification, its time limits
+        url, name = file_url(name), stripped(file_url(name))
+        prepared(settings, options)
+        body = downloaded(settings, [url])[url]
+    else:
+        body = read(name, console, size)
     found = lint(RobotsTxt.parse(body, max_size=size))
     _FORMATS[options.format](name, found, console)
     return max((EXIT[finding.severity] for finding in found), default=0)
-
-
-def _read(console: Console, options: argparse.Namespace, size: int) -> tuple[str, bytes]:
-    return options.source, read(options.source, console, size)
-
-
-def _fetched(settings: Settings, options: argparse.Namespace) -> tuple[str, bytes]:
-    """Fetch a file as the project fetches pages: its proxies, its identification, its time limits."""
-    url = file_url(options.source)
-    bodies: list[bytes] = []
-
-    async def work(inquirer: Inquirer) -> None:
-        bodies.append((await inquirer.download(url)).body)
-
-    prepare(settings, options)
-    crawl(settings, work)
-    if not bodies:
-        raise Failed(f"{shown(url)} was not fetched: the command was stopped", 2)
-    return stripped(url), bodies[0]
 
 
 # The formats.

@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import stat
 from importlib.resources import files as resources
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.commands.common import STANDARD, UNDECIDED, Colour, Failed, Style, target_of, written
 from scrapy_robots_rfc.commands.report_files import ReportFile
 from scrapy_robots_rfc.commands.report_sums import EXEMPT, Sums, date, most, record_of
-from scrapy_robots_rfc.commands.sources import STANDARD, once
-from scrapy_robots_rfc.commands.target import Kind, target_of, written
-from scrapy_robots_rfc.commands.terminal import Colour, Style
 from scrapy_robots_rfc.core.text import many, printable
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.commands.report_sums import RuleKey
 
     K = TypeVar("K")
@@ -36,7 +35,7 @@ TOP, TOP_OF_PAGE = 10, 1000
 BARS = 10
 NO_ORIGIN, NO_SPIDER = "(no origin)", "(no name)"
 
-_PAGE = Kind("a page", "report.html", "one of the reports")
+_PAGE = ("a page", "report.html", "one of the reports")
 
 
 def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
@@ -66,10 +65,10 @@ _positive.__name__ = "number from 1 on"  # argparse names what it refuses by thi
 def report(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.files.count(STANDARD) > 1:
-        raise Failed("standard input can be one of the files only once", 2)
+        raise Failed("standard input can be one of the files only once", UNDECIDED)
     reports = [Path(name) for name in options.files if name != STANDARD]
     target = None if options.html is None else target_of(options.html, _PAGE, reports)
-    sums, files = Sums(), [ReportFile(name) for name in once(options.files, console)]
+    sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
     for file in files:
         for fields in file.read(console):
             sums.add(fields)
@@ -81,9 +80,37 @@ def report(_: object, console: Console, options: argparse.Namespace) -> int:
     if options.json:
         console.say_json(record_of(sums, files, options.top or TOP_OF_PAGE))
     else:
-        for line in lines_of(sums, files, options.top or TOP, Style.of(console.stdout)):
-            console.say(line)
+        console.say_all(lines_of(sums, files, options.top or TOP, Style.of(console.stdout)))
     return 0
+
+
+def _once(names: Sequence[str], console: Console) -> list[str]:
+    """Return the names of files, each file by the first of its names; that there are others is said in one line.
+
+    :param names: may be links, or `-`, standard input; a file that is not there stays.
+    """
+    known: dict[object, str] = {}
+    again: list[tuple[str, str]] = []
+    for name in names:
+        identity = _identity(name, console) or object()
+        if identity in known:
+            again.append((name, known[identity]))
+        else:
+            known[identity] = name
+    if again:
+        name, first = again[0]
+        more = f" (and {len(again) - 1:,} more)" if again[1:] else ""
+        console.complain(f"{name} is the same file as {first}{more}: each file counts once")
+    return list(known.values())
+
+
+def _identity(name: str, console: Console) -> tuple[int, int] | None:
+    """Return what all names of a file have in common; ``None``: there is none, or it is a pipe or device."""
+    try:
+        found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
+    except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def _complain(file: ReportFile, console: Console) -> None:

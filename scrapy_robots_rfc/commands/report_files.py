@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
-from scrapy_robots_rfc.commands.output import Failed
-from scrapy_robots_rfc.commands.sources import STANDARD, opened, telling
+from scrapy_robots_rfc.commands.common import STANDARD, UNDECIDED, Failed, opened, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.commands.common import Console
 
 #: A record of ROBOTSTXT_REPORT has one of these fields, however few its feed has asked for.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
@@ -102,7 +101,7 @@ class ReportFile:
                     self.others += 1
         if self.records == 0 and (self.broken or self.others):
             what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
-            raise Failed(f"{self.title} holds no records of ROBOTSTXT_REPORT; {what}", 2)
+            raise Failed(f"{self.title} holds no records of ROBOTSTXT_REPORT; {what}", UNDECIDED)
 
     def _spoiled(self, line: int, because: str) -> None:
         """Count a broken record."""
@@ -136,7 +135,7 @@ class ReportFile:
         for pattern, name in _REFUSED:
             if pattern.match(unpacked.peek(64)):
                 instead = 'write it as "jsonlines", "json" or "csv" ("format" in ROBOTSTXT_REPORT)'
-                raise Failed(f"{self.title} is {name}, which is not read here; {instead}", 2)
+                raise Failed(f"{self.title} is {name}, which is not read here; {instead}", UNDECIDED)
         return unpacked
 
     def _parsed(self, lines: Iterator[tuple[int, str, bool]]) -> Iterator[object]:

@@ -1,7 +1,4 @@
-"""`scrapy robots show URL`: what is known of one origin's robots.txt, and what it says.
-
-In here: the command line, the facts, and how they look.
-"""
+"""`scrapy robots show URL`: what is known of one origin's robots.txt, and what it says."""
 
 from __future__ import annotations
 
@@ -11,13 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands import asking, judging
-from scrapy_robots_rfc.commands.addresses import origin_of
-from scrapy_robots_rfc.commands.check import UNDECIDED, add_agent
-from scrapy_robots_rfc.commands.explained import access, places, redirects
-from scrapy_robots_rfc.commands.output import Failed, span
-from scrapy_robots_rfc.commands.sources import as_url
-from scrapy_robots_rfc.commands.terminal import Colour, Style, columns
+from scrapy_robots_rfc.commands import asking, verdict
+from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Failed, Style, as_url, columns, origin_of, span
 from scrapy_robots_rfc.core.robotstxt import explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import Outcome
@@ -30,11 +22,11 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
-    from scrapy_robots_rfc.commands.judging import Asker
-    from scrapy_robots_rfc.commands.output import Console
+    from scrapy_robots_rfc.commands.common import Console
+    from scrapy_robots_rfc.commands.verdict import Asker
     from scrapy_robots_rfc.core.groups import Group, Record
     from scrapy_robots_rfc.core.robotstxt import Explanation
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
 
@@ -92,7 +84,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     topic = topics.add_parser("show", help=text, description=text)
     topic.set_defaults(work=show, failed=UNDECIDED)
     topic.add_argument("url", metavar="URL", help="of any page, http or https")
-    add_agent(topic)
+    verdict.add_agent(topic)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
     yield topic
 
@@ -101,7 +93,7 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     """Print what is known; the exit code is 0 unless the file cannot be reached."""
     origin = origin_of(as_url(opts.url))
     ours = asking.prepared(settings, opts)
-    askers = judging.askers_for(opts.agent, ours, settings)
+    askers = verdict.askers_for(opts.agent, ours, settings)
     found: list[_Shown] = []
     asking.crawl(settings, partial(_ask, origin, ours.limit, found))
     if not found:
@@ -110,8 +102,7 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         for asker in askers:
             console.say_json(_record(found[0], asker))
     else:
-        for line in _lines(found[0], askers, Style.of(console.stdout)):
-            console.say(line)
+        console.say_all(_lines(found[0], askers, Style.of(console.stdout)))
     robots = found[0].robots
     if robots.outcome is Outcome.UNREACHABLE:
         console.complain(f"{origin.robots_url} is unreachable: {robots.cause}; see whether the site is up")
@@ -131,8 +122,7 @@ async def _ask(origin: Origin, limit: Limit | None, found: list[_Shown], inquire
 
 def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
     robots = shown.robots
-    yield from style.fact("robots.txt", access(robots, robots.origin.robots_url))
-    yield from redirects(shown.hops, style)
+    yield from verdict.access_facts(robots, robots.origin.robots_url, shown.hops, style)
     if math.isfinite(shown.fresh_for):
         yield from style.fact("fresh for", span(shown.fresh_for))
     file = robots.robots
@@ -162,7 +152,7 @@ def _of_asker(shown: _Shown, asker: Asker, style: Style, *, named: bool) -> Gene
         return ()
     if named:
         yield from style.fact("agent", asker.name)
-    yield from style.fact("group", f"{explanation.choice}{places(explanation.groups)}")
+    yield from verdict.group_fact(explanation, style)
     yield from style.fact("delay", shown.pace(asker))
     return explanation.groups
 
@@ -190,7 +180,7 @@ def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
         "robots_txt": robots.origin.robots_url,
         "agent": asker.name,
         "tokens": list(asker.agent.tokens),
-        **judging.access_record(robots, shown.hops),
+        **verdict.access_record(robots, shown.hops),
         "fresh_for": round(shown.fresh_for, 1) if math.isfinite(shown.fresh_for) else None,
         "octets": None if file is None else file.size,
         "truncated": file is not None and file.truncated,
@@ -208,5 +198,5 @@ def _of_record(record: Record) -> dict[str, Any]:
 
 
 def _of_group(group: Group, applies: bool) -> dict[str, Any]:
-    rules = [judging.rule_record(rule) for rule in group.rules]
+    rules = [verdict.rule_record(rule) for rule in group.rules]
     return {"line": group.line, "tokens": list(group.tokens), "applies": applies, "rules": rules}

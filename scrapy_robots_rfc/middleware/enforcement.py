@@ -14,7 +14,7 @@ from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.reporting.closing import Cost
+from scrapy_robots_rfc.reporting.summary import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.core.identity import Agent
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings

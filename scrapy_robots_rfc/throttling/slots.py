@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy_robots_rfc._scrapy import downloader_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -28,12 +28,12 @@ class GatedSlots:
         self._behind = 0.0
         self._powerless = False
 
-    def gate(self, key: str) -> tuple[bool, Collection[Request]] | None:
+    def gate(self, key: str) -> tuple[bool, set[Request]] | None:
         """Put the gate into a slot, if it is not there yet. Where that is not possible, a warning says so once.
 
         :param key: the name of the slot.
-        :returns: whether the slot was used before, and the requests that are not in its queue: they are under way, or
-            about to join it; ``None`` if the gate was there, or cannot be.
+        :returns: whether the slot was used before, and the requests that are not in its queue: they are under way, are
+            about to join it, or have just ended (see `sent`); ``None`` if the gate was there, or cannot be.
         """
         if self._powerless:
             return None
@@ -45,6 +45,15 @@ class GatedSlots:
             slot, gated = None, False
         self._powerless = slot is None
         return (slot.used, slot.under_way) if slot is not None and gated else None
+
+    def sent(self, key: str, request: Request) -> bool:
+        """Whether a request of a slot has been sent, and its transfer is not over.
+
+        With asyncio, Scrapy begins a transfer one turn of the event loop after it took the request from the queue, and
+        keeps the request in the slot for some turns after its end: within one turn those two look the same.
+        """
+        slot = downloader_slot(self._crawler, key)
+        return slot is not None and slot.sent(request)
 
     def go_on(self, key: str, behind: float) -> None:
         """Let a slot ask again for the first request of its queue.

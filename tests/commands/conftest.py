@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import os
-import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy.cmdline import execute
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.stores.opening import store_of
-from scrapy_robots_rfc.commands import robots as command
+from scrapy_robots_rfc.commands import cache_store
 from tests.commands.browser import CHROMIUM, DRIVER, Browser
 from tests.commands.copies import NOW, Done
 from tests.commands.own import Kept
 from tests.commands.pages import made
 from tests.commands.reports import crawl
+from tests.commands.running import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,18 +27,17 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.stores.base import Store
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
+    """Call a test of this folder outside of the reactor, which pytest-twisted calls it in: commands wait for that."""
+    pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    return True
+
+
 @pytest.fixture
-def robots(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Run ``scrapy robots``."""
-
-    def run(*arguments: str, stdin: str = "") -> Done:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))  # whenever the copies below were made
-        with pytest.raises(SystemExit) as end:
-            execute(["scrapy", "robots", *arguments])
-        out, err = capsys.readouterr()
-        return Done(int(end.value.code or 0), out, err)
-
+def robots(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Run ``scrapy robots`` at the time to which the copies of the tests belong."""
+    monkeypatch.setattr(cache_store, "time", SimpleNamespace(time=lambda: NOW))
     return run
 
 

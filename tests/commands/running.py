@@ -1,29 +1,54 @@
-"""`scrapy robots` in a process of its own: with streams that are files, with pipes, and on a terminal.
+"""`scrapy robots` as Scrapy's command line runs it: in the process of the tests, or in one of its own.
 
-`run` and `on_terminal` have it forked from a process that has imported Scrapy (`forks.py`); `launch` and `start` have
-Python begin anew, as a user's shell does: every topic is begun so at least once.
+`run` and `on_terminal` run it here, with streams that are files or a terminal, and its crawls in the reactor of the
+tests. `launch` and `start` have Python begin anew, as a user's shell does: for Ctrl-C, other reactors, locales.
 """
 
 from __future__ import annotations
 
-import atexit
+import contextlib
+import logging
 import os
 import pty
 import subprocess
 import sys
-from functools import cache
+import threading
+from dataclasses import replace
+from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
+import pytest
+from pytest_twisted import blockon
+from scrapy import cmdline
+from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.utils import log
+from scrapy.utils.defer import deferred_from_coro
+from twisted.python.log import PythonLoggingObserver
+
+from scrapy_robots_rfc.commands import asking
 from tests.commands.copies import Done
-from tests.commands.forks import Forks
 from tests.example.running import ROOT
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
+
+    from scrapy.settings import Settings
 
 TIMEOUT = 90  # seconds until a command that hangs fails its test
 COMMAND = (sys.executable, "-m", "scrapy", "robots")
+
+
+class HereProcess(AsyncCrawlerRunner):
+    """Crawls in the reactor of the tests, in place of `AsyncCrawlerProcess`, which starts one of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        log.configure_logging(settings)
+
+    def start(self) -> None:
+        """Wait for the crawl."""
+        blockon(deferred_from_coro(self.join()))
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -33,41 +58,117 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 
 
-@cache
-def forks() -> Forks:
-    """The process that forks, for all tests."""
-    made = Forks()
-    atexit.register(made.close)
-    return made
-
-
 def run(
     *arguments: str,
-    folder: Path,
-    stdin: str = "",
+    folder: Path | None = None,
+    stdin: str | bytes | int = "",
     together: bool = False,
     stdout: int | None = None,
     stderr: int | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Done:
-    """Run a command.
+    """Run ``scrapy robots``.
 
+    :param folder: in which; ``None``: in the present one.
+    :param stdin: a text, or an open file.
     :param together: its errors go where its output goes.
     :param stdout: where its output goes instead.
     :param stderr: the same for its errors.
+    :param environ: what stands in its environment beside.
     """
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
-        given.write(stdin.encode())
-        given.seek(0)
-        streams = (given.fileno(), stdout or out.fileno(), stderr or (out if together else err).fileno())
-        forks().begin(("robots", *arguments), folder=folder, environment=environment(), streams=streams)
-        code = forks().wait()
-        out.seek(0)
-        err.seek(0)
-        return Done(code, out.read().decode(), err.read().decode())
+        if not isinstance(stdin, int):
+            given.write(stdin.encode() if isinstance(stdin, str) else stdin)
+            given.seek(0)
+            stdin = given.fileno()
+        streams = (stdin, stdout or out.fileno(), stderr or (out if together else err).fileno())
+        code = _execute(("robots", *arguments), folder or Path.cwd(), streams, environ or {})
+        return Done(code, _written(out), _written(err))
+
+
+def _written(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+def on_terminal(*arguments: str, folder: Path, stdin: str = "", **more: str) -> Done:
+    """Run a command whose output and errors go to one terminal."""
+    ours, its = pty.openpty()
+    read: list[bytes] = []
+    reader = threading.Thread(target=_read_all, args=(ours, read))
+    reader.start()
+    try:
+        looks = {"TERM": "xterm", **more}
+        done = run(*arguments, folder=folder, stdin=stdin, stdout=its, stderr=its, environ=looks)
+    finally:
+        os.close(its)
+        reader.join()
+        os.close(ours)
+    return replace(done, out=b"".join(read).decode().replace("\r\n", "\n"))
+
+
+def _read_all(terminal: int, read: list[bytes]) -> None:
+    """Read until the last one who had it open is gone."""
+    with contextlib.suppress(OSError):
+        while True:
+            read.append(os.read(terminal, 65_536))
+
+
+def scrapy(*arguments: str, folder: Path, **more: str) -> Done:
+    """Run a command of Scrapy's own."""
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        code = _execute(arguments, folder, (given.fileno(), out.fileno(), err.fileno()), more)
+        return Done(code, _written(out), _written(err))
+
+
+def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, int], more: Mapping[str, str]) -> int:
+    """Run a command line with these standard streams; return the exit code."""
+    with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        stack.enter_context(_left_as_it_was(folder))
+        patch.chdir(folder)
+        there = environment(**more)
+        os.environ.clear()
+        os.environ.update(there)
+        patch.syspath_prepend(str(folder))
+        for module in (asking, cmdline):
+            patch.setattr(module, "AsyncCrawlerProcess", HereProcess)
+        patch.setattr(log, "_scrapy_root_handler", None)
+        patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # nobody would stop it
+        for name, number in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            how: Any = {"mode": "r"} if name == "stdin" else {"mode": "w"}
+            if name == "stderr":
+                how.update(errors="backslashreplace", buffering=1)
+            stream = stack.enter_context(open(number, closefd=False, **how))
+            patch.setattr(sys, name, stream)
+        try:
+            cmdline.execute(["scrapy", *arguments])
+        except SystemExit as end:
+            return int(end.code or 0)
+        raise AssertionError("a command ends the process")
+
+
+@contextlib.contextmanager
+def _left_as_it_was(folder: Path) -> Iterator[None]:
+    """Take out again what a command leaves in a process: environment, handlers of logs, the modules of a project."""
+    there = dict(os.environ)
+    handlers, level, modules, path = logging.root.handlers[:], logging.root.level, set(sys.modules), sys.path[:]
+    try:
+        yield
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+        logging.captureWarnings(False)
+        sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(there)
+        for name in sys.modules.keys() - modules:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+                del sys.modules[name]
 
 
 def launch(*arguments: str, folder: Path, stdin: str | bytes = "", **more: str) -> Done:
-    """Run a command, begun by Python, with pipes.
+    """Run a command in a process of its own, with pipes.
 
     :param more: what stands in its environment beside.
     """
@@ -84,7 +185,7 @@ def launch(*arguments: str, folder: Path, stdin: str | bytes = "", **more: str) 
 
 
 def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    """Start a command with pipes, without waiting for its end."""
+    """Start a command in a process of its own with pipes, without waiting for its end."""
     return subprocess.Popen(
         [*COMMAND, *arguments],
         cwd=folder,
@@ -106,30 +207,16 @@ def read_one_line(process: subprocess.Popen[str]) -> tuple[str, int, str]:
         return line, process.wait(TIMEOUT), process.stderr.read()
 
 
-def on_terminal(*arguments: str, folder: Path, stdin: str = "", anew: bool = False, **more: str) -> Done:
-    """Run a command whose output and errors go to one terminal.
-
-    :param anew: begun by Python.
-    :param more: what stands in its environment beside.
-    """
+def launch_on_terminal(*arguments: str, folder: Path, stdin: str = "", **more: str) -> Done:
+    """As `on_terminal`, in a process of its own."""
     ours, its = pty.openpty()
     there = environment(**{"TERM": "xterm", **more})
     with TemporaryFile() as given:
         given.write(stdin.encode())
         given.seek(0)
-        if anew:
-            process = subprocess.Popen(
-                [*COMMAND, *arguments], cwd=folder, env=there, stdin=given, stdout=its, stderr=its
-            )
-        else:
-            streams = (given.fileno(), its, its)
-            forks().begin(("robots", *arguments), folder=folder, environment=there, streams=streams)
+        process = subprocess.Popen([*COMMAND, *arguments], cwd=folder, env=there, stdin=given, stdout=its, stderr=its)
     os.close(its)
-    read = b""
-    try:
-        while True:
-            read += os.read(ours, 65_536)
-    except OSError:  # the last one who had it open is gone
-        os.close(ours)
-    code = process.wait(TIMEOUT) if anew else forks().wait()
-    return Done(code, read.decode().replace("\r\n", "\n"), "")
+    read: list[bytes] = []
+    _read_all(ours, read)
+    os.close(ours)
+    return Done(process.wait(TIMEOUT), b"".join(read).decode().replace("\r\n", "\n"), "")

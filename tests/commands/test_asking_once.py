@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import TIMEOUT, environment
+from tests.commands.running import TIMEOUT, environment, scrapy
 from tests.scrapy.site import Reply, Site
 
 if TYPE_CHECKING:
@@ -50,18 +49,24 @@ def failing() -> Site:
     return Site({"/robots.txt": Reply(503)})
 
 
-def scrapy(command: str, url: str, folder: Path, *options: str) -> str:
-    """Run a command in a project of one spider; return its log."""
+def log_of(command: str, url: str, folder: Path, *options: str) -> str:
+    """Run a command in a project of one spider; return its log.
+
+    What needs a reactor of its own runs in a process of its own.
+    """
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
     (folder / "project.py").write_text(
         "ADDONS = {'scrapy_robots_rfc.Addon': 500}\nRETRY_ENABLED = False\nSPIDER_MODULES = ['spiders']\n"
     )
     (folder / "spiders.py").write_text(SPIDER.format(url=url))
     arguments = [argument.format(url=url) for argument in COMMANDS.get(command, ["shop"])]
+    line = (command, *options, "-s", "LOG_ENABLED=True", *arguments)
+    if command != "shell" and not any("TWISTED_REACTOR" in option for option in options):
+        return scrapy(*line, folder=folder, BROWSER="true").err
     done = subprocess.run(
-        [sys.executable, "-m", "scrapy", command, *options, "-s", "LOG_ENABLED=True", *arguments],
+        [sys.executable, "-m", "scrapy", *line],
         cwd=folder,
-        env=environment(BROWSER="true", PATH=os.environ["PATH"]),
+        env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=TIMEOUT,
@@ -80,7 +85,7 @@ def scrapy(command: str, url: str, folder: Path, *options: str) -> str:
 def test_no_backoff(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
     """A command that asks for a page has its robots.txt asked for once, and says at once that it is unreachable."""
     with failing as site:
-        log = scrapy(command, site.url("/page"), tmp_path, *REACTORS[reactor])
+        log = log_of(command, site.url("/page"), tmp_path, *REACTORS[reactor])
         assert site.targets == ["/robots.txt"], log
         assert f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched" in log
 
@@ -88,13 +93,13 @@ def test_no_backoff(failing: Site, tmp_path: Path, command: str, reactor: str) -
 def test_backoff_of_the_users(failing: Site, tmp_path: Path) -> None:
     """A backoff that the user sets holds for commands, too."""
     with failing as site:
-        scrapy("fetch", site.url("/page"), tmp_path, "-s", "ROBOTSTXT_UNREACHABLE_BACKOFF=0.1,0.1")
+        log_of("fetch", site.url("/page"), tmp_path, "-s", "ROBOTSTXT_UNREACHABLE_BACKOFF=0.1,0.1")
         assert site.targets == ["/robots.txt"] * 3
 
 
 def test_crawls_have_it(failing: Site, tmp_path: Path) -> None:
     """A crawl of the same spider asks again after 5 s: nothing in it looks like a command."""
     with failing as site:
-        log = scrapy("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")
+        log = log_of("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")
         assert site.targets == ["/robots.txt"], log
         assert "asked again after 5, 15 and 45 s" in log

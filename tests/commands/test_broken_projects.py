@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_spider_that_does_not_load(folder: Path) -> None:
     """No spider is needed, so a broken one is no matter; all else that the project sets applies."""
     with Site({"/robots.txt": robots(FILE)}) as site:
-        checked = launch("check", site.url("/y"), folder=folder)
+        checked = run("check", site.url("/y"), folder=folder)
         others = [
             run(*topic, site.url("/robots.txt"), folder=folder).code for topic in (("show",), ("lint",), ("diff", "-"))
         ]
@@ -68,8 +68,9 @@ def test_a_spider_that_does_not_load(folder: Path) -> None:
 )
 def test_settings_that_make_no_crawl(setting: str, says: str, tmp_path: Path) -> None:
     """A part that is missing is named in one line, and the exit code is 2, which is no verdict."""
+    way = launch if setting.startswith(("ASYNCIO", "TWISTED", "REACTOR")) else run  # those set a process up
     with Site({"/robots.txt": robots(FILE)}) as site:
-        done = run("check", site.url("/y"), "-s", setting, folder=tmp_path)
+        done = way("check", site.url("/y"), "-s", setting, folder=tmp_path)
     error = f"scrapy robots check: no crawl is possible with these settings: {says}\n"
     assert (done.code, done.out, done.err) == (2, "", error)
 
@@ -77,7 +78,7 @@ def test_settings_that_make_no_crawl(setting: str, says: str, tmp_path: Path) ->
 @pytest.mark.parametrize("reactor", [SELECT, "TWISTED_REACTOR_ENABLED=0"])
 def test_what_went_wrong_first(reactor: str, tmp_path: Path) -> None:
     """With another reactor, or none, it is the missing part that is named, too, and not what it was missed for."""
-    done = run("show", "http://127.0.0.1:9/", "-s", "DUPEFILTER_CLASS=no.such", "-s", reactor, folder=tmp_path)
+    done = launch("show", "http://127.0.0.1:9/", "-s", "DUPEFILTER_CLASS=no.such", "-s", reactor, folder=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.endswith(" with these settings: ModuleNotFoundError: No module named 'no'\n")
 

@@ -15,11 +15,12 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.entry import encode
-from scrapy_robots_rfc.cache.stores.dump import record_of
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.commands.cache_store import record_of
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
-from tests.commands.running import launch, run
+from tests.commands.running import run
+from tests.support.entries import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
     """One line for each origin, by name: what holds, and for how long; then how many there are."""
-    fill(store, b=MISSING, a=OPEN, c=CLOSED, d=replace(OPEN, unreachable_since=NOW - HOUR))
+    fill(store, b=MISSING, a=OPEN, c=CLOSED, d=changed(OPEN, unreachable_since=NOW - HOUR))
     store.put("http://e.example:81", b"junk", DAY)
     done = robots("cache", "ls", "--store", address)
     assert (done.code, done.err) == (0, "")
@@ -81,8 +82,8 @@ def test_ls_json(robots: Callable[..., Done], store: Store, address: str) -> Non
         "status": 200,
         "cause": "200",
         "fetched": OPEN.fetched,
-        "fresh_until": OPEN.fresh_until,
-        "confirmed": OPEN.confirmed,
+        "fresh_until": OPEN.validity.fresh_until,
+        "confirmed": OPEN.validity.confirmed,
         "url": "http://a.example/robots.txt",
         "etag": '"v1"',
         "last_modified": "Tue, 14 Nov 2023 22:13:20 GMT",
@@ -315,7 +316,7 @@ def test_the_store_of_a_project(tmp_path: Path) -> None:
     store[0].close()
 
     named = "ROBOTSTXT_CACHE=sqlite:///job/robots.sqlite"
-    assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in launch("cache", "ls", folder=tmp_path).out
+    assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in run("cache", "ls", folder=tmp_path).out
     assert run("cache", "export", "-s", "JOBDIR=", "-s", named, folder=tmp_path).out.count("\n") == 1
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.commands.running import TIMEOUT, launch, on_terminal, read_one_line, run, start
+from tests.commands.running import TIMEOUT, launch, launch_on_terminal, on_terminal, read_one_line, run, start
 from tests.scrapy.proxies import Proxy
 from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
 from tests.scrapy.site import robots as file
@@ -52,7 +52,7 @@ def test_proxy_is_named(tmp_path: Path, tls: bool) -> None:
     """Where a proxy refuses, the reason names it, without its credentials."""
     with Site(tls=tls) as site, Proxy("407 Proxy Authentication Required") as proxy:
         setting = {f"http{'s' * tls}_proxy": f"http://user:secret@{proxy.netloc}"}
-        done = launch("check", site.url("/a"), folder=tmp_path, **setting)
+        done = run("check", site.url("/a"), folder=tmp_path, environ=setting)
         cause = "407 to CONNECT" if tls else "407 Proxy Authentication Required"
         assert done.code == 2
         assert f"robots.txt unreachable: {cause}, through proxy http://{proxy.netloc}" in done.out
@@ -244,7 +244,7 @@ def test_as_a_crawl_would(tmp_path: Path) -> None:
     """The file is fetched with the project's settings, once for all URLs of its origin; redirects are shown."""
     with Site({"/robots.txt": redirect("/a", 301), "/a": redirect("/b"), "/b": file(FILE)}) as site:
         named = "USER_AGENT=foobot/1 (+http://b.example)"
-        done = launch("check", site.url("/x"), site.url("/y"), "-s", named, folder=tmp_path)
+        done = run("check", site.url("/x"), site.url("/y"), "-s", named, folder=tmp_path)
         assert (done.code, done.err) == (0, "")
         assert site.targets == ["/robots.txt", "/a", "/b"]
         assert {asked.headers["User-Agent"] for asked in site.asked} == {"foobot/1 (+http://b.example)"}
@@ -287,7 +287,7 @@ def test_project(tmp_path: Path) -> None:
             "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'\n"
         )
         for _ in range(2):
-            done = run("check", site.url("/x.pdf"), folder=tmp_path)
+            done = launch("check", site.url("/x.pdf"), folder=tmp_path)
             assert (done.code, done.err) == (1, "")
             assert "  group      for barbot: it is named there (lines 4-10)" in done.lines
         assert site.targets == ["/robots.txt"]
@@ -360,7 +360,7 @@ def test_terminal(given: str, tmp_path: Path) -> None:
     """There is colour, a bar while it goes on, and no line is longer than the terminal is wide."""
     urls = f"{SITE}/private/a\n{SITE}/private/b\n"
     arguments = ("check", "--agent", "foobot", "--robots", given)
-    done = on_terminal(*arguments, folder=tmp_path, stdin=urls, anew=True, COLUMNS="50")
+    done = launch_on_terminal(*arguments, folder=tmp_path, stdin=urls, COLUMNS="50")
     assert done.code == 1
     assert "\x1b[1;31mdisallowed" in done.out
     assert "Disallow: \x1b[1;31m/private/\x1b[0m  # all of it" in done.out
@@ -376,5 +376,5 @@ def test_offline_replay(tmp_path: Path) -> None:
     """A project whose crawls replay an HTTP cache offline has its sites asked all the same."""
     with Site({"/robots.txt": file("User-agent: *\nDisallow: /x\n")}) as site:
         settings = ("-s", "HTTPCACHE_ENABLED=1", "-s", "HTTPCACHE_IGNORE_MISSING=1")
-        done = launch("check", site.url("/x"), *settings, folder=tmp_path)
+        done = run("check", site.url("/x"), *settings, folder=tmp_path)
         assert (done.code, done.err, site.targets) == (1, "", ["/robots.txt"])

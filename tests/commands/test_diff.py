@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import launch, on_terminal, run
+from tests.commands.running import on_terminal, run
 from tests.scrapy.site import Reply, Site
 from tests.scrapy.site import robots as file
 
@@ -201,7 +201,7 @@ def test_a_line_that_is_no_url(diff: Callable[..., Done], folder: Path) -> None:
 def test_a_site_against_a_file(folder: Path) -> None:
     """What a site has now may be either of the two; one that has nothing is an error."""
     with Site({"/robots.txt": file(OLD), "/gone": Reply(404)}) as site:
-        done = launch("diff", site.url("/robots.txt"), "new.txt", "--agent", "foobot", folder=folder)
+        done = run("diff", site.url("/robots.txt"), "new.txt", "--agent", "foobot", folder=folder)
         assert (done.code, done.err) == (1, "")
         assert done.lines[-1] == "2 rules removed or added"
         assert site.targets == ["/robots.txt"]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrapy_robots_rfc.cache.entry import encode
-from scrapy_robots_rfc.cache.stores.dump import record_of
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.commands.cache_store import record_of
 from tests.commands.copies import DAY, OPEN, fill
 
 if TYPE_CHECKING:

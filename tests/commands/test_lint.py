@@ -1,18 +1,16 @@
-"""`scrapy robots lint` in processes of its own: where a file comes from, the formats, the exit codes."""
+"""`scrapy robots lint`: where a file comes from, the formats, the exit codes."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import TIMEOUT, environment, launch, on_terminal, run
+from tests.commands.running import on_terminal, run
 from tests.scrapy.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ def test_no_terminal_acts(tmp_path: Path) -> None:
 def test_url(tmp_path: Path) -> None:
     """A file is fetched as a crawl fetches, redirects followed; the URL of a site is that of its robots.txt."""
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
-        done = launch("lint", site.url("/"), folder=tmp_path)
+        done = run("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
         assert done.lines[-1] == f"{site.url('/robots.txt')}: 1 error, 1 warning, 1 notice"
         assert (done.code, done.err) == (3, "")
@@ -145,17 +143,9 @@ def test_no_room(tmp_path: Path) -> None:
     """Output that cannot be written ends with 2, so that no other code is taken for a verdict on the file."""
     (tmp_path / "robots.txt").write_text(ERROR)
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", "robots", "lint", "robots.txt"],
-            cwd=tmp_path,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env=environment(),
-            timeout=TIMEOUT,
-            check=False,
-        )
-    assert done.returncode == 2
-    assert done.stderr.startswith(b"scrapy robots lint: the output cannot be written: ")
+        done = run("lint", "robots.txt", folder=tmp_path, stdout=full.fileno())
+    assert done.code == 2
+    assert done.err.startswith("scrapy robots lint: the output cannot be written: ")
 
 
 def test_unknown_format(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.commands.reports import EXPORTERS, FEW, PLUGINS, crawl, exempt, exported, packed, record, unreachable
-from tests.commands.running import launch, on_terminal, run
+from tests.commands.running import on_terminal, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,13 +281,13 @@ def test_standard_input_that_is_broken(robots: OriginPolicy) -> None:
     assert "report: standard input is XML, " in robots("report", "-", stdin="<items/>").err
 
 
-# The command in a process of its own.
+# The streams and files of the command.
 
 
 @pytest.mark.parametrize("packing", PLUGINS)
 def test_standard_input(packing: str, tmp_path: Path) -> None:
     """Standard input is a file like others, packed ones too, and called by its name; the exit code is 0."""
-    done = launch("report", "-", "--html", "r.html", folder=tmp_path, stdin=exported(FEW, packing=packing))
+    done = run("report", "-", "--html", "r.html", folder=tmp_path, stdin=exported(FEW, packing=packing))
     assert (done.code, done.err) == (0, "")
     assert done.lines[:2] == [
         "3 requests disallowed, at 2026-11-21 22:40:01 UTC",
@@ -298,9 +298,9 @@ def test_standard_input(packing: str, tmp_path: Path) -> None:
 
 def test_exit_codes(tmp_path: Path) -> None:
     """The exit code is 0 where nothing was disallowed, too, and 2 where there is nothing to sum up."""
-    assert launch("report", "-", folder=tmp_path).code == 0
+    assert run("report", "-", folder=tmp_path).code == 0
     for name in ("nothere", "."):
-        done = launch("report", name, folder=tmp_path)
+        done = run("report", name, folder=tmp_path)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 

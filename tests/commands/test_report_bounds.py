@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.commands.common import Failed, Style
 from scrapy_robots_rfc.commands.report import lines_of, page
 from scrapy_robots_rfc.commands.report_files import LONGEST, ReportFile
 from scrapy_robots_rfc.commands.report_sums import MOST_BUCKETS, Sums, Timeline, record_of
-from scrapy_robots_rfc.commands.terminal import Style
 from tests.commands.reports import EXPORTERS, PLUGINS, exempt, exported, record, unreachable
 
 pytestmark = pytest.mark.once

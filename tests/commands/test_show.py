@@ -1,4 +1,4 @@
-"""`scrapy robots show`, in processes of its own, on real sites."""
+"""`scrapy robots show`, on real sites."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import scrapy
 
-from tests.commands.running import launch, on_terminal, run
+from tests.commands.running import on_terminal, run
 from tests.scrapy.site import Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -38,7 +38,7 @@ Clean-param: id
 def test_text(tmp_path: Path) -> None:
     """How the file was come by, for how long it is used, its groups and the one that applies, and what else it says."""
     with Site({"/robots.txt": redirect("/b"), "/b": file(FILE)}) as site:
-        done = launch("show", site.url("/page?x"), "--agent", "zoo,foobot", folder=tmp_path)
+        done = run("show", site.url("/page?x"), "--agent", "zoo,foobot", folder=tmp_path)
         assert site.targets == ["/robots.txt", "/b"]
         assert (done.code, done.err) == (0, "")
         assert done.lines == [
@@ -148,7 +148,7 @@ def test_what_a_crawl_makes_of_a_delay(tmp_path: Path, setting: str) -> None:
     text, interval = PACED[setting]
     set_to = ("-s", setting) if setting else ()
     with Site({"/robots.txt": file(asked)}) as site:
-        assert f"  delay      {text}" in launch("show", site.url("/"), *set_to, folder=tmp_path).lines
+        assert f"  delay      {text}" in run("show", site.url("/"), *set_to, folder=tmp_path).lines
         found = json.loads(run("show", site.url("/"), "--json", *set_to, folder=tmp_path).out)
     assert (found["crawl_delay"], found["interval"]) == (100, interval)
 
@@ -187,7 +187,7 @@ def test_no_file(tmp_path: Path, status: int, code: int, result: str) -> None:
 def test_redirect_that_leads_nowhere(tmp_path: Path) -> None:
     """A redirect that may not be followed is shown as one; there is no file then."""
     with Site({"/robots.txt": redirect("file:///etc/passwd")}) as site:
-        text = launch("show", site.url("/"), folder=tmp_path)
+        text = run("show", site.url("/"), folder=tmp_path)
         found = json.loads(run("show", site.url("/"), "--json", folder=tmp_path).out)
     assert text.lines[:2] == [
         f"  robots.txt {site.url('/robots.txt')} (unavailable: 302 without a usable Location)",

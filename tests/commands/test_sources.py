@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.commands.reports import FEW, exported
-from tests.commands.running import TIMEOUT, run, start
+from tests.commands.running import run
 from tests.scrapy.site import HANG, Reply, Site, redirect
 from tests.scrapy.site import robots as file
 
@@ -82,7 +83,7 @@ def long(size: int) -> str:
     return f"{(FILE + comment * (size // 1000))[: size - 1]}\n"
 
 
-@pytest.mark.parametrize("source", ["-", "/dev/stdin"])
+@pytest.mark.parametrize("source", ["-", "/dev/fd/{}"])
 @pytest.mark.parametrize(
     ("arguments", "says", "code"),
     [
@@ -98,14 +99,13 @@ def test_a_file_that_does_not_end(
     """Of a local file, and of standard input, no more is read than counts and the octet that is too much."""
     (tmp_path / "short.txt").write_text(FILE)
     ours, its = os.pipe()
-    process = start(*arguments, source, folder=tmp_path, stdin=ours)
-    os.close(ours)
-    with os.fdopen(its, "wb") as given:  # open until the command has ended
-        given.write(long(512_000).encode() + b"\n")
-        given.flush()
-        out, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, err) == (code, "")
-    assert says in out
+    with os.fdopen(ours) as stdin, os.fdopen(its, "wb", 0) as given:  # open until the command has ended
+        writer = threading.Thread(target=given.write, args=(long(512_000).encode() + b"\n",))
+        writer.start()
+        done = run(*arguments, source.format(ours), folder=tmp_path, stdin=stdin.fileno())
+        writer.join()
+    assert (done.code, done.err) == (code, "")
+    assert says in done.out
 
 
 @pytest.mark.parametrize("size", [600_000, 10**30])
@@ -127,10 +127,11 @@ def test_one_report_by_several_names(tmp_path: Path) -> None:
     assert again.err == "scrapy robots report: ./r.jsonl is the same file as r.jsonl: each file counts once\n"
     with (tmp_path / "r.jsonl").open() as stdin:
         names = ("link.jsonl", "copy.jsonl", "r.jsonl", "-")
-        process = start("report", *names, "--json", folder=tmp_path, stdin=stdin.fileno())
-        out, err = process.communicate(timeout=TIMEOUT)
-    assert json.loads(out)["requests"] == 2 * once["requests"]
-    assert err == "scrapy robots report: r.jsonl is the same file as link.jsonl (and 1 more): each file counts once\n"
+        done = run("report", *names, "--json", folder=tmp_path, stdin=stdin.fileno())
+    assert json.loads(done.out)["requests"] == 2 * once["requests"]
+    assert (
+        done.err == "scrapy robots report: r.jsonl is the same file as link.jsonl (and 1 more): each file counts once\n"
+    )
 
 
 def test_a_job_directory(tmp_path: Path) -> None:

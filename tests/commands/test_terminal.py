@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from scrapy_robots_rfc.commands.terminal import Colour, Progress, Style, columns
+from scrapy_robots_rfc.commands.common import Colour, Progress, Style, columns
 
 
 class Terminal(io.StringIO):

@@ -18,6 +18,7 @@ from tests.commands.reports import exported, record
 from tests.commands.running import COMMAND, TIMEOUT, environment, launch, on_terminal, run
 from tests.example.running import ROOT
 from tests.scrapy.site import Reply, Site
+from tests.support.entries import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +32,10 @@ STORE = "sqlite:///robots.sqlite"
 def old(copy: CacheEntry) -> CacheEntry:
     """The same from weeks ago, and for weeks: for how long is written the same now and some seconds later."""
     weeks = 40.2 * DAY
-    since = None if copy.unreachable_since is None else NOW - weeks
-    confirmed = None if copy.confirmed is None else NOW - weeks
-    until = NOW + weeks if copy.fresh_until > NOW else NOW - weeks
-    return replace(copy, fetched=NOW - weeks, fresh_until=until, confirmed=confirmed, unreachable_since=since)
+    since = None if copy.validity.unreachable_since is None else NOW - weeks
+    confirmed = None if copy.validity.confirmed is None else NOW - weeks
+    until = NOW + weeks if copy.validity.fresh_until > NOW else NOW - weeks
+    return changed(copy, fetched=NOW - weeks, fresh_until=until, confirmed=confirmed, unreachable_since=since)
 
 
 @pytest.fixture
@@ -86,8 +87,7 @@ def test_no_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str,
         if arguments in TAKE_A_FILE and not url.startswith("http"):
             continue  # it names a file
         filled = [argument.format(url) for argument in arguments]
-        crawls = arguments == ("check", "{}")  # which is what a process can do once
-        done = run(*filled, folder=folder, stdin=url) if crawls else robots(*filled, stdin=url)
+        done = robots(*filled, stdin=url)
         assert (done.code, done.err.count("\n")) == (2, 1)
         error = (
             f"scrapy robots {arguments[0]}: {shown} is no absolute http or https URL with a valid authority; "
@@ -205,14 +205,20 @@ def test_json_of_a_site(folder: Path) -> None:
 _FETCH = ("check", "show")
 
 
-@pytest.mark.parametrize("reactor", ["", "-s TWISTED_REACTOR="])
-@pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}robots.txt", "diff {}robots.txt robots.txt"])
+@pytest.mark.parametrize(
+    ("topic", "reactor"),
+    [
+        *((topic, "") for topic in ("check {}", "show {}", "lint {}robots.txt", "diff {}robots.txt robots.txt")),
+        ("check {}", "-s TWISTED_REACTOR="),
+    ],
+)
 def test_a_project_that_misses_a_file(topic: str, reactor: str, folder: Path) -> None:
     """An error of the project's own code is told as that, and not as one of the output, whatever its kind is."""
     (folder / "own.py").write_text("class Reads:\n    def __init__(self):\n        open('not-there')\n")
     with Site({"/robots.txt": Reply(200, FILE.encode())}) as site:
         asked = f"{topic.format(site.url('/'))} {reactor} -s".split()
-        done = launch(*asked, 'EXTENSIONS={"own.Reads": 1}', folder=folder, PYTHONPATH=f"{folder}:{ROOT}")
+        way = launch if reactor else run  # in a process there is one reactor
+        done = way(*asked, 'EXTENSIONS={"own.Reads": 1}', folder=folder)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         f"scrapy robots {topic.split(maxsplit=1)[0]}: no crawl is possible with these settings: "

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scrapy import Request
 
 from scrapy_robots_rfc import RobotsTxt
-from scrapy_robots_rfc.commands.sources import as_url
+from scrapy_robots_rfc.commands.common import as_url
 from scrapy_robots_rfc.policy.origins import Origin
 
 FILE = RobotsTxt.parse(b"User-agent: *\nDisallow: /a\nDisallow: /*?b\nDisallow: /%C3%A9\nDisallow: /*b$\nAllow: /a/b\n")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\nDisallow: /private\n"
 
 

@@ -114,7 +114,7 @@ async def test_on_the_way(
 
     Each failure is counted; the log says once that it fails, and once that it works again.
     """
-    monkeypatch.setattr("scrapy_robots_rfc.cache.breaker.PAUSE", 0.0)
+    monkeypatch.setattr("scrapy_robots_rfc.cache.client.PAUSE", 0.0)
     begin, end = TROUBLES[trouble]
     with Site({"/robots.txt": FORBID}) as first, Clocked({"/robots.txt": PACED}) as second, Site() as proxy:
         first.replies["/1"] = lambda _: server.settled()
@@ -140,7 +140,7 @@ async def test_on_the_way(
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the log says of the store."""
-    return [record.getMessage() for record in caplog.records if record.name == "scrapy_robots_rfc.cache.breaker"]
+    return [record.getMessage() for record in caplog.records if record.name == "scrapy_robots_rfc.cache.client"]
 
 
 def until_it_is_used_again(server: Server, proxy: Site, caplog: pytest.LogCaptureFixture) -> Iterator[Request]:

@@ -12,13 +12,14 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
-from scrapy_robots_rfc.cache.entry import CacheEntry, encode
+from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.scrapy.crawling import Crawl, crawl, records
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.site import HANG, Reply, Site, robots
+from tests.support.entries import made
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +122,7 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> 
 
     def overtaken(_: Asked) -> Reply:
         now = time.time()
-        newer = CacheEntry(Outcome.SUCCESSFUL, 200, "200", now, now + 1000, now, body=FORBID.body)
+        newer = made(Outcome.SUCCESSFUL, 200, "200", now, now + 1000, now, body=FORBID.body)
         store.put(site.url(""), encode(newer), 1000)
         return Reply(503)
 

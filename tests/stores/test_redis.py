@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.connection import SSLConnection
 
-from scrapy_robots_rfc.cache.stores.redis import Address, RedisStore
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 
 if TYPE_CHECKING:
@@ -44,26 +45,30 @@ def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "address", "shown"),
+    ("text", "expected", "shown"),
     [
-        ("redis://", Address("localhost", 6379, 0, tls=False), "redis://localhost:6379/0"),
-        ("redis://h", Address("h", 6379, 0, tls=False), "redis://h:6379/0"),
-        ("rediss://h:1/2", Address("h", 1, 2, tls=True), "rediss://h:1/2"),
-        ("redis://[::1]:5/", Address("::1", 5, 0, tls=False), "redis://[::1]:5/0"),
-        (f"redis://:{QUOTED}@h", Address("h", 6379, 0, False, None, PASSWORD), "redis://h:6379/0"),
-        (f"redis://me:{QUOTED}@h:7/1", Address("h", 7, 1, False, "me", PASSWORD), "redis://h:7/1"),
+        ("redis://", {}, "redis://localhost:6379/0"),
+        ("redis://h", {"host": "h"}, "redis://h:6379/0"),
+        ("rediss://h:1/2", {"host": "h", "port": 1, "db": 2, "ssl_check_hostname": True}, "rediss://h:1/2"),
+        ("rediss://h?ssl_cert_reqs=none", {"ssl_cert_reqs": "none", "ssl_check_hostname": False}, "rediss://h:6379/0"),
+        ("redis://[::1]:5/", {"host": "::1", "port": 5}, "redis://[::1]:5/0"),
+        (f"redis://:{QUOTED}@h", {"host": "h", "password": PASSWORD}, "redis://h:6379/0"),
+        (f"redis://me:{QUOTED}@h:7/1", {"username": "me", "password": PASSWORD, "db": 1}, "redis://h:7/1"),
         (
             "redis://h?prefix=a:&timeout=.5",
-            Address("h", 6379, 0, False, options={"prefix": "a:", "timeout": 0.5}),
+            {"host": "h", "socket_timeout": 0.5, "socket_connect_timeout": 0.5},
             "redis://h:6379/0?prefix=a:",
         ),
     ],
 )
-def test_address(text: str, address: Address, shown: str) -> None:
+def test_address(text: str, expected: dict[str, Any], shown: str) -> None:
     """An address is read, and shown without credentials."""
-    assert Address.of(text) == address
-    assert RedisStore(text).name == shown
-    assert PASSWORD not in repr(address)
+    store = RedisStore(text)
+    options = raw(store).connection_pool.connection_kwargs
+    assert options | expected == options
+    assert store.name == shown
+    assert PASSWORD not in repr(store)
+    assert (raw(store).connection_pool.connection_class is SSLConnection) is text.startswith("rediss:")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,4 @@
-"""A verdict on a URL, as the crawl would give it, with all that it rests on: for `check`, as a value and as JSON.
-
-In here: no output. What people see is `explained.py`.
-"""
+"""Verdicts on URLs, as a crawl would give them, with all that they rest on: for `check`, `diff` and `show`."""
 
 from __future__ import annotations
 
@@ -10,37 +7,71 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands.addresses import NO_URL, stripped
-from scrapy_robots_rfc.commands.output import Failed
+from scrapy_robots_rfc.commands.common import NO_URL, UNDECIDED, Failed, stripped
+from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
-from scrapy_robots_rfc.core.identity import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
-from scrapy_robots_rfc.fetching.parsed import RfcFile
-from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
 from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import Validity
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterator, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.asking import Hop
+    from scrapy_robots_rfc.commands.common import Style
+    from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.settings import Settings
 
 
+# Who asks.
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Somebody who asks robots.txt.
+    """A crawler that asks robots.txt.
 
-    :param name: what the command line calls them, else the project.
+    :param name: what the command line calls it, else the project.
     """
 
     name: str
     agent: Agent
+
+
+def add_agent(topic: argparse.ArgumentParser) -> None:
+    """Add the option that says who asks."""
+    text = "product token, or User-Agent; A,B: A, or else B; as often as you like (default: the project's)"
+    topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
+
+
+def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[Asker]:
+    """Return who asks, each of them once: those whom the command line names, else the crawl.
+
+    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of preference.
+    :raises Failed: one is empty.
+    """
+    found: dict[Agent, Asker] = {}
+    for name in names or ():
+        agent = agent_of(name)
+        if agent is None:
+            raise Failed("--agent names nobody: give it a product token, or a User-Agent header", UNDECIDED)
+        found.setdefault(agent, Asker(name.strip(), agent))
+    if found:
+        return list(found.values())
+    if settings.user_agent is not None:
+        agent = settings.user_agent
+        return [Asker(",".join(agent.tokens) or agent.identification, agent)]
+    agent = agent_of(default_header(scrapy_settings)) or NOBODY
+    return [Asker(agent.identification, agent)]
+
+
+# What is found out about a URL.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +79,9 @@ class Finding:
     """What is found out about a URL.
 
     :param url: without userinfo.
-    :param asker: who asks.
     :param decision: the verdict; ``None``: there is none, and `why` says what is wrong with the URL.
     :param why: what it rests on, for people.
-    :param robots: what was asked; `None` where nothing could be.
+    :param robots: what was asked; ``None`` where nothing could be.
     :param source: the URL of the robots.txt, or the name of the file that was given in its place.
     :param hops: the redirects that its fetch followed.
     :param explanation: ``None`` where there is no file, or another parser has it.
@@ -78,29 +108,17 @@ class Finding:
             return "undecided"
         return "allowed" if self.decision.allowed else "disallowed"
 
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that decided."""
+        return None if self.decision is None else self.decision.rule
 
-def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[Asker]:
-    """Return who asks, each of them once: those whom the command line names, else the crawl.
-
-    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of preference.
-    :raises Failed: one is empty.
-    """
-    found: dict[Agent, Asker] = {}
-    for name in names or ():
-        agent = agent_of(name)
-        if agent is None:
-            raise Failed("--agent names nobody: give it a product token, or a User-Agent header", 2)
-        found.setdefault(agent, Asker(name.strip(), agent))
-    return list(found.values()) or [_crawl(settings, scrapy_settings)]
-
-
-def _crawl(settings: Settings, scrapy_settings: ScrapySettings) -> Asker:
-    """Return who the crawl is to robots.txt where no spider and no request says: by setting, else by its header."""
-    agent = settings.user_agent
-    if agent is not None:
-        return Asker(",".join(agent.tokens) or agent.identification, agent)
-    agent = agent_of(default_header(scrapy_settings)) or NOBODY
-    return Asker(agent.identification, agent)
+    @property
+    def lost(self) -> list[Rule]:
+        """The rules that match, and did not decide."""
+        if self.explanation is None:
+            return []
+        return [rule for rule in self.explanation.matches if self.rule is None or rule.line != self.rule.line]
 
 
 def given(file: RobotsTxt, url: str) -> OriginPolicy | None:
@@ -129,21 +147,21 @@ def judged(
     agent = asker.agent
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
     decision = replace(decision, origin=str(robots.origin))
-    explanation = None if robots.robots is None else explain(robots.robots, _deciding(url, robots, agent), agent.tokens)
+    explanation = None
+    if robots.robots is not None:
+        assert robots.file is not None
+        resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
+        deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
+        explanation = explain(robots.robots, deciding, agent.tokens)
     return Finding(stripped(url), asker, decision, why or robots.why(decision), robots, source, hops, explanation)
 
 
-def _deciding(url: str, robots: OriginPolicy, agent: Agent) -> str:
-    """Return which spelling of a URL decides: see `Robots.judge`."""
-    resolved = without_dot_segments(url)
-    assert robots.file is not None
-    return url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
+# As JSON.
 
 
-def record(finding: Finding) -> dict[str, Any]:
+def record_of(finding: Finding) -> dict[str, Any]:
     """Return a finding as an object of JSON; its keys are always the same."""
     decision, robots, explanation = finding.decision, finding.robots, finding.explanation
-    rule = None if decision is None else decision.rule
     groups = () if explanation is None else explanation.groups
     return {
         "url": finding.url,
@@ -152,10 +170,10 @@ def record(finding: Finding) -> dict[str, Any]:
         "verdict": finding.verdict,
         "why": finding.why,
         "reason": None if decision is None else decision.reason.value,
-        "rule": None if rule is None else rule_record(rule),
+        "rule": None if finding.rule is None else rule_record(finding.rule),
         "group": None if explanation is None else explanation.token,
         "group_lines": [[group.line, group.last] for group in groups],
-        "lost": [rule_record(rule) for rule in lost(finding)],
+        "lost": [rule_record(rule) for rule in finding.lost],
         "robots_txt": None if robots is None else {"url": finding.source, **access_record(robots, finding.hops)},
     }
 
@@ -173,14 +191,37 @@ def access_record(robots: OriginPolicy, hops: Sequence[Hop]) -> dict[str, Any]:
     }
 
 
-def lost(finding: Finding) -> list[Rule]:
-    """Return the rules that match, and did not decide."""
-    if finding.explanation is None:
-        return []
-    decided = None if finding.decision is None else finding.decision.rule
-    return [rule for rule in finding.explanation.matches if decided is None or rule.line != decided.line]
-
-
 def rule_record(rule: Rule) -> dict[str, Any]:
     """Return a rule as an object of JSON."""
     return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}
+
+
+# As text: what `check` and `show` have in common.
+
+
+def access_facts(robots: OriginPolicy, source: str, hops: Sequence[Hop], style: Style) -> Iterator[str]:
+    """Yield where the file came from, what came of it, and the redirects that its fetch followed."""
+    text = f"{source} ({robots.outcome.value}: {robots.cause}{', an earlier copy is obeyed' if robots.stale else ''})"
+    if robots.cause == "given" and robots.status is None:
+        text = f"{source} (given)"
+    elif robots.override is not None:
+        text = f"{robots.source} (in place of {source}, by ROBOTSTXT_OVERRIDES)"
+    elif robots.exempt is not None:
+        text = f"{source} (not asked, by ROBOTSTXT_EXEMPT)"
+    yield from style.fact("robots.txt", text)
+    for hop in hops:
+        where = "without a usable Location" if hop.target is None else f"to {hop.target}"
+        yield from style.fact("redirected", f"{hop.status} {where}")
+
+
+def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:
+    """Yield which group applies, and where it stands."""
+    yield from style.fact("group", f"{explanation.choice}{_places(explanation.groups)}")
+
+
+def _places(groups: Sequence[Group]) -> str:
+    if not groups:
+        return ""
+    spans = ", ".join(str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups)
+    together = ", together" if len(groups) > 1 else ""
+    return f" (line{'' if spans.isdigit() else 's'} {spans}{together})"

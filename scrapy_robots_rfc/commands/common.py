@@ -1,0 +1,434 @@
+"""What the topics of `scrapy robots` share: output, colours, URLs as people type them, files that are read or written.
+
+Nothing that a site sent gets to a terminal as it is: what a terminal would act on is escaped.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import datetime
+import enum
+import json
+import os
+import re
+import secrets
+import shutil
+import textwrap
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TextIO
+from urllib.parse import urlsplit
+
+from w3lib.url import safe_url_string
+
+from scrapy_robots_rfc.core.lint import is_markup
+from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+
+#: The exit code where a command has no answer: it was stopped, or something is wrong with its command line.
+UNDECIDED = 2
+#: The name of standard input, and of standard output.
+STANDARD = "-"
+#: What a text is that has no origin, and what to do about it.
+NO_URL = "no absolute http or https URL with a valid authority"
+URL_ADVICE = "write it as http://HOST/PATH or https://HOST/PATH"
+#: The column where the facts of most topics begin.
+FACTS = 13
+
+_FILE_ADVICE = "name a file, a URL, or - for standard input"
+_PIECE = 65_536  # octets that are read at a time
+_NARROWEST = 40  # columns; a terminal that says less gets longer lines than it has room for
+_BAR = 30
+#: Characters of a name that its unfinished part takes over, of which each has four octets at most; names have 255.
+_NAME = 50
+#: Units of time, largest first, each with the seconds from which on it is used.
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
+
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*")  # RFC 3986, 3.1
+_LINE_END = re.compile("\r\n?|\n")
+#: An octet that is no text, as Python keeps it: a half of a surrogate pair that has no other half (PEP 383).
+_STRAY = re.compile("[\udc80-\udcff]")
+_FIRST_STRAY = 0xDC00
+#: What a request takes out of its URL, or takes for something else (WHATWG URL, 4.4).
+_ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
+
+
+# What a command prints, and how it fails.
+
+
+class Failed(Exception):  # noqa: N818 - the end of a command, said in one line
+    """A command cannot go on.
+
+    :param code: of the process: 1, something failed or is not there; 2, the command line makes no sense.
+    """
+
+    def __init__(self, text: str, code: int = 1) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """Where a command reads and writes.
+
+    :param prefix: begins each line on stderr.
+    """
+
+    stdin: TextIO
+    stdout: TextIO
+    stderr: TextIO
+    prefix: str
+
+    def say(self, text: str = "") -> None:
+        """Print a line of the output; what the encoding of stdout cannot hold is escaped."""
+        encoding = self.stdout.encoding or "utf-8"
+        self.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+    def say_all(self, lines: Iterable[str]) -> None:
+        """Print lines of the output."""
+        for line in lines:
+            self.say(line)
+
+    def say_json(self, record: Mapping[str, Any]) -> None:
+        """Print an object as one line of JSON, in ASCII."""
+        self.stdout.write(json.dumps(record) + "\n")
+
+    def complain(self, text: str) -> None:
+        """Print a line on stderr; where there is no room for it, the exit code has to do."""
+        try:
+            self.stderr.write(f"{self.prefix}: {printable(text)}\n")
+            self.stderr.flush()
+        except OSError:
+            abandon(self.stderr)
+
+
+def abandon(stream: TextIO) -> None:
+    """Have what is left of an output go nowhere: Python would try it again at its end, and change the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def span(seconds: float) -> str:
+    """Return a duration for people: ``3 min``."""
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def moment(time: float, now: float) -> str:
+    """Return a time for people: the date in UTC, and how long ago that was, or when it will be."""
+    try:
+        date = datetime.datetime.fromtimestamp(time, datetime.UTC)
+    except (OverflowError, ValueError, OSError):  # a year that no calendar of this machine has
+        return f"{time:.0f} s after 1970"
+    distance = f"{span(now - time)} ago" if time <= now else f"in {span(time - now)}"
+    return f"{date:%Y-%m-%d %H:%M:%S} UTC ({distance})"
+
+
+# How it looks on a terminal.
+
+
+class Colour(enum.Enum):
+    """Colours by their meaning; the values are those of ECMA-48, 8.3.117 (SGR)."""
+
+    GOOD = "32"
+    BAD = "31"
+    DOUBT = "33"
+    STRONG = "1"
+    FAINT = "2"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What a stream can show.
+
+    :param colour: whether it is a terminal that wants colour.
+    :param width: columns of the terminal; ``None``: no terminal, so nothing is wrapped or cut.
+    """
+
+    colour: bool = False
+    width: int | None = None
+
+    @classmethod
+    def of(cls, stream: TextIO, environment: Mapping[str, str] = os.environ) -> Style:
+        """Return the style for a stream: NO_COLOR (no-color.org), TERM=dumb and COLUMNS are heeded."""
+        if not stream.isatty():
+            return cls()
+        colour = not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+        return cls(colour, max(shutil.get_terminal_size().columns, _NARROWEST))
+
+    def paint(self, text: str, *colours: Colour) -> str:
+        """Return a text in colours, where the stream has any."""
+        if not self.colour or not text:
+            return text
+        return f"\x1b[{';'.join(colour.value for colour in colours)}m{text}\x1b[0m"
+
+    def wrapped(self, text: str, indent: int) -> list[str]:
+        """Return the lines of a text without colours: the first begins at column `indent`, the others under it.
+
+        URLs and patterns stay whole, whatever their length.
+        """
+        if self.width is None:
+            return [text]
+        room = max(self.width - indent, _NARROWEST // 2)
+        lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+        return [lines[0], *(f"{' ' * indent}{line}" for line in lines[1:])]
+
+    def fact(self, name: str, text: str, indent: int = FACTS, lead: str = "  ") -> Iterator[str]:
+        """Yield the lines of a fact: its name, and a text, wrapped where there is a width.
+
+        :param indent: the column where the text begins.
+        :param lead: what the line begins with.
+        """
+        first, *more = self.wrapped(printable(text), indent)
+        yield f"{lead}{self.paint(f'{name:<{indent - len(lead)}}', Colour.FAINT)}{first}"
+        yield from more
+
+    def cut(self, text: str, indent: int = 0) -> str:
+        """Return what of a text fits into a line that has so many columns already."""
+        if self.width is None or indent + columns(text) <= self.width:
+            return text
+        room = max(self.width - indent - 3, 0)
+        while columns(text) > room:
+            text = text[: min(len(text) - 1, room)]
+        return f"{text}..."
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a printable text takes (Unicode, annex 11)."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+class Progress:
+    """A bar on stderr that says how much is done; nothing where stderr is no terminal.
+
+    :param total: how much there is to do.
+    """
+
+    def __init__(self, stream: TextIO, total: int, environment: Mapping[str, str] = os.environ) -> None:
+        self._stream = stream
+        self._total = total
+        self._on = total > 1 and stream.isatty() and environment.get("TERM") != "dumb"
+        self._shown = ""
+
+    def show(self, done: int) -> None:
+        """Draw it, in one line, where it has changed."""
+        if not self._on:
+            return
+        full = _BAR * done // self._total
+        text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
+        self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
+
+    def clear(self) -> None:
+        """Take it away, so that something else can be printed in its place."""
+        self._draw("")
+
+    def _draw(self, text: str) -> None:
+        if text != self._shown:
+            self._stream.write(f"\r\x1b[K{text}")
+            self._stream.flush()
+            self._shown = text
+
+
+# URLs as people type them.
+
+
+def as_url(text: str) -> str:
+    """Return a URL as it was typed, as far as a crawl would ask for it like that.
+
+    What a request changes of its URL is changed here, too: blanks around it go, and so on. Octets that are no UTF-8
+    stand as escapes (RFC 3986, 2.5).
+
+    :param text: in which such octets are surrogates, as in arguments of a command.
+    """
+    if _STRAY.search(text):
+        octets = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")  # the locale may be ASCII
+        text = _STRAY.sub(lambda match: f"%{ord(match[0]) - _FIRST_STRAY:02X}", octets)
+    if _ODD.search(text):
+        with contextlib.suppress(ValueError):
+            asked = safe_url_string(text)
+            if Origin.of(asked) is not None:  # else it is shown as it was typed: nobody can ask for it
+                return asked
+    return text
+
+
+def origin_of(url: str) -> Origin:
+    """Return the origin of a URL.
+
+    :raises Failed: it has none.
+    """
+    origin = Origin.of(url)
+    if origin is None:
+        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}", UNDECIDED)
+    return origin
+
+
+def file_url(url: str) -> str:
+    """Return the URL of the robots.txt that a URL stands for: that of a site stands for its file, any other for itself.
+
+    :raises Failed: it has no origin.
+    """
+    origin_of(url)
+    parts = urlsplit(url)
+    if parts.path not in ("", "/") or parts.query:
+        return url
+    return parts._replace(path="/robots.txt", fragment="").geturl()
+
+
+def shown(url: str) -> str:
+    """Return a URL for people: as `stripped`, and what a terminal acts on is escaped."""
+    return printable(stripped(url))
+
+
+def stripped(url: str) -> str:
+    """Return a URL without userinfo.
+
+    Of what is no URL nobody knows where its userinfo ends: all goes that stands before the last ``@``.
+    """
+    if Origin.of(url) is not None:
+        return without_userinfo(url)
+    scheme, separator, rest = url.partition("://")
+    if separator and _SCHEME.fullmatch(scheme):
+        return f"{scheme}://{rest.rpartition('@')[2]}"
+    return url.rpartition("@")[2]
+
+
+# Files that are read, and standard input.
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is to be fetched."""
+    return source.lower().startswith(("http://", "https://"))
+
+
+def named(source: str) -> str:
+    """Return what a source is called for people: a URL without userinfo."""
+    if source == STANDARD:
+        return "standard input"
+    return stripped(source) if is_url(source) else source
+
+
+def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> AbstractContextManager[IO[bytes]]:
+    """Open a file, which is closed at the end, or standard input, which is not.
+
+    :param advice: what to do where it cannot be opened.
+    :raises Failed: it cannot.
+    """
+    if source == STANDARD:
+        return contextlib.nullcontext(console.stdin.buffer)
+    with telling(source, advice):
+        try:
+            return Path(source).open("rb")
+        except ValueError as error:  # there is a NUL in the name
+            raise OSError(0, "no name of a file") from error
+
+
+@contextlib.contextmanager
+def telling(source: str, advice: str = _FILE_ADVICE) -> Iterator[None]:
+    """Have what goes wrong with a source end the command.
+
+    :raises Failed: something did.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", UNDECIDED) from error
+
+
+def read(source: str, console: Console, max_size: int | None = None) -> bytes:
+    """Return the octets of a file or of standard input.
+
+    :param max_size: how many of a robots.txt count: one more is read, which says that it is too long. A device may
+        have no end. ``None``: all that there are.
+    :raises Failed: it cannot be read.
+    """
+    most = None if max_size is None else max_size + 1
+    found = bytearray()
+    with opened(source, console) as file, telling(source):
+        # In pieces: between them Ctrl-C is heard, and room is taken for no more than there is.
+        while piece := file.read(_PIECE if most is None else min(most - len(found), _PIECE)):
+            found += piece
+    return bytes(found)
+
+
+def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
+    """Return the URLs in a file or in standard input, with their lines, less blank ones and comments.
+
+    :raises Failed: it cannot be read.
+    """
+    text = read(source, console).removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    found = ((number, line.strip()) for number, line in enumerate(_LINE_END.split(text), 1))
+    return [(number, as_url(line)) for number, line in found if line and not line.startswith("#")]
+
+
+def doubt(source: str, file: RobotsTxt, console: Console) -> None:
+    """Say that a source is a web page, where it is: it would pass for a file that allows everything."""
+    if is_markup(file):
+        name = source if source == STANDARD else named(source)
+        console.complain(f"{named(source)} looks like an HTML page, no robots.txt: see scrapy robots lint {name}")
+
+
+# Files that are written: whole or not at all, and never over what is no file, or is still to be read.
+
+
+def target_of(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Path:
+    """Return where a file goes: a link is followed.
+
+    :param kind: of the file, for people, as in ``written as a page``; an example of a name; and what the sources are.
+    :param sources: what is not to be written over.
+    :raises Failed: there is a device, a pipe, a folder, or a source.
+    """
+    what, example, source = kind
+    try:
+        path = Path(name).resolve()
+        # Asked by the name: where it stands for a pipe of this process, there is nothing under the path it leads to.
+        taken = path.is_symlink() or (Path(name).exists() and not (Path(name).is_file() and path.is_file()))
+        read_from = any(_same(path, each) for each in sources)
+    except (OSError, ValueError, RuntimeError):  # a loop of links in some versions of Python, a NUL
+        taken, read_from = True, False
+    if taken or name == STANDARD:
+        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", UNDECIDED)
+    if read_from:
+        raise Failed(f"{name} is {source}; name another file, such as {example}", UNDECIDED)
+    return path
+
+
+def _same(path: Path, source: Path) -> bool:
+    return path == source.resolve() or (path.exists() and source.exists() and path.samefile(source))
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that appears under its name when it is whole, with the permissions of any other new file.
+
+    :param path: from `target_of`.
+    :raises Failed: it cannot be made (2), or written to its end (1); then nothing has changed.
+    """
+    part = path.with_name(f".{path.name[:_NAME]}.{secrets.token_hex(4)}")
+    try:
+        file = part.open("xb")
+    except OSError as error:
+        text = f"{path} cannot be written: {error.strerror}; name a file in a folder of yours"
+        raise Failed(text, UNDECIDED) from error
+    try:
+        with file:
+            yield file
+        part.replace(path)
+    except BaseException as error:
+        part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise Failed(f"{path} cannot be written: {error.strerror}; name a file where there is room") from error
+        raise
