@@ -10,8 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy.signals import response_downloaded
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._scrapy import LATE
+from scrapy_robots_rfc._runtime import LATE, Runtime
 from tests.support.crawling import Pages, crawl, lines, records
 from tests.support.scenarios_unreachable import Failing, short
 from tests.support.site import Reply

@@ -77,7 +77,7 @@ def test_command(site: Site, project: Path, command: str, runtime: str) -> None:
     wrong = ("-s", "ROBOTSTXT_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")
     done = python("-m", "scrapy", *command.split(), "-s", runtime, *wrong, folder=project)
     error = "ROBOTSTXT_UNREACHABLE_STATUSES[1] = '500' is not accepted; it must be a status from 400 to 499"
-    assert errors(done.stderr) == [f"scrapy_robots_rfc._unhandled] ERROR: The crawl does not start: {error}"]
+    assert errors(done.stderr) == [f"scrapy_robots_rfc._runtime] ERROR: The crawl does not start: {error}"]
     assert done.returncode == 1
     assert site.targets == []
 
@@ -124,7 +124,7 @@ def test_other_parts(site: Site, project: Path, name: str) -> None:
     spider = SPIDER.format(port=site.port).partition("    custom_settings")[0] + f"    custom_settings = {custom}\n"
     (project / "shop" / "spiders" / "refused.py").write_text(spider)
     done = python("-m", "scrapy", "crawl", "refused", "-s", "LOG_LEVEL=WARNING", folder=project)
-    assert errors(done.stderr) == [f"scrapy_robots_rfc._unhandled] ERROR: The crawl does not start: {error}"]
+    assert errors(done.stderr) == [f"scrapy_robots_rfc._runtime] ERROR: The crawl does not start: {error}"]
     assert (done.returncode, site.targets) == (1, [])
 
 

@@ -354,7 +354,9 @@ async def test_downloader_of_the_users(site: Clocked, caplog: pytest.LogCaptureF
     """Where the downloader is not Scrapy's, and its slots cannot be held, one warning says so and the crawl goes on."""
     result = await crawl(urls(site, PAGES), {"DOWNLOADER": WithoutSlots})
     assert fetched(result) == PAGES
-    assert records(caplog) == ["Crawl-delay is not kept: this downloader has no slot of Scrapy's kind"]
+    lost = "Crawl-delay is not kept; A slow robots.txt holds up the pages of its downloader slot"
+    text = "(a private name of Scrapy 2.15.0 and 2.19.0)"
+    assert records(caplog) == [f"{lost}: WithoutSlots has no `slots` {text}"]
 
 
 @ensureDeferred
