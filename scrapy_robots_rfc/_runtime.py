@@ -1,28 +1,51 @@
-"""Tasks, timers, waiters, threads and clocks for every runtime of Scrapy: asyncio, another Twisted reactor, or none."""
+"""Tasks, timers, waiters, threads and clocks for every runtime of Scrapy: asyncio, another reactor, or no reactor.
+
+Also how their errors are told apart, and how an error of ours that stops a crawl is logged: see `logged_in_one_line`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import datetime
+import logging
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from scrapy.exceptions import CannotResolveHostError, DownloadTimeoutError
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import DNSLookupError
+from twisted.internet.error import TimeoutError as TwistedTimeoutError
+
+from scrapy_robots_rfc import _scrapy
+from scrapy_robots_rfc.errors import RobotsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 
     from twisted.python.failure import Failure
 
+logger = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
+
+#: What is raised for a host name that does not exist.
+UNRESOLVED: tuple[type[Exception], ...] = (CannotResolveHostError, DNSLookupError)
+
+#: What is raised where there was no answer in time; the last two, by handlers of others.
+LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)
 
 #: What is raised inside a coroutine that was cancelled: without asyncio, a plain exception.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
+
+# Marks an error of ours that stops a crawl at its start. No weak reference does: those into a cycle of garbage are
+# cleared before it is logged.
+_MARK = "_stopped_a_crawl"
 
 # Seconds ahead that a date is shown at most, some thirty years: beyond some point there are none.
 _LONGEST = 1e9
@@ -215,3 +238,64 @@ def _work(jobs: SimpleQueue[_Job | None], running: set[_Job]) -> None:
             value, failure = None, error
         running.discard(job)
         job.tell(value, failure)
+
+
+@contextmanager
+def logged_in_one_line() -> Iterator[None]:
+    """Have an error of ours that is raised within logged in one line, if nobody asks for it; its text says all.
+
+    Scrapy hands such an error to whoever began the crawl. Nobody asks for it where that is one of Scrapy's commands:
+    then asyncio logs it with a traceback when the task is collected, and Twisted when the Deferred is. Only that log
+    changes: the error itself reaches a caller who does ask, and every other error is logged as ever.
+    """
+    try:
+        yield
+    except RobotsError as error:
+        error.__dict__[_MARK] = True
+        _watch()
+        raise
+
+
+def _watch() -> None:
+    logging.getLogger("asyncio").addFilter(_is_other_record)
+    twisted_logger = _scrapy.log_of_deferreds()
+    observer = getattr(twisted_logger, "observer", None)
+    if observer is not None and not isinstance(observer, _Observer):
+        twisted_logger.observer = _Observer(observer)
+
+
+def _is_other_record(record: logging.LogRecord) -> bool:
+    """Whether a record of asyncio's is about anything else; ours is logged here."""
+    return not (record.exc_info and _logged(record.exc_info[1]))
+
+
+def _logged(error: BaseException | None) -> bool:
+    if _MARK not in getattr(error, "__dict__", ()):
+        return False
+    logger.error("The crawl does not start: %s", error)
+    return True
+
+
+class _Observer:
+    """Between Twisted's Deferreds and its log.
+
+    Of an error that nobody asked for, Twisted logs two events, one right behind the other: a headline, and the failure.
+
+    :param observer: gets all that is not ours.
+    """
+
+    def __init__(self, observer: Callable[[dict[str, Any]], None]) -> None:
+        self._observer = observer
+        self._headlines: list[dict[str, Any]] = []
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Hold a headline back until its failure is known."""
+        failure = event.get("log_failure")
+        if failure is None and event.get("isError"):
+            self._headlines.append(event)
+            return
+        events, self._headlines = [*self._headlines, event], []
+        if failure is not None and _logged(failure.value):
+            del events[-2:]
+        for each in events:
+            self._observer(each)

@@ -1,205 +1,299 @@
-"""What differs between Scrapy's versions and between its runtimes: asyncio, another reactor, no reactor.
+"""What differs between Scrapy's versions, and every name of Scrapy's that its documentation does not name.
 
-In here: primitives to run, wait and time with, and every look into Scrapy's private parts. Nothing about robots.txt.
+`PRIVATE` lists those names. Each is looked for before it is used: without it, what it serves is switched off.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
+import re
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
-from scrapy.exceptions import CannotResolveHostError, DownloadTimeoutError
-from scrapy.http.request import NO_CALLBACK
+from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
+from scrapy.extensions import feedexport
+from scrapy.spiders import CrawlSpider
 from scrapy.utils.asyncio import call_later
-from twisted.internet.error import DNSLookupError
-from twisted.internet.error import TimeoutError as TwistedTimeoutError
+from twisted.internet import defer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
+#: An object of Scrapy's, of a library below it, or of the user's that stands in its place.
+Private: TypeAlias = Any
+Wrap: TypeAlias = "Callable[[Private], Private]"
 
-#: A slot of the downloader, Scrapy's or the user's own.
-_Slot: TypeAlias = Any
-#: What is raised for a host name that does not exist.
-UNRESOLVED: tuple[type[Exception], ...] = (CannotResolveHostError, DNSLookupError)
-
-#: What is raised where there was no answer in time; the last two, by handlers of others.
-LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)
-
-# Commands whose crawl is one question of somebody at a terminal; view is a kind of fetch.
-_ASKING = tuple(f"scrapy.commands.{name}" for name in ("fetch", "parse", "check"))
+# What is lost; below it the names without which it is, each after the class, module or dictionary where it is looked
+# up. They were seen in Scrapy 2.15.0 and 2.19.0; those with an @, in that version only.
+_TABLE = """
+Requests that wait for a robots.txt hold places of CONCURRENT_REQUESTS, and JOBDIR does not keep them
+    ExecutionEngine._slot _Slot.closing _Slot.scheduler _Slot.nextcall _Slot.add_request _Slot.remove_request
+A crawl that is told to end waits for robots.txt files, and for turns that other workers take
+    ExecutionEngine._slot _Slot.closing
+Requests that waited for a robots.txt stand in JOBDIR with dont_filter
+    Scheduler.df
+Crawl-delay is not kept
+    ExecutionEngine.downloader Downloader.slots Downloader._process_queue Downloader._latercall
+    Slot.free_transfer_slots Slot.queue Slot.active Slot.transferring Slot.lastseen Slot.latercall
+A slow robots.txt holds up the pages of its downloader slot
+    ExecutionEngine.downloader Downloader.slots Downloader._process_queue
+    Slot.queue Slot.active Slot.transferring Slot.concurrency
+Slow robots.txt files take places of CONCURRENT_REQUESTS
+    ExecutionEngine.downloader Downloader.total_concurrency
+Slow robots.txt files may take the connections of pages
+    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
+    AiohttpDownloadHandler._session@2.19.0 BaseConnector._limit@2.19.0
+    HttpxDownloadHandler._limits@2.19.0 HttpxDownloadHandler._default_client@2.19.0 HttpxDownloadHandler._client@2.15.0
+    AsyncClient._transport AsyncHTTPTransport._pool AsyncConnectionPool._max_connections
+A request whose kept connection breaks is sent again at once, within its Crawl-delay
+    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._handlers HTTP11DownloadHandler._pool
+    AiohttpDownloadHandler._session@2.19.0 ClientSession._retry_connection@2.19.0
+A robots.txt that a reset of its connection cuts short can count as whole
+    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
+    HTTP11DownloadHandler._pool HTTPConnectionPool._factory
+    AiohttpDownloadHandler._read_response@2.19.0 StreamReader._protocol@2.19.0
+robots.txt files are not kept in the HTTP cache, and not looked up there
+    HttpCacheMiddleware.policy HttpCacheMiddleware.storage
+The failure of a proxy of the environment counts as one of the site
+    HttpProxyMiddleware.proxies
+A robots.txt that redirects to another scheme is asked for through the proxy of the first
+    meta._scheme_proxy
+ROBOTSTXT_EARLY leaves the requests of a CrawlSpider to the downloader middleware
+    CrawlSpider._errback CrawlSpider._rules
+ROBOTSTXT_REPORT is not written
+    FeedExporter.open_spider FeedExporter.item_scraped FeedExporter.close_spider
+    FeedSlot.start_exporting FeedSlot.finish_exporting
+The options of ROBOTSTXT_REPORT are not tried at the start, and records that an item_filter drops count as written
+    FeedExporter.slots FeedSlot.filter FeedSlot.exporter FeedSlot.itemcount
+`fetch` in `scrapy shell` waits for a site that is down (ROBOTSTXT_UNREACHABLE_BACKOFF)
+    Crawler.crawling
+`scrapy robots settings` does not show what add-ons set
+    Crawler.addons AddonManager.load_settings
+An error that stops a crawl at its start is logged with a traceback
+    defer.log
+"""
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
+# The private names whose lack a crawl was told of.
+_TOLD: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 
-class GatedSlots:
-    """A gate in slots of the downloader: each request of such a slot asks before it starts.
+#: The private names -> the versions of Scrapy in which each was seen, and what is lost without it.
+PRIVATE: dict[str, tuple[str, str]] = {}
+for _lost, _names in re.findall(r"^(\S.*)\n((?: .*\n)+)", _TABLE, re.MULTILINE):
+    for _name, _, _version in (_entry.partition("@") for _entry in _names.split()):
+        _before = f"{PRIVATE[_name][1]}; " if _name in PRIVATE else ""
+        PRIVATE[_name] = _version or "2.15.0 and 2.19.0", f"{_before}{_lost}"
 
-    Scrapy asks a slot `free_transfer_slots()` right before it takes the first request from the slot's queue and starts
-    it, after delay and jitter have passed: nothing that anybody sets can get by there, and nothing of it is changed.
 
-    :param wait: seconds until a request may start; 0, and it starts now; ``None``: `go_on` will be called for its slot.
+def _there(owner: Private, key: str) -> bool:
+    """Whether an object has the private name of a row; a dictionary has it among its keys."""
+    name = key.partition(".")[2]
+    return name in owner if isinstance(owner, dict) else hasattr(owner, name)
+
+
+def _tell(crawler: Crawler | None, owner: str, key: str) -> None:
+    told = set() if crawler is None else _TOLD.setdefault(crawler, set())
+    if key not in told:
+        told.add(key)
+        seen, lost = PRIVATE[key]
+        text = "%s: %s has no `%s` (a private name of Scrapy %s)"
+        extra = {"spider": crawler and crawler.spider}
+        logger.warning(text, lost, owner, key.partition(".")[2], seen, extra=extra)
+
+
+def _has(crawler: Crawler | None, owner: Private, names: str, *, own: bool = False) -> bool:
+    """Whether an object has private names. Each that it lacks is warned of once in a crawl, with what is lost.
+
+    :param names: as in the table; what they have in common is written once, as in `Slot.queue active`.
+    :param own: whether to warn of an object, too, that the user has put in the place of Scrapy's.
     """
+    place, _, rest = names.partition(".")
+    missing = [key for name in rest.split() if not _there(owner, key := f"{place}.{name}")]
+    kind = owner if isinstance(owner, type) else type(owner)
+    for key in missing:
+        if own or _is(kind, place):
+            _tell(crawler, getattr(owner, "__name__", kind.__name__), key)
+    return not missing
 
-    def __init__(self, crawler: Crawler, wait: Callable[[Request], float | None]) -> None:
-        self._crawler = crawler
-        self._wait = wait
-        self._classes: dict[type, type] = {}
-        self._behind = 0.0
 
-    def gate(self, key: str | None) -> tuple[bool, set[Request]] | None:
-        """Put the gate into a slot, if it is not there yet.
-
-        :param key: the name of the slot.
-        :returns: whether the slot was used before, and the requests that are not in its queue: they are under way, are
-            about to join it, or have just ended (see `sent`); ``None`` if the gate was there.
-        :raises TypeError: the user's own downloader has no slots, or they cannot be gated.
-        """
-        slot = self._slot(key)
-        if not hasattr(slot, "free_transfer_slots") or not hasattr(slot, "transferring"):
-            raise TypeError("no slot of Scrapy's kind")
-        if type(slot) in self._classes.values():
+def _find(crawler: Crawler | None, owner: Private, *path: str, own: bool = False) -> Private:
+    """Return what is reached from an object by private names, one after the other; ``None`` where one is missing."""
+    for key in path:
+        if owner is None or not _has(crawler, owner, key, own=own):
             return None
-        slot.__class__ = self._gated(type(slot))  # a slot has no room for anything of ours
-        return slot.lastseen > 0, slot.active - {request for request, _ in slot.queue}
-
-    def sent(self, key: str, request: Request) -> bool:
-        """Whether a request of a slot has been sent, and its transfer is not over.
-
-        With asyncio, Scrapy begins a transfer one turn of the event loop after it took the request from the queue, and
-        keeps the request in the slot for some turns after its end: within one turn those two look the same.
-        """
-        return request in getattr(self._slot(key), "transferring", ())
-
-    def go_on(self, key: str, behind: float) -> None:
-        """Let a slot ask again for the first request of its queue.
-
-        :param behind: seconds by which it stands behind others, should it have to wait.
-        """
-        slot = self._slot(key)
-        if slot is not None and slot.queue:
-            self._behind = behind
-            self._crawler.engine.downloader._process_queue(slot)
-            self._behind = 0.0
-
-    def give_up(self, key: str, wanted: Callable[[Request], bool], error: Exception) -> list[Request]:
-        """Let requests fail that stand in the queue of a slot, and return them.
-
-        :param wanted: which of them.
-        """
-        slot = self._slot(key)
-        given = [] if slot is None else [entry for entry in slot.queue if wanted(entry[0])]
-        for entry in given:
-            slot.queue.remove(entry)
-            entry[1].errback(error)
-        return [request for request, _ in given]
-
-    def _slot(self, key: str | None) -> _Slot:
-        return getattr(self._crawler.engine.downloader, "slots", {}).get(key)
-
-    def _gated(self, base: type) -> type:
-        def free_transfer_slots(slot: _Slot) -> int:
-            free: int = base.free_transfer_slots(slot)  # type: ignore[attr-defined]  # Scrapy's Slot
-            return free if free <= 0 or not slot.queue or self._may_start(slot) else 0
-
-        if base not in self._classes:
-            members = {"__slots__": (), "free_transfer_slots": free_transfer_slots}
-            self._classes[base] = type(f"Gated{base.__name__}", (base,), members)
-        return self._classes[base]
-
-    def _may_start(self, slot: _Slot) -> bool:
-        seconds = self._wait(slot.queue[0][0])
-        if seconds and not slot.latercall:  # as the downloader itself does when it waits for a delay
-            slot.latercall = call_later(seconds + self._behind, self._crawler.engine.downloader._latercall, slot)
-        return seconds == 0
+        owner = getattr(owner, key.partition(".")[2])
+    return owner
 
 
-def send_once(crawler: Crawler) -> None:
-    """Let no download handler that is in use send a request again by itself when a kept connection breaks.
-
-    Twisted and aiohttp do so at once, where neither the downloader nor RetryMiddleware sees it. Handlers of the user's
-    own are left alone.
-    """
-    handlers = getattr(getattr(crawler.engine.downloader, "handlers", None), "_handlers", {})
-    for handler in handlers.values():
-        if hasattr(handler, "_pool"):
-            handler._pool.retryAutomatically = False
-        if hasattr(handler, "_session"):
-            handler._session._retry_connection = False
-
-
-def apply_addons(crawler: Crawler) -> bool:
-    """Let the add-ons of a crawl change its settings, as they do when it starts; false where Scrapy has no such way."""
-    load = getattr(getattr(crawler, "addons", None), "load_settings", None)
-    if load is not None:
-        load(crawler.settings)
-    return load is not None
+def _is(kind: type, name: str) -> bool:
+    """Whether a class has a name, or inherits from one that has: some cannot be imported without a library."""
+    return any(base.__name__ == name for base in kind.__mro__)
 
 
 def is_closing(crawler: Crawler) -> bool:
-    """Whether the spider is being closed, or is closed.
+    """Whether the spider is being closed, or is closed. `spider_closed` comes only when no request is in progress."""
+    if not _has(crawler, crawler.engine, "ExecutionEngine._slot"):
+        return False
+    slot = _find(crawler, crawler.engine, "ExecutionEngine._slot")
+    return slot is None or _find(crawler, slot, "_Slot.closing") is not None
 
-    Scrapy has no signal for the start of closing: it waits for the requests in progress, and `spider_closed` comes when
-    that is over.
+
+def engine_slot(crawler: Crawler) -> EngineSlot | None:
+    """What the engine works with while its spider is open; ``None`` where that cannot be had, or it is not open."""
+    slot = _find(crawler, crawler.engine, "ExecutionEngine._slot")
+    known = slot is not None and _has(crawler, slot, "_Slot.closing scheduler nextcall add_request remove_request")
+    return EngineSlot(slot) if known else None
+
+
+class EngineSlot:
+    """The scheduler of a crawl, and the requests that its engine has in progress: see `engine_slot`."""
+
+    def __init__(self, slot: Private) -> None:
+        self._slot = slot
+
+    def enqueue(self, request: Request) -> bool:
+        """Give a request to the scheduler, and say whether it took it."""
+        return bool(self._slot.scheduler.enqueue_request(request))
+
+    def replace_filter(self, by: Private) -> None:
+        """Put another filter of duplicates in the place of the scheduler's, see `filter_of_duplicates`."""
+        self._slot.scheduler.df = by
+
+    def wake(self) -> None:
+        """Have the engine ask the scheduler for requests, unless the spider is being closed."""
+        if self._slot.closing is None:
+            self._slot.nextcall.schedule()
+
+    def keep_open(self, request: Request, *, on: bool) -> None:
+        """Have the engine count a request as in progress, or no longer: while there is one, it closes nothing."""
+        (self._slot.add_request if on else self._slot.remove_request)(request)
+
+
+def filter_of_duplicates(crawler: Crawler) -> Private:
+    """The one of the scheduler; ``None`` where it has none of Scrapy's kind."""
+    return _find(crawler, crawler.engine, "ExecutionEngine._slot", "_Slot.scheduler", "Scheduler.df")
+
+
+def _downloader(crawler: Crawler) -> Private:
+    return _find(crawler, crawler.engine, "ExecutionEngine.downloader")
+
+
+def _slots(crawler: Crawler, *, own: bool = False) -> dict[str | None, Private]:
+    return _find(crawler, _downloader(crawler), "Downloader.slots", own=own) or {}
+
+
+def downloader_slot(crawler: Crawler, key: str | None, *, used: bool = False) -> DownloaderSlot | None:
+    """Return a slot of the downloader by its name; ``None`` where there is none, or none that can be gated.
+
+    :param used: whether a request is in it, so that a downloader that does not show it keeps its slots elsewhere.
     """
-    engine = crawler.engine
-    slot = engine._slot
-    return engine.spider is None or slot is None or slot.closing is not None
+    slot, downloader = _slots(crawler, own=True).get(key), _downloader(crawler)
+    if slot is None and used and downloader is not None:
+        _tell(crawler, type(downloader).__name__, "Downloader.slots")
+    names = "Slot.free_transfer_slots queue active transferring lastseen latercall"
+    known = slot is not None and _has(crawler, slot, names, own=True)
+    known = known and _has(crawler, downloader, "Downloader._process_queue _latercall", own=True)
+    return DownloaderSlot(downloader, slot) if known else None
 
 
-def asks_once(crawler: Crawler) -> bool:
-    """Whether one of Scrapy's commands for a person who waits has this crawl: fetch, view, parse, check, shell.
+class DownloaderSlot:
+    """A slot of the downloader of which all is there that a gate needs: see `downloader_slot`."""
 
-    The first four put a `start` of their own into the spider's class; the shell makes an engine and crawls nothing.
-    """
-    start = getattr(crawler.spidercls, "start", None)
-    return getattr(start, "__module__", "") in _ASKING or not getattr(crawler, "crawling", True)
+    def __init__(self, downloader: Private, slot: Private) -> None:
+        self._downloader, self._slot = downloader, slot
+        #: The requests that are not in its queue: they were sent, or are about to join it.
+        self.under_way: set[Request] = slot.active - {request for request, _ in slot.queue}
+        #: Whether it has sent one before.
+        self.used = slot.lastseen > 0
+
+    def gate(self, gated: dict[type, type], wait: Callable[[Request], float | None]) -> bool:
+        """Have the slot ask before it starts the first request of its queue; false where it does so already.
+
+        Scrapy asks a slot `free_transfer_slots()` right before it takes that request from the queue and starts it,
+        after delay and jitter have passed: nothing that anybody sets can get by there, and nothing of it is changed.
+
+        :param gated: classes of slots -> what stands in their place; is filled here, and is one for each `wait`.
+        :param wait: returns in how many seconds to ask again; 0: the request starts; ``None``: `go_on` will be called.
+        :raises TypeError: a slot of its class cannot be gated.
+        """
+        base: Private = type(self._slot)
+        downloader = self._downloader
+        if base in gated.values():
+            return False
+
+        def free_transfer_slots(slot: Private) -> int:
+            free: int = base.free_transfer_slots(slot)
+            seconds = wait(slot.queue[0][0]) if free > 0 and slot.queue else 0
+            if seconds and not slot.latercall:  # as the downloader itself does when it waits for a delay
+                slot.latercall = call_later(seconds, downloader._latercall, slot)
+            return free if seconds == 0 else 0
+
+        members = {"__slots__": (), "free_transfer_slots": free_transfer_slots}
+        gated[base] = gated.get(base) or type(f"Gated{base.__name__}", (base,), members)
+        self._slot.__class__ = gated[base]  # a slot has no room for anything of ours
+        return True
+
+    def sent(self, request: Request) -> bool:
+        """Whether a request has been sent, and its transfer is not over."""
+        return request in self._slot.transferring
+
+    def go_on(self) -> None:
+        """Have the downloader start what may start of the queue."""
+        if self._slot.queue:
+            self._downloader._process_queue(self._slot)
+
+    def fail(self, wanted: Callable[[Request], bool], error: Exception) -> list[Request]:
+        """Let those requests of the queue fail that are wanted, and return them."""
+        given = [entry for entry in self._slot.queue if wanted(entry[0])]
+        for entry in given:
+            self._slot.queue.remove(entry)
+            entry[1].errback(error)
+        return [request for request, _ in given]
 
 
 def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:
     """The meta of every request that waits in a queue of the downloader, for its slot's delay or concurrency."""
-    # A downloader that the user put in Scrapy's place need not have slots.
-    slots = getattr(crawler.engine.downloader, "slots", {})
-    return [request.meta for slot in slots.values() for request, _ in slot.queue]
+    queues = [_find(crawler, slot, "Slot.queue") or () for slot in _slots(crawler).values()]
+    return [request.meta for queue in queues for request, _ in queue]
 
 
 @contextlib.contextmanager
 def one_more(crawler: Crawler) -> Iterator[None]:
-    """Let the downloader have one request more than CONCURRENT_REQUESTS, and so count the others only.
-
-    Else as many slow robots.txt files as that would stop the crawl.
-    """
-    downloader: Any = crawler.engine.downloader
-    bounded = getattr(downloader, "total_concurrency", 0) > 0  # 0: no limit, or a downloader of the user's
-    if bounded:
-        downloader.total_concurrency += 1
+    """Let the downloader have one request more than CONCURRENT_REQUESTS: as many slow robots.txt would stop it."""
+    downloader = _downloader(crawler)
+    if not _find(crawler, downloader, "Downloader.total_concurrency"):  # 0: there is no limit
+        yield
+        return
+    downloader.total_concurrency += 1
     try:
         yield
     finally:
-        if bounded:
-            downloader.total_concurrency -= 1
+        downloader.total_concurrency -= 1
 
 
 def give_place(crawler: Crawler, request: Request) -> bool | None:
-    """Let the transfer of a request hold no place in its slot, for as long as it still goes on. To be called once.
-
-    Nobody can end a transfer that Scrapy has begun: it ends with its timeout.
+    """Let the transfer of a request hold no place in its slot until it ends with its timeout. To be called once.
 
     :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
     """
-    downloader: Any = crawler.engine.downloader
-    slot: _Slot = getattr(downloader, "slots", {}).get(request.meta.get("download_slot"))
-    if request not in getattr(slot, "transferring", ()):
-        return None if request in getattr(slot, "active", ()) else False
+    slot = _slots(crawler).get(request.meta.get("download_slot"))
+    process = _find(crawler, _downloader(crawler), "Downloader._process_queue")
+    if slot is None or process is None or not _has(crawler, slot, "Slot.transferring active queue concurrency"):
+        return False
+    if request not in slot.transferring:
+        return None if request in slot.active else False
 
     def left(request: Request) -> None:
         if request is given:
@@ -210,125 +304,147 @@ def give_place(crawler: Crawler, request: Request) -> bool | None:
     slot.concurrency += 1
     crawler.signals.connect(left, signals.request_left_downloader, weak=False)
     if slot.queue:
-        downloader._process_queue(slot)
+        process(slot)
     return True
 
 
-def unbound_pool(crawler: Crawler, scheme: str) -> bool:
-    """Lift the bound that download handlers without a reactor put on their connections: CONCURRENT_REQUESTS, too.
-
-    The engine keeps that bound on pages; on top of it come the robots.txt files, else slow ones would take all of it. A
-    handler of another kind is left as it is.
-
-    :returns: whether the handlers could be looked at; else that is logged, and need not be tried again.
-    """
-    try:
-        handler: Any = crawler.engine.downloader.handlers._get_handler(scheme)
-    except AttributeError as error:  # a downloader that the user put in Scrapy's place
-        lost = "slow robots.txt files may take the connections of pages"
-        logger.warning("DOWNLOADER keeps its download handlers elsewhere (%s): %s", error, lost)
-        return False
-    with contextlib.suppress(AttributeError):  # aiohttp
-        handler._session.connector._limit = 0
-    with contextlib.suppress(AttributeError):  # httpx, for the clients of proxies, which are made later
-        kept = handler._limits.max_keepalive_connections
-        handler._limits = type(handler._limits)(max_connections=None, max_keepalive_connections=kept)
-    for name in ("_default_client", "_client"):  # httpx, in newer and older versions
-        with contextlib.suppress(AttributeError):
-            getattr(handler, name)._transport._pool._max_connections = sys.maxsize
-    return True
+def handler_of(crawler: Crawler, scheme: str) -> Private:
+    """The download handler of a scheme; ``None`` where it cannot be had, which was warned of."""
+    find = _find(crawler, _downloader(crawler), "Downloader.handlers", "DownloadHandlers._get_handler", own=True)
+    return None if find is None else find(scheme)
 
 
-class SchedulerBridge:
-    """The way around the engine for requests that are set aside.
+def send_once(crawler: Crawler) -> None:
+    """Let no handler in use send a request again at once when a kept connection breaks, as Twisted and aiohttp do."""
+    handlers = _find(crawler, _downloader(crawler), "Downloader.handlers", "DownloadHandlers._handlers") or {}
+    for handler in handlers.values():
+        pool = _find(crawler, handler, "HTTP11DownloadHandler._pool")
+        if pool is not None:
+            pool.retryAutomatically = False
+        session = _find(crawler, handler, "AiohttpDownloadHandler._session")
+        if session is not None and _has(crawler, session, "ClientSession._retry_connection"):
+            session._retry_connection = False
 
-    :param crawler: the crawl; its engine need not be there yet.
-    """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._doorstop = Request("data:,", callback=NO_CALLBACK)
-        kind = "DISK" if crawler.settings["JOBDIR"] else "MEMORY"
-        usual = crawler.settings[f"SCHEDULER_{kind}_QUEUE"]
-        for_start = crawler.settings[f"SCHEDULER_START_{kind}_QUEUE"] or usual
-        self._backwards = {start: "Lifo" in str(queue) for start, queue in ((True, for_start), (False, usual))}
+def unbound_pool(crawler: Crawler, handler: Private) -> None:
+    """Lift a handler's bound of CONCURRENT_REQUESTS connections: the engine bounds pages, robots.txt is extra."""
+    session = _find(crawler, handler, "AiohttpDownloadHandler._session")
+    if session is not None and _has(crawler, session.connector, "BaseConnector._limit"):
+        session.connector._limit = 0
+    limits = _find(crawler, handler, "HttpxDownloadHandler._limits")  # for the clients of proxies, which are made later
+    if limits is not None:
+        handler._limits = type(limits)(max_connections=None, max_keepalive_connections=limits.max_keepalive_connections)
+    client = "_client" if _there(handler, "HttpxDownloadHandler._client") else "_default_client"
+    path = ("AsyncClient._transport", "AsyncHTTPTransport._pool")
+    pool = _find(crawler, handler, f"HttpxDownloadHandler.{client}", *path)
+    if pool is not None and _has(crawler, pool, "AsyncConnectionPool._max_connections"):
+        pool._max_connections = sys.maxsize
 
-    def backwards(self, request: Request) -> bool:
-        """Whether the scheduler hands out last what it was given first."""
-        return self._backwards[bool(request.meta.get("is_start_request"))]
 
-    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
-        """Give requests to the scheduler, past its filter of duplicates: they went through it when they were new.
+def watch(crawler: Crawler, handler: Private, connections: Wrap, answers: Wrap) -> None:
+    """Wrap what makes the connections of Twisted's handler, or what reads the answers of aiohttp's."""
+    if _is(type(handler), "HTTP11DownloadHandler"):
+        pool = _find(crawler, handler, "HTTP11DownloadHandler._pool")
+        if pool is not None and _has(crawler, pool, "HTTPConnectionPool._factory", own=True):
+            pool._factory = connections(pool._factory)
+    name = "AiohttpDownloadHandler"
+    if _is(type(handler), name) and _has(crawler, handler, f"{name}._read_response"):
+        handler._read_response = answers(handler._read_response)
 
-        :param mark: goes into the meta of those that it takes.
 
-        No `request_scheduled` is sent, since it was. One that the scheduler does not take is dropped as the engine
-        would drop it.
-        """
-        slot = self._slot
-        for request in requests:
-            taken = False
-            request.meta.update(mark)
-            try:
-                with _unfiltered(slot.scheduler, request):
-                    taken = slot.scheduler.enqueue_request(request)
-            except Exception:
-                logger.exception("The scheduler failed on %s", request)
-                continue
-            finally:
-                if not taken:
-                    for key in mark:
-                        del request.meta[key]
-            if not taken:
-                self._crawler.signals.send_catch_log(
-                    signals.request_dropped, request=request, spider=self._crawler.spider
-                )
-        if slot.closing is None:
-            slot.nextcall.schedule()
+def end_of(crawler: Crawler, response: Private) -> BaseException | None:
+    """Return what ended the connection of an answer that aiohttp has read; ``None``: nothing that we know of."""
+    protocol = _find(crawler, response.content, "StreamReader._protocol")
+    return None if protocol is None else protocol.exception()
 
-    def keep_open(self) -> None:
-        """Keep the engine from closing its scheduler: to it, one request is in progress."""
-        self._slot.add_request(self._doorstop)
 
-    def let_close(self) -> None:
-        """Undo `keep_open`."""
-        self._slot.remove_request(self._doorstop)
+def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
+    """Policy and storage of the HTTP cache; ``None`` where it is off, or does not show them."""
+    found: Private = crawler.get_downloader_middleware(HttpCacheMiddleware)
+    known = found is not None and _has(crawler, found, "HttpCacheMiddleware.policy storage")
+    return (found.policy, found.storage) if known else None
+
+
+def environment_proxies(crawler: Crawler) -> dict[str, str]:
+    """The proxies that HttpProxyMiddleware has from the environment, by scheme."""
+    chooser = crawler.get_downloader_middleware(HttpProxyMiddleware)
+    found = _find(crawler, chooser, "HttpProxyMiddleware.proxies") or {}
+    if found:
+        stock, probe = HttpProxyMiddleware(), Request("http://robots.invalid/")
+        stock.proxies = {"http": (None, "http://robots.invalid")}
+        stock.process_request(probe)
+        if "proxy" in probe.meta and not by_environment(probe):
+            _tell(crawler, "Request.meta", "meta._scheme_proxy")
+    return {scheme: proxy for scheme, (_, proxy) in found.items()}
+
+
+def by_environment(request: Request) -> bool:
+    """Whether HttpProxyMiddleware has chosen the proxy of a request by its scheme, from the environment."""
+    return _there(request.meta, "meta._scheme_proxy")
+
+
+def has_errback(crawler: Crawler, request: Request) -> bool:
+    """Whether somebody is told when a request fails: CrawlSpider's errback does nothing where its rule has none."""
+    errback: Private = request.errback
+    spider = getattr(errback, "__self__", None)
+    if not isinstance(spider, CrawlSpider) or not _has(crawler, spider, "CrawlSpider._errback _rules"):
+        return errback is not None
+    return errback.__func__ is not CrawlSpider._errback or spider._rules[request.meta["rule"]].errback is not None
+
+
+def asks_once(crawler: Crawler) -> bool:
+    """Whether a person waits for one page: fetch, view, parse and check bring a `start`, the shell crawls nothing."""
+    module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
+    commands = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")  # view is a kind of fetch
+    return module in commands or _find(crawler, crawler, "Crawler.crawling") is False
+
+
+def apply_addons(crawler: Crawler) -> bool:
+    """Let the add-ons of a crawl change its settings, as they do when it starts; false where Scrapy has no such way."""
+    known = _there(crawler, "Crawler.addons") and _there(crawler.addons, "AddonManager.load_settings")
+    if known:  # else the command that asks says what is lost
+        crawler.addons.load_settings(crawler.settings)
+    return known
+
+
+def log_of_deferreds() -> Private:
+    """Twisted's log of errors in Deferreds that nobody asks for; ``None`` where it cannot be had."""
+    return _find(None, defer, "defer.log", own=True)
+
+
+def can_export(crawler: Crawler) -> bool:
+    """Whether `Exporter` works."""
+    exporter = _has(crawler, feedexport.FeedExporter, "FeedExporter.open_spider item_scraped close_spider")
+    return exporter and _has(crawler, feedexport.FeedSlot, "FeedSlot.start_exporting finish_exporting")
+
+
+class Exporter:
+    """Scrapy's FeedExporter, whose methods are called where Scrapy would send it the signals of the crawler it sees."""
+
+    def __init__(self, crawler: Crawler, seen: Private, spider: Spider) -> None:
+        self._crawler, self._exporter, self._spider = crawler, feedexport.FeedExporter(seen), spider
+        self._exporter.open_spider(spider)
 
     @property
-    def _slot(self) -> Any:  # noqa: ANN401 - private in Scrapy
-        return self._crawler.engine._slot
+    def _slots(self) -> list[Private]:
+        return _find(self._crawler, self._exporter, "FeedExporter.slots") or []
 
+    def try_out(self, item: object) -> None:
+        """Write an item, and end the files, with copies of the slots: they are as before."""
+        for slot in map(copy.copy, self._slots):
+            slot.start_exporting()
+            if _has(self._crawler, slot, "FeedSlot.filter exporter"):
+                slot.filter.accepts(item)
+                slot.exporter.export_item(item)
+            slot.finish_exporting()
 
-class _NothingSeen:
-    """A filter of duplicates that lets everything pass."""
+    def write(self, item: object) -> bool:
+        """Write an item, and say whether a filter of the user's let it pass."""
+        slot: Private = next(iter(self._slots), None)
+        before = _find(self._crawler, slot, "FeedSlot.itemcount")
+        self._exporter.item_scraped(item, self._spider)
+        return before is None or slot.itemcount != before
 
-    def __init__(self, real: object) -> None:
-        self._real = real
-
-    def request_seen(self, _request: Request) -> bool:
-        return False
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one
-        return getattr(self._real, name)
-
-
-@contextlib.contextmanager
-def _unfiltered(scheduler: Any, request: Request) -> Iterator[None]:  # noqa: ANN401 - the user's class
-    """Have a scheduler take a request that it has seen.
-
-    `dont_filter` would do, but is written to disk with the request, where nobody can take it back.
-    """
-    if request.dont_filter:
-        yield
-    elif hasattr(scheduler, "df"):  # Scrapy's own, its subclasses, and those that are made like it
-        real, scheduler.df = scheduler.df, _NothingSeen(scheduler.df)
-        try:
-            yield
-        finally:
-            scheduler.df = real
-    else:
-        request.dont_filter = True
-        try:
-            yield
-        finally:
-            request.dont_filter = False
+    async def close(self) -> None:
+        """Wait until all is stored."""
+        await self._exporter.close_spider(self._spider)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from scrapy_robots_rfc.components import loaded, stands_for
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.middleware.early import EARLY_PATH, EARLY_POSITION, RfcEarlyMiddleware
+from scrapy_robots_rfc.middleware.startup import loaded, stands_for
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.robotstxt import RobotParser
 
-from scrapy_robots_rfc._unhandled import logged_in_one_line
+from scrapy_robots_rfc._runtime import logged_in_one_line
 from scrapy_robots_rfc.core.agents import product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.settings import read_max_size

@@ -17,13 +17,13 @@ PACKAGE = "scrapy_robots_rfc"
 #: From the top to the bottom: a room imports from itself, from the rooms below it, and from the leaves.
 LAYERS = ("commands", "addon", "middleware", "throttling", "reporting", "fetching", "cache", "policy", "core")
 #: Every room above `policy` may import the leaves; they import each other, and what is pure.
-LEAVES = ("settings", "stats", "signals", "errors", "_runtime", "_scrapy", "_unhandled", "components")
+LEAVES = ("settings", "stats", "signals", "errors", "_runtime", "_scrapy")
 #: The parser works alone, under Scrapy's own middleware.
 PARSER = ("core", *LEAVES)
 
 #: The rooms in which no module imports these packages; Twisted is imported only by the leaves that wrap it.
 WITHOUT = {"scrapy": {"core", "policy"}, "redis": {"core", "policy"}}
-TWISTED = {"_runtime", "_scrapy", "_unhandled", "fetching.endings"}
+TWISTED = {"_runtime", "_scrapy", "fetching.endings"}
 REDIS = {"cache.stores.redis"}
 
 #: All that `core` and `policy` import from outside: nothing of it does I/O, reads a clock, or is random.

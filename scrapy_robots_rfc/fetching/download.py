@@ -17,7 +17,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._scrapy import give_place, one_more, queued_metas, unbound_pool
+from scrapy_robots_rfc._scrapy import by_environment, give_place, handler_of, one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError
 from scrapy_robots_rfc.fetching.decoding import Decoder, decode
 from scrapy_robots_rfc.fetching.endings import Endings
@@ -151,8 +151,7 @@ class Downloader:
         self._transfers = 0
         self._schemes: set[str] = set()
         self._gave: WeakSet[Request] = WeakSet()
-        self._bounded = True
-        self._endings = Endings(MARK)
+        self._endings = Endings(crawler, MARK)
         self._handlers = (
             (self._reached, signals.request_reached_downloader),
             (self._headers_received, signals.headers_received),
@@ -240,10 +239,11 @@ class Downloader:
         return {meta[MARK].mark for meta in queued_metas(self._crawler) if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
-        if self._bounded and scheme not in self._schemes:
+        if scheme not in self._schemes:
             self._schemes.add(scheme)
-            self._bounded = unbound_pool(self._crawler, scheme)
-            self._endings.watch(self._crawler, scheme)
+            handler = handler_of(self._crawler, scheme)
+            unbound_pool(self._crawler, handler)
+            self._endings.watch(handler)
 
     def _listen(self) -> None:
         # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
@@ -357,7 +357,7 @@ def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, by
     if "bindaddress" in asker.meta:
         meta["bindaddress"] = asker.meta["bindaddress"]
     # A proxy from the environment is chosen by scheme; HttpProxyMiddleware chooses again for each hop.
-    if "proxy" not in asker.meta or "_scheme_proxy" in asker.meta:
+    if "proxy" not in asker.meta or by_environment(asker):
         return
     meta["proxy"] = asker.meta["proxy"]
     # HttpProxyMiddleware moves the credentials of `proxy` into this header when it first sees a request.

@@ -1,11 +1,10 @@
 """How the connections of robots.txt transfers ended, for the download handlers of Scrapy that do not tell.
 
-Looks into private parts of those handlers, each behind a check. What follows is decided in `download.py`.
+What of those handlers is looked at stands in `_scrapy.py`; what follows, in `download.py`.
 """
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -13,14 +12,14 @@ from weakref import WeakSet
 from scrapy.exceptions import ResponseDataLossError
 from twisted.internet.error import ConnectionDone
 
+from scrapy_robots_rfc import _scrapy
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
-
-logger = logging.getLogger(__name__)
 
 
 class Endings:
@@ -32,29 +31,15 @@ class Endings:
     :param mark: the meta key of the requests that are watched.
     """
 
-    def __init__(self, mark: str) -> None:
-        self._mark, self._told = mark, False
+    def __init__(self, crawler: Crawler, mark: str) -> None:
+        self._crawler, self._mark = crawler, mark
         #: The connection whose octets are being handed over.
         self.delivering: _Connection | None = None
         self._reset: WeakSet[Request] = WeakSet()
 
-    def watch(self, crawler: Crawler, scheme: str) -> None:
-        """Watch the connections that the download handler of a scheme makes from now on."""
-        handlers: Any = getattr(crawler.engine.downloader, "handlers", None)
-        handler: Any = handlers._get_handler(scheme) if hasattr(handlers, "_get_handler") else None
-        names = {base.__name__ for base in type(handler).__mro__}
-        try:
-            if "HTTP11DownloadHandler" in names:
-                handler._pool._factory = partial(self._factory, handler._pool._factory)
-            elif "AiohttpDownloadHandler" in names:
-                handler._read_response = partial(self._read, handler._read_response)
-        except AttributeError as error:
-            self._blind(error)
-
-    def _blind(self, error: AttributeError) -> None:
-        if not self._told:
-            logger.warning("A robots.txt that a reset of its connection cuts short can count as whole: %s", error)
-        self._told = True
+    def watch(self, handler: object) -> None:
+        """Watch the connections that a download handler makes from now on."""
+        _scrapy.watch(self._crawler, handler, partial(partial, self._factory), partial(partial, self._read))
 
     def received(self, request: Request) -> None:
         """Take note that octets for a request have come; called while its handler hands them over."""
@@ -85,14 +70,9 @@ class Endings:
     async def _read(self, read: Callable[..., Awaitable[Any]], response: Any, request: Request) -> Any:  # noqa: ANN401 - aiohttp's
         answer = await read(response, request)
         length, coded = response.content_length, "Transfer-Encoding" in response.headers
-        if self._mark in request.meta and length is None and not coded:
-            try:
-                ended = response.content._protocol.exception()
-            except AttributeError as error:
-                self._blind(error)
-            else:
-                if isinstance(ended, OSError):
-                    raise ResponseDataLossError("the connection was reset")
+        watched = self._mark in request.meta and length is None and not coded
+        if watched and isinstance(_scrapy.end_of(self._crawler, response), OSError):
+            raise ResponseDataLossError("the connection was reset")
         return answer
 
 

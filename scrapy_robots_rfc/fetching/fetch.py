@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._scrapy import LATE, UNRESOLVED
+from scrapy_robots_rfc._runtime import LATE, UNRESOLVED
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.faults import fault_of

@@ -1,7 +1,6 @@
 """Scrapy's HTTP cache: what it has of robots.txt, and what it will do with a request.
 
-Policies and storages are asked by their documented methods; that the middleware of the cache has them as `policy` and
-`storage` is not documented, and checked.
+Policies and storages are asked by their documented methods.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+
+from scrapy_robots_rfc import _scrapy
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -39,14 +39,7 @@ class HttpCache:
         """Policy and storage; ``None`` where there is no cache."""
         if not self._looked:
             self._looked = True
-            middleware = self._crawler.get_downloader_middleware(HttpCacheMiddleware)
-            if middleware is not None:
-                try:
-                    self._found = middleware.policy, middleware.storage
-                except AttributeError as error:
-                    logger.warning(
-                        "robots.txt files are not kept in the HTTP cache, and not looked up there: %s", error
-                    )
+            self._found = _scrapy.cache_of(self._crawler)
         return self._found
 
     def store(self, url: str, response: Response, body: bytes) -> None:

@@ -10,8 +10,9 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from urllib.request import proxy_bypass
 
-from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.utils.httpobj import urlparse_cached
+
+from scrapy_robots_rfc._scrapy import environment_proxies
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -61,9 +62,7 @@ class Routes:
 
     def _by_environment(self, request: Request) -> Route:
         if self._environment is None:
-            chooser = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
-            found = {} if chooser is None else chooser.proxies
-            self._environment = {scheme: proxy for scheme, (_, proxy) in found.items()}
+            self._environment = environment_proxies(self._crawler)
         if not self._environment:
             return None
         parts = urlparse_cached(request)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import rules_of
+from scrapy_robots_rfc.cache.entry import cache_policy
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.peers import Peers
 from scrapy_robots_rfc.cache.shared import FetchLocks, pause
@@ -78,11 +78,10 @@ class RobotsService:
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._closing = partial(_scrapy.is_closing, crawler)
         self._runtime = Runtime()
-        self._rules = rules_of(settings)
-        self._limits = self._rules.limits
+        self._limits = cache_policy(settings)
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
-        self._sharing = None if store is None else FetchLocks(store, self._rules, self._runtime)
+        self._sharing = None if store is None else FetchLocks(store, self._limits, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
@@ -240,7 +239,7 @@ class RobotsService:
         copy, busy = self._peers.look(fetch.origin, fetch.sent.asker)
         if copy is not None and (fetch.held is None or copy.fetched > fetch.held.fetched):
             now = self._runtime.clock()
-            fetch.held = copy = self._rules.reviewed(copy, now)
+            fetch.held = copy = copy.reviewed(now, self._limits)
             if now < copy.validity.fresh_until:
                 return self._adopt(fetch, copy, shared=True)
         if busy:

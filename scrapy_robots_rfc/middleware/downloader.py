@@ -17,8 +17,7 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import _scrapy, signals, stats
-from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._unhandled import logged_in_one_line
+from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
@@ -35,6 +34,7 @@ from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
 from scrapy_robots_rfc.middleware.progress import WaitLog
+from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
@@ -97,10 +97,11 @@ class RfcRobotsTxtMiddleware:
         self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
         self._enforcement = Enforcement(crawler, settings, self._throttle, self._feeds, runtime.utc)
+        self._bridge = SchedulerBridge(crawler)
         self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(
             settings.max_waiting,
             hold=lambda origin, robots: (self.service.hold(origin, robots), robots.validity.fresh_until),
-            scheduler=_scrapy.SchedulerBridge(crawler),
+            scheduler=self._bridge,
             runtime=runtime,
         )
         self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime)
@@ -193,7 +194,7 @@ class RfcRobotsTxtMiddleware:
         """Set a request aside, by giving it back to the engine; where too many are, have it wait in place."""
         if wait.value is not None:  # without asyncio, the fetch may be over already
             return self._finish(request, wait.value, agent)
-        if self._deferred.full and not wait.settled:
+        if not self._bridge.usable() or (self._deferred.full and not wait.settled):
             return self._wait_in_place(request, agent, wait)
         self._deferred.leave(request, wait)
         return request
@@ -204,7 +205,7 @@ class RfcRobotsTxtMiddleware:
         robots = await self._deferred.wait_in_place(wait)
         if robots is not None:
             return self._finish(request, robots, agent)
-        if not direct:
+        if not direct and self._bridge.usable():
             self._deferred.leave(request, wait)  # to the scheduler, for a crawl that is resumed
             return request
         self._count(stats.UNDECIDED)
@@ -232,13 +233,15 @@ class RfcRobotsTxtMiddleware:
         """Give a request back to the scheduler whose turn at its site did not come before the spider closed."""
         if not isinstance(exception, NoTurn) or MARK in request.meta or request in self._given_up:
             return None  # one that never passed the scheduler comes back here, and fails
+        if not self._bridge.usable():
+            return None
         self._given_up.add(request)
         return request
 
     def _request_scheduled(self, request: Request) -> None:
         if request in self._given_up:
             self._given_up.discard(request)
-            _scrapy.SchedulerBridge(self._crawler).put_back([request], {})
+            self._bridge.put_back([request], {})
             raise IgnoreRequest  # the engine forgets it, without errback
         if self._deferred.take(request):
             self._count(stats.SET_ASIDE)

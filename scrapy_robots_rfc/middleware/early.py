@@ -14,12 +14,13 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._unhandled import logged_in_one_line
-from scrapy_robots_rfc.components import stands_for
+from scrapy_robots_rfc._runtime import logged_in_one_line
+from scrapy_robots_rfc._scrapy import has_errback
 from scrapy_robots_rfc.errors import RobotsDisallowed, SettingError
 from scrapy_robots_rfc.middleware import scheduling
 from scrapy_robots_rfc.middleware.enforcement import shown
 from scrapy_robots_rfc.middleware.sitemaps import is_robots_txt
+from scrapy_robots_rfc.middleware.startup import placed, stands_for
 from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class PreQueueFilter:
     def _refuses(self, request: Request) -> bool:
         if request.meta.get("dont_obey_robotstxt") or is_robots_txt(urlparse_cached(request)):
             return False
-        if scheduling.has_errback(request):  # the downloader middleware calls it
+        if has_errback(self._crawler, request):  # the downloader middleware calls it
             return False
         origin = self._origin(request)
         robots = None if origin is None else self._known(origin)
@@ -167,6 +168,6 @@ def check_early(settings: Settings, scrapy_settings: BaseSettings) -> None:
 
     :raises SettingError: it has none.
     """
-    middlewares = scheduling.spider_middlewares(scrapy_settings)
+    middlewares = [key for _, key in placed(scrapy_settings, "SPIDER_MIDDLEWARES")]
     if settings.early and not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
         raise SettingError(EARLY_KEY, True, f"False, or SPIDER_MIDDLEWARES must have {EARLY_PATH!r}: {EARLY_POSITION}")

@@ -1,38 +1,122 @@
-"""What Scrapy would do with a request between the spider and the queue, asked without giving it the request.
-
-In here: looks into Scrapy's private parts, as in `_compat.py`. Nothing about robots.txt.
-"""
+"""What a request meets on its way to the queue: the scheduler, its filter of duplicates, `allowed_domains`."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
-from scrapy.core.spidermw import SpiderMiddlewareManager
+from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
-from scrapy.spiders import CrawlSpider
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_robots_rfc import _scrapy
 
 if TYPE_CHECKING:
-    from scrapy import Request
+    from collections.abc import Iterator, Mapping
+
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
 
 
-def spider_middlewares(settings: BaseSettings) -> list[Any]:
-    """The spider middlewares that are enabled, by path or class, as the settings name them."""
-    found: list[Any] = SpiderMiddlewareManager._get_mwlist_from_settings(settings)
-    return found
+class SchedulerBridge:
+    """The way around the engine for requests that are set aside.
 
-
-def has_errback(request: Request) -> bool:
-    """Whether somebody is told when a request fails.
-
-    CrawlSpider gives every request an errback of its own, which does nothing where its rule has none.
+    :param crawler: the crawl; its engine need not be there yet.
     """
-    errback: Any = request.errback
-    if errback is None or getattr(errback, "__func__", None) is not CrawlSpider._errback:
-        return errback is not None
-    return errback.__self__._rules[request.meta["rule"]].errback is not None
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._doorstop = Request("data:,", callback=NO_CALLBACK)
+        kind = "DISK" if crawler.settings["JOBDIR"] else "MEMORY"
+        usual = crawler.settings[f"SCHEDULER_{kind}_QUEUE"]
+        for_start = crawler.settings[f"SCHEDULER_START_{kind}_QUEUE"] or usual
+        self._backwards = {start: "Lifo" in str(queue) for start, queue in ((True, for_start), (False, usual))}
+
+    def usable(self) -> bool:
+        """Whether requests can be set aside, so that `put_back`, `keep_open` and `let_close` work."""
+        return _scrapy.engine_slot(self._crawler) is not None
+
+    def backwards(self, request: Request) -> bool:
+        """Whether the scheduler hands out last what it was given first."""
+        return self._backwards[bool(request.meta.get("is_start_request"))]
+
+    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
+        """Give requests to the scheduler, past its filter of duplicates: they went through it when they were new.
+
+        :param mark: goes into the meta of those that it takes.
+
+        No `request_scheduled` is sent, since it was. One that the scheduler does not take is dropped as the engine
+        would drop it.
+        """
+        slot = self._slot
+        for request in requests:
+            taken = False
+            request.meta.update(mark)
+            try:
+                with _unfiltered(self._crawler, slot, request):
+                    taken = slot.enqueue(request)
+            except Exception:
+                logger.exception("The scheduler failed on %s", request)
+                continue
+            finally:
+                if not taken:
+                    for key in mark:
+                        del request.meta[key]
+            if not taken:
+                self._crawler.signals.send_catch_log(
+                    signals.request_dropped, request=request, spider=self._crawler.spider
+                )
+        slot.wake()
+
+    def keep_open(self) -> None:
+        """Keep the engine from closing its scheduler: to it, one request is in progress."""
+        self._slot.keep_open(self._doorstop, on=True)
+
+    def let_close(self) -> None:
+        """Undo `keep_open`."""
+        self._slot.keep_open(self._doorstop, on=False)
+
+    @property
+    def _slot(self) -> _scrapy.EngineSlot:
+        slot = _scrapy.engine_slot(self._crawler)
+        assert slot is not None  # see `usable`
+        return slot
+
+
+class _NothingSeen:
+    """A filter of duplicates that lets everything pass."""
+
+    def __init__(self, real: object) -> None:
+        self._real = real
+
+    def request_seen(self, _request: Request) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one
+        return getattr(self._real, name)
+
+
+@contextlib.contextmanager
+def _unfiltered(crawler: Crawler, slot: _scrapy.EngineSlot, request: Request) -> Iterator[None]:
+    """Have a scheduler take a request that it has seen.
+
+    `dont_filter` would do, but is written to disk with the request, where nobody can take it back.
+    """
+    real = None if request.dont_filter else _scrapy.filter_of_duplicates(crawler)
+    before = request.dont_filter
+    if real is None:  # it is so already, or the scheduler is none of Scrapy's kind
+        request.dont_filter = True
+    else:
+        slot.replace_filter(_NothingSeen(real))
+    try:
+        yield
+    finally:
+        if real is None:
+            request.dont_filter = before
+        else:
+            slot.replace_filter(real)
 
 
 def is_offsite(crawler: Crawler, request: Request) -> bool:
@@ -59,8 +143,7 @@ class Duplicates:
         """Whether a request is a duplicate; remembered, logged, counted and signalled as the scheduler would."""
         if request.dont_filter:
             return False
-        slot: Any = self._crawler.engine._slot
-        real = getattr(slot.scheduler, "df", None)
+        real = _scrapy.filter_of_duplicates(self._crawler)
         if not (self._seen(request) if real is None else real.request_seen(request)):
             return False
         if real is not None:

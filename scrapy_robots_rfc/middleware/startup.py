@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.components import loaded, placed, stands_for
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.settings import BY_FIELD, TABLE, written
 
@@ -97,3 +97,27 @@ def _parser(settings: BaseSettings) -> Iterator[tuple[int, str]]:
 def named(key: object) -> str:
     """Return the path of a class; anything else as text."""
     return f"{key.__module__}.{key.__qualname__}" if isinstance(key, type) else str(key)
+
+
+def loaded(key: str | type) -> object:
+    """Return the class that a key stands for, or the key: Scrapy reports what is no class."""
+    try:
+        return load_object(key)
+    except (AttributeError, ImportError, NameError, TypeError, ValueError):
+        return key
+
+
+def stands_for(key: str | type, kind: type) -> bool:
+    """Whether a key stands for a class or a subclass of it."""
+    found = loaded(key)
+    return isinstance(found, type) and issubclass(found, kind)
+
+
+def placed(settings: BaseSettings, name: str) -> list[tuple[float, Any]]:
+    """Return the components that are on, each behind its position, in their order.
+
+    :param name: of the setting without ``_BASE``, whose components count as well.
+    """
+    with_base = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)  # Scrapy 2.15 has one
+    found = [(position, key) for key, position in with_base(name).items() if position is not None]
+    return sorted(found, key=lambda pair: pair[0])

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from scrapy import Spider
 from scrapy.exceptions import NotConfigured
-from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 from scrapy.settings import SettingsAttribute
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.defer import ensure_awaitable
@@ -28,6 +27,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._scrapy import Exporter, can_export
 from scrapy_robots_rfc.core.text import error_text, many, printable, without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.origins import without_userinfo
@@ -48,13 +48,6 @@ logger = logging.getLogger(__name__)
 REPORT = "ROBOTSTXT_REPORT"
 #: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
 ERROR_INTERVAL = 60.0
-
-#: Names of Scrapy's feed exporter and of its slots that are used although Scrapy's documentation does not have them.
-#: Where they are there, `slots` is used besides, and of each slot `itemcount`, `exporter` and `filter`.
-USED = {
-    FeedExporter: ("open_spider", "item_scraped", "close_spider"),
-    FeedSlot: ("start_exporting", "finish_exporting"),
-}
 
 # The settings for the feeds of items, with Scrapy's defaults: what the user sets there does not apply to a report.
 _ITEMS = {
@@ -104,13 +97,7 @@ class Feeds:
         # The URIs of local files are made at the start of the crawl: its working folder may go away.
         self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
         _check_places(crawler, settings.report)
-        missing = [
-            f"{used.__name__}.{name}" for used, names in USED.items() for name in names if not hasattr(used, name)
-        ]
-        if missing:
-            text = "%s is not written: this version of Scrapy has no %s, which is used for it"
-            logger.warning(text, REPORT, missing[0], extra={"spider": crawler.spider})
-        report = {} if missing else settings.report
+        report = settings.report if can_export(crawler) else {}
         example = self._exempt(0, "", 0)
         self._feeds = [Feed(crawler, uri, options, runtime.clock, example) for uri, options in report.items()]
 
@@ -215,8 +202,7 @@ class Feed:
         self.file: _FeedFile | None = None
         self.started = self.closing = False
         try:
-            self._exporter = FeedExporter(_FeedCrawler(crawler, self, uri, completed))  # type: ignore[arg-type]  # looks like one
-            self._exporter.open_spider(self._asked)
+            self._exporter = Exporter(crawler, _FeedCrawler(crawler, self, uri, completed), self._asked)
             self._try(completed, example)
         except Exception as error:  # noqa: BLE001 - whatever a storage, an exporter, a filter of the user's raises
             accepted = f"options that work: {error_text(error)}"
@@ -229,23 +215,14 @@ class Feed:
         """Write a record to nowhere: Scrapy finds wrong options of an exporter only when it writes."""
         for plugin in options.get("postprocessing") or ():
             load_object(plugin)  # Scrapy's manager would fail half made, and log a second error when it is collected
-        for slot in map(copy.copy, getattr(self._exporter, "slots", ())):
-            slot.start_exporting()
-            if hasattr(slot, "filter"):
-                slot.filter.accepts(record)
-            if hasattr(slot, "exporter"):
-                slot.exporter.export_item(record)
-            slot.finish_exporting()
+        self._exporter.try_out(record)
 
     def write(self, record: FeedRecord) -> None:
         """Write a record, so that it is in the file when this returns; never raises."""
         if self._omit_null:
             record = {key: value for key, value in record.items() if value is not None}
         try:
-            slot = next(iter(getattr(self._exporter, "slots", ())), None)
-            before = getattr(slot, "itemcount", None)
-            self._exporter.item_scraped(record, self._asked)
-            if before is not None and getattr(slot, "itemcount", None) == before:
+            if not self._exporter.write(record):
                 return  # a filter of the user's leaves it out
             if self.file is not None:
                 self.file.written()
@@ -258,7 +235,7 @@ class Feed:
     async def close(self) -> None:
         """Wait until all is stored."""
         self.closing = True
-        await self._exporter.close_spider(self._asked)
+        await self._exporter.close()
         lost = f"; writes that failed: {self._lost}" if self._lost else ""
         text = f"{many(self._written, 'record')} in {self.place}{lost}"
         logger.info("%s: %s", REPORT, text, extra={"spider": self.spider})

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from datetime import time
 
     from scrapy_robots_rfc._runtime import Cancellable, Runtime
-    from scrapy_robots_rfc._scrapy import GatedSlots
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Pace
+    from scrapy_robots_rfc.throttling.slots import GatedSlots
 
 #: Seconds after which the turn of a worker ends that is not heard of any more. The interval is added, so that it is
 #: kept even after a request that the worker sent right before it died.

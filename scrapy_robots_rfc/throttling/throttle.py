@@ -1,6 +1,6 @@
 """Throttle: holds requests back in the downloader until the interval that their site asks for has passed.
 
-`policy/pacing.py` reads what a file asks for and counts intervals. `GatedSlots` in `_scrapy.py` holds a request back.
+`policy/pacing.py` reads what a file asks for and counts intervals. `GatedSlots` in `slots.py` holds a request back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._scrapy import GatedSlots, is_closing, send_once
+from scrapy_robots_rfc._scrapy import is_closing, send_once
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import JUDGED, chosen_slot
@@ -23,6 +23,7 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
 from scrapy_robots_rfc.reporting.summary import TopK
 from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join, leave
+from scrapy_robots_rfc.throttling.slots import GatedSlots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +121,7 @@ class Throttle:
         self.slowed: TopK[str] = TopK()
         # Stats and the origins that are counted in them. As hashes, since there may be millions.
         self._counted: set[int] = set()
-        self._listening = self._powerless = self._looking = False
+        self._listening = self._looking = False
 
     # Called by the middleware.
 
@@ -280,7 +281,7 @@ class Throttle:
         """Put a gate into the slot whose queue a request is about to join, if its origin asks for an interval."""
         key: str = request.meta["download_slot"]
         origin = self._judged(request)
-        if self._paced_by_any(origin) is not None and not self._powerless:
+        if self._paced_by_any(origin) is not None:
             self._gate(key, request)
         if key in self._slots:
             self._entry(request, key)
@@ -296,12 +297,7 @@ class Throttle:
         return self._origin_of(request) if judged is None or sent not in (None, request.url) else Origin.of(judged)
 
     def _gate(self, key: str, reached: Request) -> None:
-        try:
-            gated = self._gates.gate(key)
-        except TypeError as error:
-            self._powerless = True
-            logger.warning("Crawl-delay is not kept: this downloader has %s", error)
-            return
+        gated = self._gates.gate(key)
         if gated is None:
             return
         slot = self._slots.setdefault(key, _PacedSlot())

@@ -19,8 +19,8 @@ from fleet.findings import Findings, Killed
 from fleet.processes import Worker, redis_server
 from fleet.spider import FleetSpider
 from fleet.web import SLOW_SITE, Home, homes, seeds, serve
-from tests.documents import block
 from tests.example.running import PROJECT, ROOT
+from tests.support.documents import block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
