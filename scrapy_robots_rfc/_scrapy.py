@@ -289,8 +289,8 @@ def give_place(crawler: Crawler, request: Request) -> bool | None:
     :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
     """
     slot = _slots(crawler).get(request.meta.get("download_slot"))
-    process = _find(crawler, _downloader(crawler), "Downloader._process_queue")
-    if slot is None or process is None or not _has(crawler, slot, "Slot.transferring active queue concurrency"):
+    process = None if slot is None else _find(crawler, _downloader(crawler), "Downloader._process_queue")
+    if process is None or not _has(crawler, slot, "Slot.transferring active queue concurrency"):
         return False
     if request not in slot.transferring:
         return None if request in slot.active else False
