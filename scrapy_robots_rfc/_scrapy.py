@@ -288,7 +288,7 @@ def give_place(crawler: Crawler, request: Request) -> bool | None:
 
     :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
     """
-    slot = _slots(crawler).get(request.meta.get("download_slot"))
+    slot: Private = _slots(crawler).get(request.meta.get("download_slot"))
     process = None if slot is None else _find(crawler, _downloader(crawler), "Downloader._process_queue")
     if process is None or not _has(crawler, slot, "Slot.transferring active queue concurrency"):
         return False
