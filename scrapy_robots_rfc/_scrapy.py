@@ -331,12 +331,13 @@ def unbound_pool(crawler: Crawler, handler: Private) -> None:
     session = _find(crawler, handler, "AiohttpDownloadHandler._session")
     if session is not None and _has(crawler, session.connector, "BaseConnector._limit"):
         session.connector._limit = 0
-    limits = _find(crawler, handler, "HttpxDownloadHandler._limits")  # for the clients of proxies, which are made later
-    if limits is not None:
-        handler._limits = type(limits)(max_connections=None, max_keepalive_connections=limits.max_keepalive_connections)
-    client = "_client" if _there(handler, "HttpxDownloadHandler._client") else "_default_client"
-    path = ("AsyncClient._transport", "AsyncHTTPTransport._pool")
-    pool = _find(crawler, handler, f"HttpxDownloadHandler.{client}", *path)
+    older = _there(handler, "HttpxDownloadHandler._client")
+    newer = not older and _has(crawler, handler, "HttpxDownloadHandler._limits _default_client")
+    if newer:  # for the clients of proxies, which are made later
+        kept = handler._limits.max_keepalive_connections
+        handler._limits = type(handler._limits)(max_connections=None, max_keepalive_connections=kept)
+    client = handler._client if older else handler._default_client if newer else None
+    pool = _find(crawler, client, "AsyncClient._transport", "AsyncHTTPTransport._pool")
     if pool is not None and _has(crawler, pool, "AsyncConnectionPool._max_connections"):
         pool._max_connections = sys.maxsize
 
