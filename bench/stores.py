@@ -26,7 +26,7 @@ from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
-from tests.redis_server import COMMAND, RedisServer
+from tests.support.redis_server import COMMAND, RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

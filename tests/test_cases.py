@@ -10,7 +10,7 @@ import pytest
 from scrapy_robots_rfc.core.agents import invalid_reason, is_product_token, product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
-from tests.case_files import Case, Identification, OwnToken, cases, identifications, own_tokens
+from tests.support.case_files import Case, Identification, OwnToken, cases, identifications, own_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import ast
 import textwrap
 from typing import TYPE_CHECKING
 
-from tests.documents import block, blocks
+from tests.support.documents import block, blocks
 from tools.check_docs import FENCE, ROOT, documents
 
 if TYPE_CHECKING:

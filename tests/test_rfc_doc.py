@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.case_files import Clause, clauses_by_id
+from tests.support.case_files import Clause, clauses_by_id
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "rfc9309.md"

@@ -19,9 +19,14 @@ from scrapy_robots_rfc.policy.caching import CachePolicy, Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from scrapy_robots_rfc.settings import Settings
+
+
+#: Seconds for which a store remembers that a file is unreachable where it never counts as unavailable: as long as the
+#: RFC's own example (RFC 9309, 2.3.1.4).
+_REMEMBERED = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,61 +82,42 @@ class CacheEntry:
         """Return the same entry, to be asked for again at this time at the latest."""
         return self.judged(replace(self.validity, fresh_until=min(self.validity.fresh_until, time)))
 
+    def reviewed(self, now: float, policy: CachePolicy) -> CacheEntry:
+        """Return what an entry of a store is worth here: another crawl may have had other settings."""
+        if self.status is not None and 400 <= self.status <= 499:
+            closed = self.status in policy.unreachable_statuses or self.status == PROXY_REFUSES
+            if closed is not (self.validity.unreachable_since is not None):
+                return self.expiring(now)
+        return self.judged(caching.review(self.validity, self.fetched, now, policy))
+
     def judged(self, validity: Validity) -> CacheEntry:
         """Return the same entry with another validity; a file that is not obeyed any more is left out."""
         if validity.outcome is Outcome.SUCCESSFUL:
             return replace(self, validity=validity)
         return replace(self, validity=validity, body=None, validators=None)
 
-
-#: Seconds for which a store remembers that a file is unreachable where it never counts as unavailable: as long as the
-#: RFC's own example (RFC 9309, 2.3.1.4).
-_REMEMBERED = 30 * 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a crawl makes of entries that others may have stored.
-
-    :param limits: how long each result holds.
-    :param longest_ttl: seconds that an unreachable file is left alone at most.
-    :param unreachable_statuses: the statuses of the 4xx class that count as unreachable.
-    """
-
-    limits: CachePolicy
-    longest_ttl: float
-    unreachable_statuses: Collection[int]
-
-    def reviewed(self, entry: CacheEntry, now: float) -> CacheEntry:
-        """Return what an entry of a store is worth here: another crawl may have had other settings."""
-        if entry.status is not None and 400 <= entry.status <= 499:
-            closed = entry.status in self.unreachable_statuses or entry.status == PROXY_REFUSES
-            if closed is not (entry.validity.unreachable_since is not None):
-                return entry.expiring(now)
-        return entry.judged(caching.review(entry.validity, entry.fetched, now, self.limits, self.longest_ttl))
-
-    def keep(self, entry: CacheEntry, now: float) -> float:
-        """Return the seconds after which no store needs an entry any more."""
-        validity, ends = entry.validity, [entry.validity.fresh_until]
+    def kept_for(self, now: float, policy: CachePolicy) -> float:
+        """Return the seconds after which no store needs this entry any more."""
+        validity, ends = self.validity, [self.validity.fresh_until]
         if validity.confirmed is not None:
-            ends.append(validity.confirmed + self.limits.stale_max_age)
+            ends.append(validity.confirmed + policy.stale_max_age)
         if validity.unreachable_since is not None:  # so that a restart does not put off its end
-            longest = self.limits.unreachable_max_age
+            longest = policy.unreachable_max_age
             ends.append(now + (_REMEMBERED if longest is None else longest))
         return max(max(ends) - now, 1.0)
 
 
-def rules_of(settings: Settings) -> Rules:
-    """Return the rules of a crawl with these settings."""
-    limits = CachePolicy(
+def cache_policy(settings: Settings) -> CachePolicy:
+    """Return for how long a crawl with these settings uses an entry."""
+    return CachePolicy(
         settings.cache_max_age,
         settings.unreachable_ttl,
         settings.stale_max_age,
         settings.unreachable_max_age,
         settings.cache_min_age,
+        max(settings.unreachable_ttl, settings.retry_after_max),
+        settings.unreachable_statuses,
     )
-    longest_ttl = max(settings.unreachable_ttl, settings.retry_after_max)
-    return Rules(limits, longest_ttl, settings.unreachable_statuses)
 
 
 # How an entry is written down: a line of JSON, the head, and then the file; both compressed together.

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._runtime import Cancellable, Runtime
     from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.entry import CacheEntry, Rules
+    from scrapy_robots_rfc.cache.entry import CacheEntry
+    from scrapy_robots_rfc.policy.caching import CachePolicy
     from scrapy_robots_rfc.policy.origins import Origin
 
 #: Seconds after which a lock that nobody renews has ended: its holder is dead. And how often it is renewed.
@@ -33,11 +34,11 @@ class FetchLocks:
     """A crawl's use of its store around its fetches. A lock is renewed until it is given back, however long that takes.
 
     :param client: the store, started.
-    :param rules: what an entry of the store is worth here.
+    :param policy: for how long an entry of the store is used here.
     """
 
-    def __init__(self, client: CacheClient, rules: Rules, runtime: Runtime) -> None:
-        self._client, self._rules, self._runtime = client, rules, runtime
+    def __init__(self, client: CacheClient, policy: CachePolicy, runtime: Runtime) -> None:
+        self._client, self._policy, self._runtime = client, policy, runtime
         self._held: set[Origin] = set()
         self._timer: Cancellable | None = None
         self._closed = False
@@ -68,7 +69,7 @@ class FetchLocks:
         if loaded is None or (held is not None and loaded.fetched < held.fetched):
             return held, False
         now = self._runtime.clock()
-        loaded = self._rules.reviewed(loaded, now)
+        loaded = loaded.reviewed(now, self._policy)
         return loaded, now < loaded.validity.fresh_until
 
     async def newer(self, origin: Origin, since: float) -> CacheEntry | None:
@@ -95,7 +96,7 @@ class FetchLocks:
         # Whoever stood still for longer than its lock lasts, or has a store without locks, may be late.
         if await self.newer(origin, since) is None:
             if stored:
-                await self._client.save(origin, entry, self._rules.keep(entry, self._runtime.clock()))
+                await self._client.save(origin, entry, entry.kept_for(self._runtime.clock(), self._policy))
             elif entry.validity.unreachable_since is None:
                 await self._client.drop(origin)  # the file from before does not hold any more, not even as a stale one
         await self.unlock(origin)

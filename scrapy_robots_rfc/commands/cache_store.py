@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode, entry_of, head_of, rules_of
+from scrapy_robots_rfc.cache.entry import CacheEntry, cache_policy, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands.common import UNDECIDED, Failed
 from scrapy_robots_rfc.core.text import error_text
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.cache.entry import Rules
     from scrapy_robots_rfc.cache.stores.base import Store
+    from scrapy_robots_rfc.policy.caching import CachePolicy
 
 #: How an SQLite file begins; an empty one is a database without tables.
 _SQLITE = b"SQLite format 3\0"
-#: Seconds that a copy is kept which nobody would want any more: see `Rules.keep`.
+#: Seconds that a copy is kept which nobody would want any more: see `CacheEntry.kept_for`.
 _OVER = 1.0
 
 
@@ -40,14 +40,14 @@ class OpenStore:
     """A store, and what a command has to know beside it. Whatever the store raises ends the command.
 
     :param name: the store, for people: its address without credentials.
-    :param rules: for how long a copy is worth keeping.
+    :param policy: for how long a copy is worth keeping.
     :param now: seconds since 1970.
     :param files: of the store, where it is on this disk: nobody is to write over them.
     """
 
     store: Store
     name: str
-    rules: Rules
+    policy: CachePolicy
     now: float
     files: tuple[Path, ...]
 
@@ -71,7 +71,7 @@ class OpenStore:
 
     def put(self, key: str, copy: CacheEntry) -> bool:
         """Keep a copy; false where nobody would want it any more."""
-        keep = self.rules.keep(copy, self.now)
+        keep = copy.kept_for(self.now, self.policy)
         if keep <= _OVER:
             return False
         with self._asking():
@@ -118,7 +118,7 @@ def open_store(settings: Settings, address: str | None, *, may_be_made: bool) ->
     if made is None:
         raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", UNDECIDED)
     with closing(made[0]):
-        yield OpenStore(*made, rules_of(ours), time.time(), files)
+        yield OpenStore(*made, cache_policy(ours), time.time(), files)
 
 
 def _look_at(path: Path, *, may_be_made: bool) -> None:

@@ -23,8 +23,9 @@ from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Failed, Style
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import announcements
+from scrapy_robots_rfc.fetching.parsed import load_parser
 from scrapy_robots_rfc.middleware import startup
-from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, load_parser
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware, check_early
 from scrapy_robots_rfc.middleware.startup import placed, stands_for
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header

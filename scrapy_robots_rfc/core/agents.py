@@ -134,7 +134,9 @@ def agent_of(value: object) -> Agent | None:
     :param value: a product token, a User-Agent header's value, or a list of those.
     :raises TypeError: it is something else.
     """
-    names = tuple(value) if isinstance(value, (list, tuple)) else () if value is None else (value,)
+    if value is None:
+        return None
+    names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     if not all(isinstance(name, (str, bytes)) for name in names):
         raise TypeError(ACCEPTED)
     return _agent_of(names, isinstance(value, str))

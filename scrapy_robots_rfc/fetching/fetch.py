@@ -16,6 +16,7 @@ from scrapy_robots_rfc._runtime import LATE, UNRESOLVED
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.faults import fault_of
+from scrapy_robots_rfc.fetching.parsed import governs_all
 from scrapy_robots_rfc.fetching.results import Fetched
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
@@ -81,7 +82,7 @@ class Fetch:
 
     def suits(self, copy: CacheEntry) -> bool:
         """Whether a fresh copy answers the question of the route that asks."""
-        return self.pending.route.name is None or for_all(copy)
+        return self.pending.route.name is None or governs_all(copy.status, copy.validity.outcome)
 
     async def aside(self, work: Awaitable[_T]) -> _T:
         """Wait for the store or for another crawl, which is not the site's time.
@@ -211,8 +212,3 @@ def _known_at(url: str, held: CacheEntry | None) -> Validators | None:
         return None
     known = held.validators
     return known if known.etag is not None or known.last_modified is not None else None
-
-
-def for_all(known: OriginPolicy | CacheEntry) -> bool:
-    """Whether what is known governs every route: not so where the way to the site failed, and nothing is at hand."""
-    return known.status is not None or known.validity.outcome is not Outcome.UNREACHABLE

@@ -1,7 +1,7 @@
-"""Steering: the user's exceptions from what sites say. Origins that are not asked, and local files in place of theirs.
+"""The user's exceptions from what sites say: ROBOTSTXT_EXEMPT and ROBOTSTXT_OVERRIDES.
 
-In here: what is known of such an origin, from the start of the crawl on. How the names of sites are read is
-`policy/origins.py`; a dry run is the middleware's.
+An exempt origin is not asked for its robots.txt; a local file decides in place of the one of its origin. Both are known
+from the start of the crawl on. See `policy/origins.py` for how the names of sites are read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OVERRIDDEN = Validity(Outcome.SUCCESSFUL, math.inf)
 
 
 class Overrides:
-    """The exceptions of a crawl. Files are read here, once.
+    """The exceptions of a crawl. Local files are read once, when it is made.
 
     :param parse: parses a file; may raise.
     :param agent: the agent of a request that brings none of its own.
@@ -51,7 +51,7 @@ class Overrides:
         self._octets: dict[Origin, bytes] = {}
         for origin, path in settings.overrides.items():
             file, octets = _file(origin, path, settings, parse)
-            self._overrides[origin] = OriginPolicy(origin, _OVERRIDDEN, None, path, file, agent, -math.inf, path)
+            self._overrides[origin] = OriginPolicy(origin, _OVERRIDDEN, None, path, file, agent, override=path)
             self._octets[origin] = zlib.compress(octets)
         self._sites = Sites(settings.exempt)
         self._exempt: dict[Origin, OriginPolicy | None] = {}
@@ -81,13 +81,13 @@ class Overrides:
         site = self._sites.first(origin)
         if site is None:
             return None
-        return OriginPolicy(origin, _EXEMPT, None, "not asked", None, self._agent, -math.inf, exempt=site.text)
+        return OriginPolicy(origin, _EXEMPT, None, "not asked", None, self._agent, exempt=site.text)
 
 
 def overrides_of(
     settings: Settings, parse: Callable[[bytes], ParsedRobots], agent: Callable[[], Agent]
 ) -> Overrides | None:
-    """Return the exceptions of a crawl; ``None`` where there are none. Parameters and errors as for `Steering`."""
+    """Return the exceptions of a crawl; ``None`` where there are none. Parameters and errors as for `Overrides`."""
     return Overrides(settings, parse, agent) if settings.exempt or settings.overrides else None
 
 

@@ -7,25 +7,36 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 from scrapy_robots_rfc.policy.pacing import KEYS, Over, Pace, pace_of, pace_of_number
+from scrapy_robots_rfc.settings import PARSER_ACCEPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import time
 
+    from scrapy.crawler import Crawler
+
     from scrapy_robots_rfc.policy.caching import Validity
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
+    from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +219,45 @@ def _delay_of(parser: Any, agent: Agent) -> float | None:  # noqa: ANN401 - the 
     return delay
 
 
+class FileParser:
+    """Parses the files of a crawl by ROBOTSTXT_PARSER.
+
+    :param parser_class: of the parser.
+    :raises SettingError: it cannot be loaded or made, or is no parser.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+        assert crawler.stats is not None
+        self._crawler, self._settings = crawler, settings
+        self._failed = partial(crawler.stats.inc_value, stats.PARSER_ERRORS)
+        self.parser_class = load_parser(settings, crawler)
+
+    def __call__(self, body: bytes) -> ParsedRobots:
+        """Return a parsed file; raises what a parser that the user chose raises."""
+        parser = build_from_crawler(self.parser_class, self._crawler, body)
+        digest = digest_of(body[: self._settings.max_size]) if self._settings.report else None
+        # A subclass with its own allowed() is asked through it.
+        if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
+            own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+            return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
+        return ForeignFile(parser, self._failed, len(body), digest=digest)
+
+
+def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
+    """Return the parser's class.
+
+    :raises SettingError: it cannot be loaded or made, or is no parser.
+    """
+    try:
+        parser: type[Any] = load_object(settings.parser)
+        instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
+        instance.allowed  # noqa: B018 - so does a class of another kind
+    except Exception as error:
+        accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
+        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
+    return parser
+
+
 # Complete disallow (RFC 9309, 2.3.1.4), as a file: it leaves /robots.txt itself allowed (2.2.2).
 _CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
 
@@ -217,7 +267,7 @@ class OriginPolicy:
     """What is known of an origin's robots.txt, and what follows from it.
 
     :param origin: whose file it is.
-    :param term: what governs, and until when.
+    :param validity: what governs, and until when.
     :param status: the HTTP status of the last fetch; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30 s``.
     :param file: the parsed file that is obeyed; ``None`` where there is none.
@@ -232,7 +282,7 @@ class OriginPolicy:
     cause: str
     file: ParsedRobots | None = field(repr=False)
     _agent: Callable[[], Agent] = field(repr=False)
-    fetched: float = 0.0
+    fetched: float = -math.inf
     override: str | None = None
     exempt: str | None = None
 
@@ -245,6 +295,11 @@ class OriginPolicy:
     def stale(self) -> bool:
         """Whether the file is an earlier one, obeyed because its refresh was unreachable."""
         return self.validity.stale
+
+    @property
+    def for_all(self) -> bool:
+        """Whether it governs the requests of every route; see `governs_all`."""
+        return governs_all(self.status, self.validity.outcome)
 
     @property
     def robots(self) -> RobotsTxt | None:
@@ -302,7 +357,7 @@ class OriginPolicy:
                 decision = self.file.decide(resolved, agent)
             if self.override is not None:
                 return replace(decision, override=self.override)
-            return replace(decision, stale=True) if self.validity.stale else decision
+            return replace(decision, stale=True) if self.validity.unreachable_since is not None else decision
         if self.exempt is not None:
             return _EXEMPT
         if self.validity.outcome is Outcome.UNAVAILABLE:
@@ -336,6 +391,10 @@ class OriginPolicy:
         pace = None if self.file is None else self.file.pace(agent)
         return None if pace is None else pace.bound(utc)
 
+    def paces(self, agent: Agent) -> bool:
+        """Whether the file asks for a pace."""
+        return self.file is not None and self.file.pace(agent) is not None
+
     def why(self, decision: Decision) -> str:
         """What a decision rests on, for log lines, errors and people."""
         if decision.rule is not None:
@@ -348,6 +407,15 @@ class OriginPolicy:
 
     def _named(self, agent: str | list[str] | None) -> Agent:
         return agent_of(agent) or self._agent()
+
+
+def governs_all(status: int | None, outcome: Outcome) -> bool:
+    """Whether what is known governs every route: not so where the way to the site failed, and nothing is at hand.
+
+    :param status: of the last answer; ``None`` without one.
+    :param outcome: what governs.
+    """
+    return status is not None or outcome is not Outcome.UNREACHABLE
 
 
 #: How it is said that nobody knows; the cause follows.

@@ -1,6 +1,6 @@
 """Offline replay: with HTTPCACHE_IGNORE_MISSING nothing is fetched, and what the HTTP cache has of robots.txt decides.
 
-What that cache has, and what it will do with a request, is `_httpcache.py`.
+See `httpcache.py` for what that cache has, and for what it will do with a request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Replay(Overrides):
 
     :param cache: of the crawl.
     :param date: gives the present, in seconds since 1970.
-    :raises SettingError: as `Steering`.
+    :raises SettingError: as `Overrides`.
     """
 
     def __init__(
@@ -107,9 +107,7 @@ class Replay(Overrides):
                 state = Unreachable(response.status, str(error))
         if isinstance(state, Successful):
             return self._parsed(origin, state, math.inf if since is None else self._date() - since)
-        return OriginPolicy(
-            origin, Validity(state.outcome, math.inf), state.status, state.cause, None, self._agent, -math.inf
-        ), None
+        return self._without_file(origin, state), None
 
     def _parsed(self, origin: Origin, access: Successful, age: float) -> tuple[OriginPolicy, bytes | None]:
         try:
@@ -117,8 +115,7 @@ class Replay(Overrides):
         except Exception as error:
             logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
             cause = f"ROBOTSTXT_PARSER raised {type(error).__name__}"
-            closed = Validity(Outcome.UNREACHABLE, math.inf)
-            return OriginPolicy(origin, closed, access.status, cause, None, self._agent, -math.inf), None
+            return self._without_file(origin, Unreachable(access.status, cause)), None
         stale = age > self._settings.cache_max_age
         cause = access.cause
         if stale:
@@ -126,7 +123,7 @@ class Replay(Overrides):
             old = "of unknown age" if age == math.inf else f"{age / 86_400:.1f} days old"
             logger.info("%s is obeyed as the HTTP cache has it, %s: %s", origin.robots_url, old, cause)
         validity = Validity(Outcome.SUCCESSFUL, math.inf, unreachable_since=0.0 if stale else None)
-        robots = OriginPolicy(origin, validity, access.status, cause, file, self._agent, -math.inf)
+        robots = OriginPolicy(origin, validity, access.status, cause, file, self._agent)
         return robots, zlib.compress(access.body, 1)
 
     def _missing(self, origin: Origin, url: str) -> tuple[OriginPolicy, None]:
@@ -139,7 +136,7 @@ class Replay(Overrides):
                 origin,
             )
         self._told = True
-        access = Unavailable(None, "not in the HTTP cache")
-        return OriginPolicy(
-            origin, Validity(access.outcome, math.inf), None, access.cause, None, self._agent, -math.inf
-        ), None
+        return self._without_file(origin, Unavailable(None, "not in the HTTP cache")), None
+
+    def _without_file(self, origin: Origin, access: Access) -> OriginPolicy:
+        return OriginPolicy(origin, Validity(access.outcome, math.inf), access.status, access.cause, None, self._agent)

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import rules_of
+from scrapy_robots_rfc.cache.entry import cache_policy
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.peers import Peers
 from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Sent
-from scrapy_robots_rfc.fetching.fetch import Fetch, Fetcher, for_all, no_answer, through
+from scrapy_robots_rfc.fetching.fetch import Fetch, Fetcher, no_answer, through
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK, Attempt, Attempted, FetchQueue, LockedByPeer, RouteWait
 from scrapy_robots_rfc.fetching.results import Fetched, following, limits_after, set_aside
-from scrapy_robots_rfc.fetching.routes import Failed, Route, Routes
+from scrapy_robots_rfc.fetching.routes import Failed, Routes
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
@@ -78,11 +78,10 @@ class RobotsService:
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._closing = partial(_scrapy.is_closing, crawler)
         self._runtime = Runtime()
-        self._rules = rules_of(settings)
-        self._limits = self._rules.limits
+        self._limits = cache_policy(settings)
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
-        self._sharing = None if store is None else FetchLocks(store, self._rules, self._runtime)
+        self._sharing = None if store is None else FetchLocks(store, self._limits, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
@@ -126,36 +125,37 @@ class RobotsService:
             raise undecided(origin)
         return robots
 
-    def at_hand(self, origin: Origin, *, route: Route = None, counted: bool = True) -> OriginPolicy | None:
+    def at_hand(self, origin: Origin, asker: Request | None = None, *, counted: bool = True) -> OriginPolicy | None:
         """Return what is known and still fresh, without waiting for anything.
 
-        :param route: of the request that it is for.
+        :param asker: the request that it is for: the origin may be closed for its route alone.
         :param counted: whether the stats have this look-up.
         """
         if self._overrides is not None and (override := self._overrides.robots(origin)) is not None:
             return override
         robots, now = self._memory.get(origin), self._runtime.clock()
-        if robots is None or now >= robots.validity.fresh_until or (route is not None and not for_all(robots)):
-            robots = self._failed.get(origin, route)
-            if robots is None or now >= robots.validity.fresh_until:
-                return None
+        if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
+            route = None if asker is None else self.routes.of(asker)
+            if robots is None or now >= robots.validity.fresh_until or route is not None:
+                robots = self._failed.get(origin, route)
+                if robots is None or now >= robots.validity.fresh_until:
+                    return None
         if counted:
             self._count(stats.CACHE_HITS)
         return robots
 
-    def ask(self, origin: Origin, asker: Request | None = None, route: Route = None) -> RouteWait[OriginPolicy]:
+    def ask(self, origin: Origin, asker: Request | None = None) -> RouteWait[OriginPolicy]:
         """Return what tells what is known of an origin's robots.txt as soon as that is known; fetch it anew.
 
         It tells ``None`` when the spider was closed first.
 
         :param asker: the request on whose behalf; its proxy is inherited.
-        :param route: of that request.
         """
         override = None if self._overrides is None else self._overrides.robots(origin)
         if override is not None or self._closing():
-            return RouteWait(origin, route, settled=True, value=override)
+            return RouteWait(origin, settled=True, value=override)
         self._count(stats.WAITS if origin in self._queue else stats.CACHE_MISSES)
-        return self._queue.ask(origin, asker, route)
+        return self._queue.ask(origin, asker, None if asker is None else self.routes.of(asker))
 
     def octets(self, origin: Origin) -> bytes | None:
         """Return the file that an origin is judged by, as it came; ``None`` where it is not at hand.
@@ -239,7 +239,7 @@ class RobotsService:
         copy, busy = self._peers.look(fetch.origin, fetch.sent.asker)
         if copy is not None and (fetch.held is None or copy.fetched > fetch.held.fetched):
             now = self._runtime.clock()
-            fetch.held = copy = self._rules.reviewed(copy, now)
+            fetch.held = copy = copy.reviewed(now, self._limits)
             if now < copy.validity.fresh_until:
                 return self._adopt(fetch, copy, shared=True)
         if busy:
@@ -302,7 +302,7 @@ class RobotsService:
             # lets the requests that wait be judged now.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
                 to_come = self._backoff.to_come(pending.route.attempts, access.retry_after)
-            if not for_all(robots) and pending.untried() is not None:
+            if not robots.for_all and pending.untried() is not None:
                 self._listener.other_route(fetch.origin, robots.cause)
             else:
                 self._warn(robots, fetch.known, pending, to_come)
@@ -312,7 +312,7 @@ class RobotsService:
                 self._sharing.publish(fetch.origin, copy, stored=fetched.freshness.stored, since=fetch.began)
         elif fetch.changes(Outcome.UNREACHABLE):
             self._listener.again(fetch.origin, robots.cause)
-        return Attempted(robots, to_come[0] if to_come else None, alone=not for_all(robots))
+        return Attempted(robots, to_come[0] if to_come else None, alone=not robots.for_all)
 
     def _conclude_route(self, fetch: Fetch, access: Unreachable | Local) -> Attempted[OriginPolicy]:
         """Turn a failure that says nothing about the site into what the requests of its route go by."""
@@ -379,7 +379,7 @@ class RobotsService:
         if robots.stale and not (fetch.before is not None and fetch.before.stale):
             self._listener.began_stale(fetch.origin, robots.cause)
         self._memory.put(fetch.origin, robots, copy)
-        if for_all(robots):
+        if robots.for_all:
             self._failed.forget(fetch.origin)
         if self._peers is not None:
             self._peers.keep(fetch.origin, fetch.sent.asker, shared=shared)

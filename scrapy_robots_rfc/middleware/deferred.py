@@ -141,13 +141,13 @@ class DeferredRequests(Generic[_T]):
         self._marks = (f"{uuid.uuid4().hex}-{number}" for number in itertools.count())
         self._sweep_at = _FIRST_SWEEP
         self._held = 0
-        # By identity; the request itself is kept beside it, so that no other can get its number.
-        self._leaving: dict[int, tuple[Request, Group[_T]]] = {}
+        #: Who is about to leave, by identity; the request is kept beside it, so that no other can get its number.
+        self.leaving: dict[int, tuple[Request, Group[_T]]] = {}
         #: Requests that were given back because the crawl ended first.
         self.handed_back = 0
 
     def __len__(self) -> int:
-        return self._held + len(self._leaving)
+        return self._held + len(self.leaving)
 
     @property
     def full(self) -> bool:
@@ -167,18 +167,18 @@ class DeferredRequests(Generic[_T]):
 
     def leave(self, request: Request, wait: RouteWait[_T]) -> None:
         """Expect a request that `process_request` is about to return."""
-        self._leaving[id(request)] = request, self._group(wait)
+        self.leaving[id(request)] = request, self._group(wait)
 
     def returned(self, request: Request) -> RouteWait[_T] | None:
         """Return what a request waits for that came back past the scheduler; ``None``: it did not."""
-        _, group = self._leaving.pop(id(request), (None, None))
+        _, group = self.leaving.pop(id(request), (None, None))
         return None if group is None else group.wait
 
     def take(self, request: Request) -> bool:
         """Take a request out of the way to the scheduler; false: it is none that left."""
-        if not self._leaving:
+        if not self.leaving:
             return False
-        _, group = self._leaving.pop(id(request), (None, None))
+        _, group = self.leaving.pop(id(request), (None, None))
         if group is None:
             return False
         if group.wait.settled:

@@ -15,21 +15,20 @@ from weakref import WeakSet
 from scrapy import signals as scrapy_signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
-from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching import replay
 from scrapy_robots_rfc.fetching.download import MARK, Downloader
 from scrapy_robots_rfc.fetching.hooks import Hooks
 from scrapy_robots_rfc.fetching.httpcache import HttpCache
 from scrapy_robots_rfc.fetching.overrides import announcements, overrides_of
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, ForeignFile, ParsedRobots, RfcFile, digest_of
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
@@ -39,12 +38,11 @@ from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
-from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.reporting.export import Feeds
 from scrapy_robots_rfc.reporting.summary import CrawlSummary, OriginLog, TopK
-from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.settings import BACKOFF, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ class RfcRobotsTxtMiddleware:
         runtime = Runtime()
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._user_agents = UserAgents(crawler, settings.user_agent)
-        self._parser_class = load_parser(settings, crawler)
+        self._parse = FileParser(crawler, settings)
         self._feeds = Feeds(crawler, settings, runtime) if settings.report else None
         self._http_cache = HttpCache(crawler)
         self._troubles = OriginLog(self._count, dry_run=settings.dry_run)
@@ -141,21 +139,24 @@ class RfcRobotsTxtMiddleware:
             self._pass_exempt(request)
             return None
         origin = self._origin(parts.scheme, parts.netloc)
-        own = is_robots_txt(parts)
+        own = parts.path == ROBOTS_TXT and is_robots_txt(parts)
         if origin is None or (own and not wants_copy(request)):
             self._without_asking(request, origin, own=own)
             return None
         if self._replay is not None and not self._stays(request, origin, self._replay):
             return None
         agent = None if own else self._user_agents.of(request)
-        wait = self._deferred.returned(request)
-        if wait is not None:  # it was let go to be set aside, and came back past the scheduler
+        if self._deferred.leaving and (wait := self._deferred.returned(request)) is not None:
+            # It was let go to be set aside, and came back past the scheduler.
             return self._wait_in_place(request, agent, wait, direct=True)
-        route = self.service.routes.of(request)
-        robots = self._deferred.reserved(origin, route, waited) or self.service.at_hand(origin, route=route)
+        robots = None if waited is None else self._reserved(origin, request, waited)
+        robots = robots or self.service.at_hand(origin, request)
         if robots is None:
-            return self._wait(request, agent, self.service.ask(origin, request, route))
+            return self._wait(request, agent, self.service.ask(origin, request))
         return self._finish(request, robots, agent)
+
+    def _reserved(self, origin: Origin, request: Request, mark: object) -> OriginPolicy | None:
+        return self._deferred.reserved(origin, self.service.routes.of(request), mark)
 
     def _pass_exempt(self, request: Request) -> None:
         """Count a request that is not judged; it keeps the interval of its site all the same, if the file is known.
@@ -309,7 +310,7 @@ class RfcRobotsTxtMiddleware:
         return self._origin(parts.scheme, parts.netloc)
 
     def _origin(self, scheme: str, netloc: str) -> Origin | None:
-        key = (scheme, netloc.rpartition("@")[2])  # userinfo is nobody's business, not even a key's
+        key = (scheme, netloc.rpartition("@")[2])  # a key must hold no password either
         try:
             return self._origins[key]
         except KeyError:
@@ -357,7 +358,7 @@ class RfcRobotsTxtMiddleware:
         # A middleware may have the requests of one crawl go through a proxy: that cannot be told but by its name.
         middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
         return (
-            self._parser_class,
+            self._parse.parser_class,
             self._settings.max_size,
             str(default_header(settings, spider)),
             settings.getbool("HTTPPROXY_ENABLED"),
@@ -392,15 +393,6 @@ class RfcRobotsTxtMiddleware:
     def _abandoned(self, request: Request) -> None:
         if self._throttle is not None:
             self._throttle.abandoned(request)
-
-    def _parse(self, body: bytes) -> ParsedRobots:
-        parser = build_from_crawler(self._parser_class, self._crawler, body)
-        digest = None if self._feeds is None else digest_of(body[: self._settings.max_size])
-        # A subclass with its own allowed() is asked through it.
-        if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
-            own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
-            return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
-        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body), digest=digest)
 
     def _expected(self, robots: OriginPolicy) -> None:
         if self._throttle is not None:
@@ -452,18 +444,3 @@ def _settings_of(crawler: Crawler) -> Settings:
     if _scrapy.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
         return replace(settings, unreachable_backoff=())  # whoever waits at a terminal asks again himself
     return settings
-
-
-def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
-    """Return the parser's class.
-
-    :raises SettingError: it cannot be loaded or made, or is no parser.
-    """
-    try:
-        parser: type[Any] = load_object(settings.parser)
-        instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
-        instance.allowed  # noqa: B018 - so does a class of another kind
-    except Exception as error:
-        accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
-        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
-    return parser

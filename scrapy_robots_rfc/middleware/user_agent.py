@@ -39,7 +39,7 @@ class UserAgents:
         except TypeError:
             raise SettingError(f"the spider's {USER_AGENT_KEY}", spider, f"{ACCEPTED}, or None") from None
         # The User-Agent header of a request that brings none; it may change until the spider opens.
-        self._default_header = default_header(crawler.settings, crawler.spider)
+        self._set_default(default_header(crawler.settings, crawler.spider))
 
     def of(self, request: Request) -> Agent:
         """Return the agent of a request.
@@ -48,7 +48,7 @@ class UserAgents:
         """
         meta, spider = request.meta.get(USER_AGENT_KEY), self._of_spider
         try:
-            agent = agent_of(meta) or agent_of(spider)
+            agent = None if meta is None and spider is None else agent_of(meta) or agent_of(spider)
         except TypeError:
             wrong = meta if meta is not None else spider
             raise AgentError(f"{USER_AGENT_KEY} is {wrong!r}; it must be {ACCEPTED}") from None
@@ -60,7 +60,7 @@ class UserAgents:
 
     def opened(self, spider: Spider) -> None:
         """Take the header as it is now; warn once about tokens that site owners cannot know."""
-        self._default_header = default_header(self._crawler.settings, spider)
+        self._set_default(default_header(self._crawler.settings, spider))
         warning = self.advice()
         if warning is not None:
             logger.warning(warning, extra={"spider": spider})
@@ -120,9 +120,13 @@ class UserAgents:
         """The spider's own value. It may be a property, whose errors the user has to see."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
 
+    def _set_default(self, header: str | bytes | None) -> None:
+        self._default_header = header
+        self._of_default_header = agent_of(header) or NOBODY
+
     def _of_header(self, request: Request | None) -> Agent:
         own: bytes | None = None if request is None else request.headers.get(b"User-Agent")
-        return agent_of(own or self._default_header) or NOBODY
+        return agent_of(own) or NOBODY if own else self._of_default_header
 
     @property
     def _configured(self) -> bool:

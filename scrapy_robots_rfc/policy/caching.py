@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 _T = TypeVar("_T")
 
@@ -36,6 +36,8 @@ class CachePolicy:
     :param unreachable_max_age: a file unreachable for this long counts as unavailable (2.3.1.4); ``None``: never.
     :param min_age: a file, or the knowledge that there is none, is used this long at least, whatever its site says;
         `max_age` wins over it.
+    :param longest_ttl: an unreachable file is left alone this long at most, however long its site asked for.
+    :param unreachable_statuses: the statuses of the 4xx class that count as unreachable.
     """
 
     max_age: float
@@ -43,6 +45,8 @@ class CachePolicy:
     stale_max_age: float
     unreachable_max_age: float | None
     min_age: float = 0.0
+    longest_ttl: float = math.inf
+    unreachable_statuses: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +86,14 @@ def renew(
     return Validity(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
 
 
-def review(old: Validity, fetched: float, now: float, limits: CachePolicy, longest_ttl: float) -> Validity:
+def review(old: Validity, fetched: float, now: float, limits: CachePolicy) -> Validity:
     """Return the validity under our own limits of a result that another crawl stored; it is never longer than stored.
 
     :param fetched: when the fetch that gave the result ended.
-    :param longest_ttl: for how many seconds at most an unreachable file is not asked for again.
     """
     if old.unreachable_since is None:
         return replace(old, fresh_until=min(old.fresh_until, fetched + limits.max_age))
-    again = min(old.fresh_until, fetched + longest_ttl)
+    again = min(old.fresh_until, fetched + limits.longest_ttl)
     validity = _unreachable(old, now, limits)
     if validity.confirmed is not None:
         again = min(again, validity.confirmed + limits.stale_max_age)

@@ -8,7 +8,7 @@ import pytest
 
 from bench.generate import files
 from bench.stores import in_redis, in_sqlite, main, values
-from tests.documents import block
+from tests.support.documents import block
 
 pytestmark = pytest.mark.once
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.commands.running import TIMEOUT, environment, scrapy
-from tests.scrapy.site import Reply, Site
+from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.commands.running import launch, read_one_line, run, start
-from tests.scrapy.site import Site, robots
+from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import Callable

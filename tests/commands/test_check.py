@@ -15,9 +15,9 @@ import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.running import TIMEOUT, launch, launch_on_terminal, on_terminal, read_one_line, run, start
-from tests.scrapy.proxies import Proxy
-from tests.scrapy.site import HANG, PAGE, Reply, Site, redirect
-from tests.scrapy.site import robots as file
+from tests.support.proxies import Proxy
+from tests.support.site import HANG, PAGE, Reply, Site, redirect
+from tests.support.site import robots as file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

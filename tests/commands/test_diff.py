@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.commands.running import on_terminal, run
-from tests.scrapy.site import Reply, Site
-from tests.scrapy.site import robots as file
+from tests.support.site import Reply, Site
+from tests.support.site import robots as file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,11 +15,11 @@ from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.policy.access import Outcome
 from tests.commands.reports import crawl, exported
 from tests.commands.running import run
-from tests.documents import block, blocks
 from tests.example.running import ROOT
-from tests.scrapy.site import Site, redirect
-from tests.scrapy.site import robots as file
+from tests.support.documents import block, blocks
 from tests.support.entries import made
+from tests.support.site import Site, redirect
+from tests.support.site import robots as file
 
 if TYPE_CHECKING:
     from pathlib import Path

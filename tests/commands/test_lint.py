@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.commands.running import on_terminal, run
-from tests.scrapy.site import Reply, Site, redirect, robots
+from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
     from tests.commands.copies import Done

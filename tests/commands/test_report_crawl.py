@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.commands.running import run
 from tests.example.running import start, wait
-from tests.scrapy.site import Reply, Site, robots
+from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from pathlib import Path

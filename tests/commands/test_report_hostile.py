@@ -12,7 +12,7 @@ from scrapy_robots_rfc.core.text import printable
 from tests.commands.pages import ACTS, hostile, made
 from tests.commands.reports import record
 from tests.example.running import ROOT
-from tests.scrapy.site import Site
+from tests.support.site import Site
 
 if TYPE_CHECKING:
     from pathlib import Path

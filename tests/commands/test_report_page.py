@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.commands.pages import hostile, made
 from tests.commands.reports import crawl, record
-from tests.documents import block
+from tests.support.documents import block
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ import pytest
 
 from tests.commands.copies import Done
 from tests.commands.running import TIMEOUT, environment, launch, run
-from tests.documents import block
-from tests.scrapy.site import Site
+from tests.support.documents import block
+from tests.support.site import Site
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ import pytest
 import scrapy
 
 from tests.commands.running import on_terminal, run
-from tests.scrapy.site import Reply, Site, redirect
-from tests.scrapy.site import robots as file
+from tests.support.site import Reply, Site, redirect
+from tests.support.site import robots as file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

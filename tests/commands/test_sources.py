@@ -11,8 +11,8 @@ import pytest
 
 from tests.commands.reports import FEW, exported
 from tests.commands.running import run
-from tests.scrapy.site import HANG, Reply, Site, redirect
-from tests.scrapy.site import robots as file
+from tests.support.site import HANG, Reply, Site, redirect
+from tests.support.site import robots as file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import DAY, OPEN
 from tests.commands.running import run
-from tests.scrapy.site import Reply, Site, robots
 from tests.support.entries import changed
+from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from pathlib import Path

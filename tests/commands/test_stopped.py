@@ -18,8 +18,8 @@ import pytest
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import OPEN, fill
 from tests.commands.running import TIMEOUT, start
-from tests.scrapy.site import Site
-from tests.scrapy.site import robots as file
+from tests.support.site import Site
+from tests.support.site import robots as file
 
 if TYPE_CHECKING:
     import subprocess

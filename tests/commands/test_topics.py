@@ -17,8 +17,8 @@ from tests.commands.copies import CLOSED, DAY, MISSING, NOW, OPEN, Done, fill
 from tests.commands.reports import exported, record
 from tests.commands.running import COMMAND, TIMEOUT, environment, launch, on_terminal, run
 from tests.example.running import ROOT
-from tests.scrapy.site import Reply, Site
 from tests.support.entries import changed
+from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime, parse_delay, parse_rate, parse_window, plain_delay
-from tests.scrapy.test_docs import rows
+from tests.test_reference_pages import rows
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.core.lines import MAX_LINE, Flag
 from scrapy_robots_rfc.core.lint import Code, Finding, Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.scrapy.test_docs import rows
+from tests.test_reference_pages import rows
 
 TEXT = "a plain text file; or status 404, where the site has none"
 AGENT = "a line `User-agent: *` above it"

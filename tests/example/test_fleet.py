@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -18,8 +19,8 @@ from fleet.findings import Findings, Killed
 from fleet.processes import Worker, redis_server
 from fleet.spider import FleetSpider
 from fleet.web import SLOW_SITE, Home, homes, seeds, serve
-from tests.documents import block
 from tests.example.running import PROJECT, ROOT
+from tests.support.documents import block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +156,8 @@ def until(ready: Callable[[], bool], worker: Worker) -> None:
     while not ready():
         assert worker.running, worker.last_words
         assert time.monotonic() < give_up, worker.last_words
-        time.sleep(0.02)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.process.wait(0.02)
 
 
 # What the demo says at the end, of logs that are made up: each finding can be a bad one.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.documents import block
 from tests.example.running import PROJECT, ROOT, Output, start, wait
-from tests.scrapy.site import Reply, Site, robots
+from tests.support.documents import block
+from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from pathlib import Path

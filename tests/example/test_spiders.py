@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.example.running import crawl
-from tests.scrapy.site import Reply, Site, robots
+from tests.support.site import Reply, Site, robots
 
 
 def html(*links: str) -> Reply:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scrapy_robots_rfc.policy.access import Outcome
@@ -116,4 +118,4 @@ def test_unreachable_has_its_own_time() -> None:
 )
 def test_what_somebody_else_kept(old: Validity, now: float, expected: Validity) -> None:
     """2.4: a copy out of a store is worth what the limits of this crawl make of it, and never more than it says."""
-    assert review(old, 0, now, LIMITS, 30) == expected
+    assert review(old, 0, now, replace(LIMITS, longest_ttl=30)) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scrapy.fleet import Worker, World
+from tests.support.fleet import Worker, World
 
 #: Begin, way to the site, way to the store, requests, and when it dies, all in seconds.
 WORKERS = st.lists(

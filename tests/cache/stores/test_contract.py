@@ -1,0 +1,245 @@
+"""The contract of stores: what every one of them does, ours and those of users."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc.cache.stores.base import SharedStore
+from tests.support import store_places as places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy_robots_rfc.cache.stores.base import Store
+    from tests.support.store_places import Place
+
+KEY, OTHER = "https://a.example", "http://[2001:db8::1]:8080"
+LONG, SHORT = 10_000.0, 0.2
+
+
+#: The kinds of places; stores at those that are shared let workers take turns.
+SHARED = ("memory", "redis")
+KINDS = (*SHARED, "sqlite", "own")
+
+
+def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
+    """Make an empty place."""
+    if kind == "memory":
+        return places.memory()
+    if kind == "redis":
+        return places.Served(request.getfixturevalue("redis_address"))
+    folder: Path = request.getfixturevalue("tmp_path")
+    return places.sqlite(folder) if kind == "sqlite" else places.Patched(folder, request.getfixturevalue("monkeypatch"))
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """An empty place of each kind."""
+    made = place_of(request.param, request)
+    yield made
+    made.leave()
+
+
+@pytest.fixture(params=SHARED)
+def shared_place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """An empty place of each kind by which workers take turns."""
+    made = place_of(request.param, request)
+    yield made
+    made.leave()
+
+
+@pytest.fixture
+def store(place: Place) -> Store:
+    """A store at the place."""
+    return place.store()
+
+
+@pytest.fixture
+def shared(shared_place: Place) -> SharedStore:
+    """A store by which workers take turns."""
+    store = shared_place.store()
+    assert isinstance(store, SharedStore)
+    return store
+
+
+def test_an_empty_store(store: Store) -> None:
+    """What was never put is not there."""
+    assert store.get(KEY) is None
+    assert list(store.keys()) == []
+    assert store.delete(KEY) is False
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00\xff\r\n'\"", b"x" * 1_000_000], ids=["empty", "octets", "large"])
+def test_values_come_back(store: Store, value: bytes) -> None:
+    """Whatever octets were put are what is got, under their key and no other."""
+    store.put(KEY, value, LONG)
+    assert store.get(KEY) == value
+    assert store.get(OTHER) is None
+    assert store.get(KEY + "x") is None
+
+
+def test_the_last_value_counts(store: Store) -> None:
+    """A value takes the place of the one before it."""
+    store.put(KEY, b"one", LONG)
+    store.put(OTHER, b"other", LONG)
+    store.put(KEY, b"two", LONG)
+    assert (store.get(KEY), store.get(OTHER)) == (b"two", b"other")
+    assert sorted(store.keys()) == [OTHER, KEY]
+
+
+def test_deleted_values(store: Store) -> None:
+    """A value that is deleted is gone, alone, and a new one may come."""
+    store.put(KEY, b"one", LONG)
+    store.put(OTHER, b"other", LONG)
+    assert store.delete(KEY) is True
+    assert store.delete(KEY) is False
+    assert store.get(KEY) is None
+    assert list(store.keys()) == [OTHER]
+    store.put(KEY, b"two", LONG)
+    assert store.get(KEY) == b"two"
+
+
+def test_values_end(place: Place, store: Store) -> None:
+    """A value that nobody wants any more is as if it had never been; others stay."""
+    store.put(KEY, b"one", SHORT)
+    store.put(OTHER, b"other", LONG)
+    place.later(SHORT * 2)
+    assert store.get(KEY) is None
+    assert list(store.keys()) == [OTHER]
+    assert store.delete(KEY) is False
+    assert store.get(OTHER) == b"other"
+
+
+def test_a_new_value_has_its_own_end(place: Place, store: Store) -> None:
+    """How long a value is kept is said anew each time."""
+    store.put(KEY, b"one", SHORT)
+    store.put(KEY, b"two", LONG)
+    store.put(OTHER, b"other", LONG)
+    store.put(OTHER, b"other", SHORT)
+    place.later(SHORT * 2)
+    assert (store.get(KEY), store.get(OTHER)) == (b"two", None)
+
+
+def test_others_see_it(place: Place, store: Store) -> None:
+    """What one store put, another one at the same place has."""
+    another = place.store()
+    store.put(KEY, b"one", LONG)
+    assert another.get(KEY) == b"one"
+    another.put(KEY, b"two", LONG)
+    assert store.get(KEY) == b"two"
+    assert another.delete(KEY)
+    assert store.get(KEY) is None
+
+
+def test_it_is_there_afterwards(place: Place, store: Store) -> None:
+    """What was put is there after the store is closed and another one opened."""
+    store.put(KEY, b"one", LONG)
+    store.close()
+    assert place.store().get(KEY) == b"one"
+
+
+def test_many_keys(store: Store) -> None:
+    """All keys are listed, each once, and what is deleted meanwhile disturbs nobody."""
+    wanted = {f"https://{number}.example" for number in range(2500)}
+    for key in wanted:
+        store.put(key, key.encode(), LONG)
+    assert sorted(store.keys()) == sorted(wanted)
+    seen = []
+    for key in store.keys():  # noqa: SIM118 - no mapping
+        seen.append(key)
+        store.delete(key)
+    assert set(seen) == wanted
+    assert list(store.keys()) == []
+
+
+def test_as_many_threads_as_it_says(store: Store) -> None:
+    """So many calls at once as the store allows give what one after the other would."""
+
+    def put_and_get(number: int) -> bool:
+        key, value = f"https://{number % 20}.example", b"%d" % (number % 20)
+        store.put(key, value, LONG)
+        return store.get(key) == value
+
+    with ThreadPoolExecutor(type(store).threads) as pool:
+        assert all(pool.map(put_and_get, range(400)))
+
+
+def test_one_owner_at_a_time(shared: SharedStore) -> None:
+    """A lease is one owner's, for one key; it takes it again as often as it likes, and gives back only its own."""
+    assert shared.lease(KEY, "one", LONG) is True
+    assert shared.lease(KEY, "one", LONG) is True
+    assert shared.lease(KEY, "two", LONG) is False
+    assert shared.lease(OTHER, "two", LONG) is True
+    shared.release(KEY, "two")
+    assert shared.lease(KEY, "two", LONG) is False
+    shared.release(KEY, "one")
+    assert shared.lease(KEY, "two", LONG) is True
+    shared.release(KEY, "one")
+    assert shared.lease(KEY, "one", LONG) is False
+
+
+def test_leases_end(shared_place: Place, shared: SharedStore) -> None:
+    """A lease whose owner does not come back ends by itself, and its last term is the one that counts."""
+    assert shared.lease(KEY, "one", SHORT)
+    assert shared.lease(OTHER, "one", SHORT)
+    assert shared.lease(OTHER, "one", LONG)
+    shared_place.later(SHORT * 2)
+    assert shared.lease(KEY, "two", LONG) is True
+    assert shared.lease(OTHER, "two", LONG) is False
+
+
+def test_a_lease_is_no_value(shared: SharedStore) -> None:
+    """Leases and turns are no values: they are not got, and are not among the keys."""
+    shared.lease(KEY, "one", LONG)
+    shared.take_turn(KEY, "one", LONG)
+    assert shared.get(KEY) is None
+    assert list(shared.keys()) == []
+    shared.put(KEY, b"one", LONG)
+    assert shared.lease(KEY, "two", LONG) is False
+
+
+def test_one_turn_at_a_time(shared: SharedStore) -> None:
+    """A turn is one owner's, for one key; others are told when to ask again."""
+    assert shared.take_turn(KEY, "one", LONG) == 0
+    assert shared.take_turn(KEY, "one", LONG) == 0
+    assert 0 < shared.take_turn(KEY, "two", LONG) <= LONG
+    assert shared.take_turn(OTHER, "two", LONG) == 0
+    shared.end_turn(KEY, "two", 0)
+    assert shared.take_turn(KEY, "two", LONG) > 0
+
+
+def test_turns_keep_an_interval(shared_place: Place, shared: SharedStore) -> None:
+    """After a turn nobody has the next one, its own owner neither, before the interval is over."""
+    assert shared.take_turn(OTHER, "one", LONG) == 0
+    shared.end_turn(OTHER, "one", LONG)
+    assert 0 < shared.take_turn(OTHER, "one", LONG) <= LONG
+    assert 0 < shared.take_turn(OTHER, "two", LONG) <= LONG
+    assert shared.take_turn(KEY, "one", LONG) == 0
+    shared.end_turn(KEY, "one", SHORT)
+    shared_place.later(SHORT * 2)
+    assert shared.take_turn(KEY, "two", LONG) == 0
+
+
+def test_who_waits_longest_goes_first(shared: SharedStore) -> None:
+    """A turn that is free is given to whoever has asked first, if others ask at the same time."""
+    for owner in ("one", "two", "three"):
+        shared.take_turn(KEY, owner, LONG)
+    assert shared.take_turn(KEY, "two", LONG) > 0
+    shared.end_turn(KEY, "one", 0)
+    assert 0 < shared.take_turn(KEY, "one", LONG) <= SHORT
+    assert 0 < shared.take_turn(KEY, "three", LONG) <= SHORT
+    assert shared.take_turn(KEY, "two", LONG) == 0
+    shared.end_turn(KEY, "two", 0)
+    assert shared.take_turn(KEY, "one", LONG) > 0
+    assert shared.take_turn(KEY, "three", LONG) == 0
+
+
+def test_turns_end(shared_place: Place, shared: SharedStore) -> None:
+    """A turn whose owner does not come back ends by itself."""
+    assert shared.take_turn(KEY, "one", SHORT) == 0
+    shared_place.later(SHORT * 2)
+    assert shared.take_turn(KEY, "two", LONG) == 0

@@ -1,0 +1,111 @@
+"""From ROBOTSTXT_CACHE to a store: what is accepted, and that no error repeats a password."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
+
+from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.errors import SettingError, StoreError
+from tests.support.memory_store import MemoryStore
+from tests.support.own_store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def opened(spec: object, **settings: Any) -> tuple[Any, str]:
+    """Return what a value gives."""
+    found = store_of(spec, Crawler(Spider, settings))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("spec", ["memory:", None, ""])
+def test_no_store(spec: str | None) -> None:
+    """Where the crawl's memory is all there is to be, there is no store."""
+    assert store_of(spec, Crawler(Spider)) is None
+
+
+@pytest.mark.parametrize("path", ["robots.sqlite", "a folder/100%25?x#y@z", "/robots.sqlite", ":memory:"])
+def test_sqlite(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows three slashes is a path as it stands, from the folder in which the crawl starts or from the root."""
+    monkeypatch.chdir(tmp_path)
+    path = f"{tmp_path}{path}" if path.startswith("/") else path
+    store, name = opened(f"sqlite:///{path}")
+    assert isinstance(store, SqliteStore)
+    assert name == f"sqlite:///{path}"
+    monkeypatch.chdir("/")
+    store.open()
+    store.close()
+    assert (tmp_path / path).is_file()
+
+
+def test_redis() -> None:
+    """An address of a Redis server gives a store whose name has no password."""
+    store, name = opened("redis://me:secret@h:7/1?prefix=a:")
+    assert isinstance(store, RedisStore)
+    assert name == "redis://h:7/1?prefix=a:"
+
+
+def test_without_the_extra(tmp_path: Path) -> None:
+    """Where redis-py is not installed, the error says how to install it, and everything else works."""
+    code = (
+        "import sys; sys.modules['redis'] = None\n"
+        "from scrapy_robots_rfc.cache.stores.opening import store_of\n"
+        "assert store_of('sqlite:///x', None)\n"
+        "store_of('redis://:' + 'sec' + 'ret@h', None)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    last = found.stderr.splitlines()[-1]
+    assert last.startswith("scrapy_robots_rfc.errors.StoreError: ")
+    assert "pip install 'scrapy-robots-rfc[redis]'" in last
+    assert "secret" not in found.stderr
+
+
+@pytest.mark.parametrize("spec", [FolderStore, "tests.support.own_store.FolderStore"])
+def test_a_store_of_the_users_own(spec: object, tmp_path: Path) -> None:
+    """A class, or its path, is made as Scrapy makes its components, and named by its path."""
+    store, name = opened(spec, ROBOTS_FOLDER=str(tmp_path))
+    assert isinstance(store, FolderStore)
+    assert (store.folder, name) == (tmp_path, "tests.support.own_store.FolderStore")
+    assert isinstance(opened(MemoryStore)[0], MemoryStore)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "redsi://me:secret@h",
+        "http://me:secret@h/?password=secret",
+        "redis:me:secret@h",
+        "sqlite:///",
+        "sqlite://relative",
+        "memory",
+        "nowhere.Nothing",
+        "scrapy.Spider",
+        "os.path.join",
+        5,
+        ["memory:"],
+        Spider,
+    ],
+)
+def test_what_is_not_accepted(spec: object) -> None:
+    """Another value stops the crawl at start, with what would be accepted and without a password."""
+    with pytest.raises(SettingError, match=r"ROBOTSTXT_CACHE = .*it must be 'memory:', 'sqlite:///PATH'") as raised:
+        opened(spec)
+    assert "secret" not in str(raised.value)
+    assert "secret" not in str(raised.value.value)
+
+
+def test_an_address_of_redis_that_cannot_be_read() -> None:
+    """What is wrong with an address of a Redis server is told without its password."""
+    with pytest.raises((StoreError, SettingError)) as raised:
+        opened("redis://me:secret@h:port/x")
+    assert "secret" not in str(raised.value)

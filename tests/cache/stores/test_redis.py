@@ -1,0 +1,306 @@
+"""The Redis store: what only it does. What every store does is in the contract; what goes wrong stands beside this."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis.connection import SSLConnection
+
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
+from scrapy_robots_rfc.errors import StoreError
+from tests.support.store_places import pass_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.redis_server import RedisServer
+
+KEY = "https://example.com"
+LONG = 1000.0
+PASSWORD = "se/cr#et"
+QUOTED = "se%2Fcr%23et"
+
+
+@pytest.fixture
+def store(open_redis: Callable[..., RedisStore]) -> RedisStore:
+    """An empty store."""
+    return open_redis()
+
+
+def raw(store: RedisStore) -> Any:
+    """The client below a store."""
+    return store._client
+
+
+def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
+    """Wait for a turn."""
+    while seconds := store.take_turn(KEY, owner, hold):
+        pass_by(raw(store), seconds)
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "shown"),
+    [
+        ("redis://", {}, "redis://localhost:6379/0"),
+        ("redis://h", {"host": "h"}, "redis://h:6379/0"),
+        ("rediss://h:1/2", {"host": "h", "port": 1, "db": 2, "ssl_check_hostname": True}, "rediss://h:1/2"),
+        ("rediss://h?ssl_cert_reqs=none", {"ssl_cert_reqs": "none", "ssl_check_hostname": False}, "rediss://h:6379/0"),
+        ("redis://[::1]:5/", {"host": "::1", "port": 5}, "redis://[::1]:5/0"),
+        (f"redis://:{QUOTED}@h", {"host": "h", "password": PASSWORD}, "redis://h:6379/0"),
+        (f"redis://me:{QUOTED}@h:7/1", {"username": "me", "password": PASSWORD, "db": 1}, "redis://h:7/1"),
+        (
+            "redis://h?prefix=a:&timeout=.5",
+            {"host": "h", "socket_timeout": 0.5, "socket_connect_timeout": 0.5},
+            "redis://h:6379/0?prefix=a:",
+        ),
+    ],
+)
+def test_address(text: str, expected: dict[str, Any], shown: str) -> None:
+    """An address is read, and shown without credentials."""
+    store = RedisStore(text)
+    options = raw(store).connection_pool.connection_kwargs
+    assert options | expected == options
+    assert store.name == shown
+    assert PASSWORD not in repr(store)
+    assert (raw(store).connection_pool.connection_class is SSLConnection) is text.startswith("rediss:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"redis://:{PASSWORD}@host:1/0",
+        "redis://:123/se4@host",
+        "redis://:se@host:port",
+        "redis://:se@host/name",
+        "redis://:se@host/1/2",
+        "redis://:se@host?prefi=x",
+        "redis://:se@host?decode_responses=1",
+        "redis://:se@host?timeout=long",
+        "redis://:se@host?timeout=0",
+        "redis://:se@host?timeout=nan",
+        "redis://:se@host?x",
+        "unix:///se",
+        "redis//:se@host",
+        "redis://:se@[::1",
+    ],
+)
+def test_address_that_cannot_be_read(text: str) -> None:
+    """The error says what is accepted, and nothing of the address, wherever its password is."""
+    with pytest.raises(StoreError, match="must be like redis://") as caught:
+        RedisStore(text)
+    assert not {"se", "123"} & set(str(caught.value).replace("/", " ").replace("#", " ").split())
+    assert caught.value.__suppress_context__
+
+
+# What is kept, and for how long.
+
+
+def test_prefixes(open_redis: Callable[..., RedisStore], redis_server: RedisServer) -> None:
+    """Fleets with prefixes of their own share a server and nothing on it, whatever characters are in them."""
+    one, other = (open_redis(f"{redis_server.url}?prefix={prefix}") for prefix in ("f*[a]?:", "f*b:"))
+    one.put(KEY, b"one", LONG)
+    other.put("http://b", b"other", LONG)
+    assert (list(one.keys()), list(other.keys())) == ([KEY], ["http://b"])
+    assert other.get(KEY) is None
+    assert other.lease(KEY, "other", LONG)
+    assert one.lease(KEY, "one", LONG)
+    assert one.take_turn(KEY, "one", LONG) == other.take_turn(KEY, "other", LONG) == 0
+
+
+def test_names(store: RedisStore) -> None:
+    """Everything has the prefix, and leaves the server by itself."""
+    store.put(KEY, b"value", LONG)
+    store.lease(KEY, "me", LONG)
+    store.take_turn(KEY, "me", LONG)
+    store.end_turn("http://b", "me", 1)
+    prefix = store._prefix
+    names = {name.decode() for name in raw(store).scan_iter(match=f"{prefix}*")} - {f"{prefix}lease:"}
+    assert names == {f"{prefix}{name}" for name in (f"copy:{KEY}", f"lease:{KEY}", f"turn:{KEY}", "turn:http://b")}
+    assert all(0 < raw(store).pttl(name) <= LONG * 1000 for name in names)
+
+
+def test_many_keys(store: RedisStore) -> None:
+    """All keys are named, each once."""
+    wanted = {f"http://host{number}" for number in range(3000)}
+    for key in wanted:
+        store.put(key, b"x", LONG)
+    found = list(store.keys())
+    assert len(found) == len(wanted)
+    assert set(found) == wanted
+
+
+@pytest.mark.parametrize("keep", [1e-9, 1e300, float("inf")])
+def test_any_time(store: RedisStore, keep: float) -> None:
+    """Any time above 0 is taken, the shortest and the longest."""
+    store.put(KEY, b"x", keep)
+    assert store.lease("http://b", "me", keep)
+    assert not store.take_turn("http://b", "me", keep)
+    store.end_turn("http://b", "me", keep)
+
+
+def test_something_else_in_its_place(store: RedisStore) -> None:
+    """What somebody else put under a name of ours is a value that cannot be read, and is overwritten."""
+    raw(store).lpush(store._name("copy", KEY), "x")
+    assert store.get(KEY) == b""
+    store.put(KEY, b"value", LONG)
+    assert store.get(KEY) == b"value"
+
+
+# Leases.
+
+
+def test_lease_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
+    """A lease whose holder dies passes on when its time is over, and not before."""
+    one, other = open_redis(), open_redis()
+    begun = time.monotonic()
+    assert one.lease(KEY, "one", 0.3)
+    while not other.lease(KEY, "other", LONG):
+        pass_by(raw(other), 0.01)
+    assert time.monotonic() - begun >= 0.3
+    assert not one.lease(KEY, "one", LONG)
+
+
+def test_lease_is_its_owners(store: RedisStore) -> None:
+    """Only its owner makes a lease longer, or ends it."""
+    assert store.lease(KEY, "one", LONG)
+    assert store.lease(KEY, "one", LONG)
+    store.release(KEY, "other")
+    assert not store.lease(KEY, "other", LONG)
+    store.release(KEY, "one")
+    assert store.lease(KEY, "other", LONG)
+
+
+def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> None:
+    """Of many workers that ask at the same time one gets the lease."""
+    barrier = threading.Barrier(8)
+    won = []
+
+    def ask(store: RedisStore, owner: str) -> None:
+        barrier.wait()
+        if store.lease(KEY, owner, LONG):
+            won.append(owner)
+
+    threads = [threading.Thread(target=ask, args=(open_redis(), str(number))) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+
+
+# Turns.
+
+
+def test_next_turn(store: RedisStore) -> None:
+    """The next turn begins an interval after the end of the one before, whoever asks, and whoever asks is told when."""
+    assert store.take_turn(KEY, "one", LONG) == 0
+    store.end_turn(KEY, "one", 60)
+    assert 59 < store.take_turn(KEY, "one", LONG) <= 60
+    assert 59 < store.take_turn(KEY, "other", LONG) <= 60
+
+
+def test_turn_is_held(store: RedisStore) -> None:
+    """A turn is one owner's until it ends; another one asks again in between, never after the end of the hold."""
+    assert store.take_turn(KEY, "one", LONG) == 0
+    assert store.take_turn(KEY, "one", LONG) == 0
+    assert 0 < store.take_turn(KEY, "other", LONG) <= 5
+    store.end_turn(KEY, "other", 0)
+    assert store.take_turn(KEY, "other", LONG) > 0
+    store.end_turn(KEY, "one", 0)
+    assert store.take_turn(KEY, "other", 0.01) == 0
+    assert 0 < store.take_turn(KEY, "one", LONG) <= 0.01
+
+
+def test_known_interval(store: RedisStore) -> None:
+    """While a turn is held, others ask again after the interval that was kept last: there is no turn before."""
+    turn_of(store, "one")
+    store.end_turn(KEY, "one", 0.5)
+    turn_of(store, "one")
+    assert store.take_turn(KEY, "other", LONG) == 0.5
+
+
+def test_turn_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
+    """A turn whose owner dies passes on when its hold is over, and not before; what its owner says then is nothing."""
+    one, other = open_redis(), open_redis()
+    begun = time.monotonic()
+    assert one.take_turn(KEY, "one", 0.3) == 0
+    turn_of(other, "other")
+    assert time.monotonic() - begun >= 0.3
+    one.end_turn(KEY, "one", 0)
+    assert one.take_turn(KEY, "one", LONG) > 0
+
+
+def test_request_before_any_turn(store: RedisStore) -> None:
+    """A request that was sent without a turn, as that for robots.txt may be, is followed by the interval as any."""
+    store.end_turn(KEY, "one", 60)
+    assert store.take_turn(KEY, "other", LONG) > 59
+
+
+def test_shorter_interval(store: RedisStore) -> None:
+    """An end does not bring forward the turn that another end has put off."""
+    store.end_turn(KEY, "one", 60)
+    store.end_turn(KEY, "other", 1)
+    assert store.take_turn(KEY, "one", LONG) > 58
+
+
+def test_who_does_not_come_back_has_no_place(store: RedisStore) -> None:
+    """Nobody waits for long for one who has asked, and does not ask again."""
+    for owner in ("one", "gone", "three"):
+        store.take_turn(KEY, owner, LONG)
+    store.end_turn(KEY, "one", 0)
+    assert store.take_turn(KEY, "three", LONG) > 0
+    turn_of(store, "three")
+    assert [name for name in raw(store).hkeys(store._name("turn", KEY)) if b"wait" in name] == []
+
+
+def put_back(store: RedisStore, seconds: int) -> None:
+    """Leave a key as it is after the server's clock was put back by so much."""
+    name = store._name("turn", KEY)
+    for field, value in raw(store).hgetall(name).items():
+        if field not in (b"owner", b"interval", b"ahead"):
+            later = [str(int(time) + seconds * 1_000_000) for time in value.split()]
+            raw(store).hset(name, field, " ".join(later))
+
+
+def test_clock_that_is_put_back(store: RedisStore) -> None:
+    """Turns, places in the line and intervals last no longer because the server's clock went back."""
+    turn_of(store, "dead", 0.2)
+    store.take_turn(KEY, "also dead", LONG)
+    put_back(store, 3600)
+    assert 0 < store.take_turn(KEY, "one", LONG) <= 0.2
+    turn_of(store, "one")
+    store.end_turn(KEY, "one", 0.3)
+    put_back(store, 3600)
+    begun = time.monotonic()
+    assert 0 < store.take_turn(KEY, "two", LONG) <= 0.3
+    turn_of(store, "two")
+    assert 0.1 < time.monotonic() - begun < 30
+
+
+def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
+    """However many workers compete, between the end of a turn and the next one lies the interval."""
+    interval, turns, each = 0.05, [], 4
+
+    def work(store: RedisStore, owner: str) -> None:
+        for _ in range(each):
+            turn_of(store, owner)
+            begun = time.monotonic()
+            raw(store).ping()
+            turns.append((begun, time.monotonic()))
+            store.end_turn(KEY, owner, interval)
+
+    threads = [threading.Thread(target=work, args=(open_redis(), str(number))) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    turns.sort()
+    assert len(turns) == 4 * each
+    assert min(after[0] - before[1] for before, after in pairwise(turns)) >= interval

@@ -1,0 +1,150 @@
+"""A Redis server that cannot be used, at start and later. What the crawl makes of it is the keeper's business."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
+from scrapy_robots_rfc.errors import StoreError
+from tests.support.redis_server import RedisServer
+from tests.support.site import Site, self_signed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KEY = "https://example.com"
+LONG = 1000.0
+PASSWORD = "se/cr#et"
+QUOTED = "se%2Fcr%23et"
+
+
+def raw(store: RedisStore) -> Any:
+    """The client below a store."""
+    return store._client
+
+
+def failure(store: RedisStore) -> type[Exception]:
+    """How every call fails."""
+    calls: list[Callable[[], Any]] = [
+        lambda: store.put(KEY, b"x", LONG),
+        lambda: store.lease(KEY, "me", LONG),
+        lambda: store.take_turn(KEY, "me", LONG),
+    ]
+    kinds = set()
+    for call in calls:
+        with pytest.raises(redis.RedisError) as caught:
+            call()
+        kinds.add(caught.type)
+    [kind] = kinds
+    return kind
+
+
+def refusal(address: str) -> str:
+    """Why a server is not taken at start."""
+    store = RedisStore(address)
+    try:
+        with pytest.raises(StoreError) as caught:
+            store.open()
+    finally:
+        store.close()
+    text = str(caught.value)
+    assert text.startswith(f"the Redis server {store.name} cannot be used: ")
+    assert PASSWORD not in text
+    return text.partition("cannot be used: ")[2]
+
+
+def test_nobody_there(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+    """No server: an error at start, errors while it is gone, and no trace of them when it is back, though empty."""
+    with RedisServer() as server:
+        store = open_redis(server.url)
+        store.put(KEY, b"value", LONG)
+        store.lease(KEY, "one", LONG)
+        server.stop()
+        assert failure(store) is redis.ConnectionError
+        assert "no connection" in refusal(f"redis://:{QUOTED}@127.0.0.1:{server.port}")
+        server.start()
+        assert store.get(KEY) is None
+        assert store.lease(KEY, "two", LONG)
+
+
+def test_no_such_host() -> None:
+    """A host that does not exist is named."""
+    assert "nowhere.invalid" in refusal("redis://nowhere.invalid")
+
+
+def test_slow(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+    """A server that does not answer in time is an error, and no trace of it remains when it answers again."""
+    with RedisServer() as server:
+        store = open_redis(f"{server.url}?timeout=0.2")
+        store.put(KEY, b"value", LONG)
+        server.freeze()
+        assert failure(store) is redis.TimeoutError
+        assert refusal(f"{server.url}?timeout=0.2") == "no answer in 0.2 s"
+        server.thaw()
+        while True:  # what was asked before may take it a moment
+            try:
+                assert store.get(KEY) in (b"value", b"x")
+                break
+            except redis.TimeoutError:
+                pass
+
+
+def test_out_of_memory(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+    """A server without memory is an error, and can be read all the same."""
+    with RedisServer() as server:
+        store = open_redis(server.url)
+        store.put(KEY, b"value", LONG)
+        raw(store).config_set("maxmemory", "1")
+        assert failure(store) is redis.exceptions.OutOfMemoryError
+        assert "no memory left" in refusal(server.url)
+        assert store.get(KEY) == b"value"
+
+
+def test_read_only_replica(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+    """A replica is an error, at start and for a server that becomes one."""
+    with RedisServer() as server:
+        store = open_redis(server.url)
+        raw(store).replicaof("127.0.0.1", 1)
+        assert failure(store) is redis.ReadOnlyError
+        assert "replica" in refusal(server.url)
+
+
+def test_password(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+    """A wrong password, none, or one that changes, is an error; the error does not show it."""
+    with RedisServer(requirepass=PASSWORD) as server:
+        host = f"127.0.0.1:{server.port}"
+        store = open_redis(f"redis://:{QUOTED}@{host}")
+        for wrong in (f"redis://{host}", f"redis://:wrong@{host}", f"redis://user:{QUOTED}@{host}"):
+            assert "does not take the user name and password" in refusal(wrong)
+        raw(store).config_set("requirepass", "another")
+        raw(store).connection_pool.disconnect()
+        assert issubclass(failure(store), redis.AuthenticationError)
+
+
+def test_user_with_too_few_rights(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+    """A user who may not write is an error at start."""
+    with RedisServer() as server:
+        raw(open_redis(server.url)).acl_setuser("guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"])
+        assert "may not do" in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
+
+
+def test_another_server() -> None:
+    """What answers and is no Redis server is an error at start."""
+    with Site() as site:
+        assert refusal(f"redis://{site.netloc}")
+
+
+def test_tls(redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path) -> None:
+    """With rediss:// the connection is encrypted, and the server has to prove who it is."""
+    file = tmp_path / "server.pem"
+    file.write_bytes(self_signed())
+    with RedisServer(tls_cert_file=file, tls_key_file=file, tls_auth_clients="no") as server:
+        assert "certificate verify failed" in refusal(server.url)
+        store = open_redis(f"{server.url}?ssl_ca_certs={file}")
+        store.put(KEY, b"value", LONG)
+        assert open_redis(f"{server.url}?ssl_cert_reqs=none").get(KEY) == b"value"
+        assert "no connection" in refusal(server.url.replace("rediss", "redis"))

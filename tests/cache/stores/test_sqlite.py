@@ -1,0 +1,253 @@
+"""The SQLite store: several processes, killed ones, and damaged files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scrapy_robots_rfc.cache.stores import sqlite as module
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.support.sqlite_files import KEY, LONG, OTHER, damage, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[3]
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the log warns of."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_statements_that_older_versions_know(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite from 3.31 on is enough: no statement has RETURNING, which came with 3.35."""
+    connect = sqlite3.connect
+    said: list[str] = []
+
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    monkeypatch.setattr("sqlite3.connect", traced)
+    store = SqliteStore(path)
+    store.open()
+    store.put(KEY, b"value", LONG)
+    assert (store.get(KEY), list(store.keys()), store.delete(KEY)) == (b"value", [KEY], True)
+    store.close()
+    assert any(text.startswith("DELETE") for text in said)
+    assert [text for text in said if "RETURNING" in text.upper()] == []
+
+
+# Processes.
+
+
+def run(*arguments: Any) -> dict[str, Any]:
+    """Run the program beside this file."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    program = [sys.executable, str(ROOT / "tests" / "support" / "sqlite_processes.py"), *map(str, arguments)]
+    found = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    assert found.returncode == 0, found.stderr
+    assert "Traceback" not in found.stderr
+    result: dict[str, Any] = json.loads(found.stdout)
+    return result
+
+
+def test_eight_processes(path: Path) -> None:
+    """Eight processes make one file at once, write and read it: none fails, and every value is whole."""
+    found = run("share", path, 8, 150)
+    assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
+
+
+def test_eight_processes_find_a_damaged_file(path: Path) -> None:
+    """Eight processes find one damaged file: it is set aside, and they share the new one."""
+    path.write_bytes(b"no database" * 1000)
+    found = run("share", path, 8, 50)
+    assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
+    assert path.with_name("robots.sqlite.damaged").read_bytes() == b"no database" * 1000
+
+
+def test_many_kills(path: Path) -> None:
+    """A writer is killed forty times, at any moment: each value that was put is there and whole afterwards."""
+    found = run("kill", path, 40)
+    assert found["with_values"] > 20
+    assert (found["wrong"], found["integrity"]) == ([], "ok")
+
+
+def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore) -> None:
+    """Where one process sets a file aside, the others go over to the new one, and leave it where it is."""
+    second = opened(path)
+    damage(path)
+    with opened_twice(path) as third:
+        third.put(OTHER, b"new", LONG)
+        for each in (store, second):
+            assert (each.get(KEY), each.get(OTHER)) == (None, b"new")
+    second.close()
+
+
+def test_another_process_was_faster(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that another process has replaced while this one waited its turn to do so is left where it is."""
+    store = opened_and_damaged(path)
+    alone_in = module._alone_in
+
+    @contextlib.contextmanager
+    def wait(folder: Path) -> Iterator[None]:
+        monkeypatch.setattr(module, "_alone_in", alone_in)
+        path.unlink()
+        with opened_twice(path) as other:
+            other.put(KEY, b"new", LONG)
+        with alone_in(folder):
+            yield
+
+    monkeypatch.setattr(module, "_alone_in", wait)
+    assert store.get("https://7.example") is None
+    assert store.get(KEY) == b"new"
+    store.close()
+    assert not path.with_name("robots.sqlite.damaged").exists()
+
+
+@contextlib.contextmanager
+def opened_twice(path: Path) -> Iterator[SqliteStore]:
+    """Open a file, and close it."""
+    store = opened(path)
+    yield store
+    store.close()
+
+
+def opened_and_damaged(path: Path) -> SqliteStore:
+    """Open a file with values whose pages are damaged behind its back."""
+    store = opened(path)
+    for number in range(200):
+        store.put(f"https://{number}.example", b"x" * 500, LONG)
+    store.close()
+    store = opened(path)
+    damage(path, 4096, path.stat().st_size - 4096)
+    return store
+
+
+# Damage.
+
+
+def test_a_file_that_is_no_database(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file of another kind is renamed, and a new one made, with one warning."""
+    path.write_bytes(b"<html>" * 1000)
+    store = opened(path)
+    store.put(KEY, b"one", LONG)
+    assert store.get(KEY) == b"one"
+    store.close()
+    assert path.with_name("robots.sqlite.damaged").read_bytes() == b"<html>" * 1000
+    begin = f"The store of robots.txt files {path} is damaged (file is not a database): it is kept as "
+    assert warnings(caplog) == [begin + "robots.sqlite.damaged, and a new one is made"]
+
+
+def test_damage_inside(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Damage that shows only when a page is read sets the file aside at that moment; the call has a new one."""
+    store = opened_and_damaged(path)
+    assert store.get("https://7.example") is None
+    store.put(KEY, b"one", LONG)
+    assert list(store.keys()) == [KEY]
+    store.close()
+    assert path.with_name("robots.sqlite.damaged").exists()
+    assert "malformed" in warnings(caplog)[0]
+    assert len(warnings(caplog)) == 1
+
+
+@pytest.mark.parametrize("start", range(0, 20_000, 1024))
+def test_damage_anywhere(path: Path, start: int) -> None:
+    """Wherever a file is damaged, no value is got that was not put under its key, and the store can be used."""
+    store = opened(path)
+    keys = [f"https://{number}.example" for number in range(40)]
+    for key in keys:
+        store.put(key, f"{key} ".encode() * 20, LONG)
+    store.close()
+    damage(path, start)
+    store = opened(path)
+    for key in keys:
+        # A value itself may be damaged: that shows by its own checksum, see test_written_entries.py.
+        value = store.get(key)
+        assert value is None or b"\xa5" in value or value == f"{key} ".encode() * 20
+    for key in keys:
+        store.put(key, b"new", LONG)
+        assert store.get(key) == b"new"
+    store.close()
+
+
+def test_a_later_version(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file with a table of another version is set aside, whole."""
+    opened(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    store = opened(path)
+    assert store.get(KEY) is None
+    store.close()
+    assert "version 2, where 1 is known" in warnings(caplog)[0]
+    with contextlib.closing(sqlite3.connect(path.with_name("robots.sqlite.damaged"))) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE copies",
+        "ALTER TABLE copies RENAME COLUMN value TO octets",
+        "DROP TABLE copies; CREATE TABLE copies (key, keep_until, value)",
+        "ALTER TABLE copies RENAME TO others; CREATE VIEW copies AS SELECT * FROM others",
+    ],
+    ids=["none", "column", "no-key", "view"],
+)
+@pytest.mark.parametrize("opened_before", [False, True])
+def test_a_table_that_is_not_ours(path: Path, caplog: pytest.LogCaptureFixture, sql: str, opened_before: bool) -> None:
+    """A file of ours without our table is set aside by the call that needs it, and that call has a new one."""
+    store = opened(path)
+    if not opened_before:
+        store.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(sql)
+    if not opened_before:
+        store = opened(path)
+    store.put(KEY, b"one", LONG)
+    assert (store.get(KEY), list(store.keys())) == (b"one", [KEY])
+    store.close()
+    assert path.with_name("robots.sqlite.damaged").exists()
+    [warning] = warnings(caplog)
+    assert f"The store of robots.txt files {path} is damaged (" in warning
+
+
+def test_damage_that_cannot_be_set_aside(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the damaged file cannot be renamed, calls fail, and go on failing: nothing is made up."""
+    store.close()
+    damage(path)
+
+    def replace(*_: object) -> Path:
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(Path, "replace", replace)
+    again = opened(path)
+    for _ in range(2):
+        with pytest.raises(PermissionError):
+            again.get(KEY)
+
+
+def test_values_that_have_ended_make_room(path: Path) -> None:
+    """Values that nobody wants any more go with later writes: the file does not grow for ever."""
+    now = [1000.0]
+    store = SqliteStore(path, lambda: now[0])
+    store.open()
+    for number in range(100):
+        store.put(f"https://{number}.example", b"x", 10)
+    now[0] += 20
+    for _ in range(5):
+        store.put(KEY, b"one", 10)
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT key FROM copies").fetchall() == [(KEY,)]

@@ -1,0 +1,252 @@
+"""The SQLite store on files that are gone, full, locked, read-only or not ours: see also test_sqlite.py."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc.cache.stores import sqlite as module
+from scrapy_robots_rfc.errors import StoreError
+from tests.support.sqlite_files import KEY, LONG, OTHER, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+
+
+def test_a_file_that_is_deleted(store: SqliteStore, path: Path) -> None:
+    """A file that somebody deletes fails no call: what is put next makes a new file, with nothing of the old one's."""
+    path.unlink()
+    assert store.get(KEY) == b"one"  # as long as nobody writes
+    store.put(OTHER, b"new", LONG)
+    assert (store.get(KEY), store.get(OTHER)) == (None, b"new")
+    another = opened(path)
+    assert list(another.keys()) == [OTHER]
+    another.close()
+
+
+def test_a_file_that_is_replaced(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+    """A file that somebody puts in its place is used from the next write on, with what is in it."""
+    other = opened(tmp_path / "other.sqlite")
+    other.put(OTHER, b"theirs", LONG)
+    other.close()
+    (tmp_path / "other.sqlite").replace(path)
+    store.put(KEY, b"two", LONG)
+    assert (store.get(KEY), store.get(OTHER)) == (b"two", b"theirs")
+
+
+def test_a_file_that_is_deleted_below_two(store: SqliteStore, path: Path) -> None:
+    """Where several processes had the file that was deleted, each goes over to the new one, and none spoils it."""
+    second = opened(path)
+    second.put(OTHER, b"old", LONG)
+    path.unlink()
+    for number in range(100):
+        store.put(f"https://{number}.example", b"%d" % number * 500, LONG)
+    second.put(KEY, b"two", LONG)
+    for each in (store, second):
+        assert (each.get(KEY), each.get(OTHER)) == (b"two", None)
+        assert all(each.get(f"https://{number}.example") == b"%d" % number * 500 for number in range(100))
+    second.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+#: Another program that has the file open, writes to it when it is told to, and says whether that went well.
+PROGRAM = """
+import itertools, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+for line in itertools.chain(["first"], sys.stdin):
+    try:
+        connection.execute("INSERT INTO copies VALUES (?, 9e9, zeroblob(500000))", (line,))
+        print("written", flush=True)
+    except sqlite3.OperationalError as error:
+        print(error, flush=True)
+"""
+
+
+def test_a_file_that_is_deleted_below_another_process(store: SqliteStore, path: Path) -> None:
+    """Where another process still writes to the file that was deleted, it and the new one do not get mixed up."""
+    command = [sys.executable, "-c", PROGRAM, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "written\n"
+        store.close()
+        path.unlink()
+        store.open()
+        store.put(KEY, b"one", LONG)
+        other.stdin.write("second\n")
+        other.stdin.flush()
+        assert "readonly" in other.stdout.readline()
+        assert list(store.keys()) == [KEY]
+        other.stdin.close()
+        assert other.wait() == 0
+    store.put(OTHER, b"two", LONG)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_folder_that_is_deleted(store: SqliteStore, path: Path) -> None:
+    """Where the whole folder is gone every call fails until it is back."""
+    for file in path.parent.iterdir():
+        file.unlink()
+    path.parent.rmdir()
+    for _ in range(3):
+        with pytest.raises(FileNotFoundError):
+            store.put(KEY, b"two", LONG)
+    path.parent.mkdir()
+    store.put(KEY, b"two", LONG)
+    assert store.get(KEY) == b"two"
+
+
+@contextlib.contextmanager
+def limited(octets: int) -> Iterator[None]:
+    """Let this process write no file beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def fill(store: SqliteStore) -> None:
+    """Put large values until that fails."""
+
+    def put_many() -> None:
+        for number in range(10_000):
+            store.put(f"https://{number}.example", b"x" * 100_000, LONG)
+
+    with pytest.raises(sqlite3.OperationalError):
+        put_many()
+
+
+def test_files_that_cannot_grow(store: SqliteStore) -> None:
+    """A file that cannot grow fails the calls that write; what is in it can be read, and later it is written again."""
+    with limited(1_000_000):
+        fill(store)
+        assert store.get(KEY) == b"one"
+    store.put(KEY, b"two", LONG)
+    assert store.get(KEY) == b"two"
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A disk of one megabyte; only root can have one."""
+    with tempfile.TemporaryDirectory() as folder:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
+        if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+            pytest.skip("a disk can be mounted by root only")
+        yield Path(folder)
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk(small_disk: Path) -> None:
+    """On a full disk writing fails and reading works; a store that is opened there fails later, not at the start."""
+    store = opened(small_disk / "robots.sqlite")
+    store.put(KEY, b"one", LONG)
+    fill(store)
+    assert store.get(KEY) == b"one"
+    with contextlib.suppress(OSError):
+        (small_disk / "rest").write_bytes(b"x" * 1_000_000)
+    late = opened(small_disk / "late" / "robots.sqlite")
+    with pytest.raises((sqlite3.OperationalError, OSError)):
+        late.put(KEY, b"one", LONG)
+    store.close()
+    for file in small_disk.glob("r*"):
+        file.unlink()
+    (small_disk / "late").mkdir(exist_ok=True)
+    late.put(KEY, b"one", LONG)
+    assert late.get(KEY) == b"one"
+    late.close()
+
+
+def test_a_file_that_is_locked(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another program writes for long, writing fails in the end and reading goes on."""
+    monkeypatch.setattr(module, "_PATIENCE", 0.05)
+    second = opened(path)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        assert second.get(KEY) == b"one"
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            second.put(KEY, b"two", LONG)
+        connection.execute("ROLLBACK")
+    second.put(KEY, b"two", LONG)
+    second.close()
+
+
+@pytest.fixture
+def nobody() -> Iterator[Path]:
+    """A folder of an ordinary user, who this process is meanwhile: root may do everything."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = os.geteuid() == 0
+        if root:
+            os.chown(folder, 65534, 65534)
+            os.seteuid(65534)
+        yield Path(folder)
+        if root:
+            os.seteuid(0)
+        Path(folder).chmod(0o700)
+
+
+def test_a_file_that_may_only_be_read(nobody: Path) -> None:
+    """A file that may only be read is read; writing fails."""
+    path = nobody / "robots.sqlite"
+    store = opened(path)
+    store.put(KEY, b"one", LONG)
+    store.close()
+    path.chmod(0o400)
+    store = opened(path)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        store.put(KEY, b"two", LONG)
+    assert store.get(KEY) == b"one"
+    store.close()
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o500], ids=["closed", "read-only"])
+def test_a_folder_without_rights(nobody: Path, mode: int) -> None:
+    """Where no file can be made, the crawl does not start, and the error says why."""
+    nobody.chmod(mode)
+    with pytest.raises(StoreError, match="cannot be opened or made: Permission denied"):
+        opened(nobody / "robots.sqlite")
+    with pytest.raises(StoreError, match="cannot be opened or made: Permission denied"):
+        opened(nobody / "deeper" / "robots.sqlite")
+
+
+def test_a_file_without_rights(nobody: Path) -> None:
+    """Where a file may not be read, the crawl does not start, and the error says why."""
+    path = nobody / "robots.sqlite"
+    path.touch(0o000)
+    with pytest.raises(StoreError, match=r"robots\.sqlite cannot be opened or made: Permission denied"):
+        opened(path)
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    """A folder is no file, and a file no folder: the crawl does not start."""
+    with pytest.raises(StoreError, match="cannot be opened or made: Is a directory"):
+        opened(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot be opened or made: (Not a directory|File exists)"):
+        opened(tmp_path / "file" / "robots.sqlite")
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_a_database_of_another_program(path: Path, journal: str) -> None:
+    """Nobody else's database is touched: the crawl does not start."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+        connection.execute("CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is a database of another program"):
+        opened(path)
+    assert path.read_bytes() == before

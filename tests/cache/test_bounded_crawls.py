@@ -1,0 +1,71 @@
+"""Crawls of more origins than the memory is to hold."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import RobotsDisallowed, robots_service
+from tests.support.crawling import Pages, crawl
+from tests.support.scenarios_obeying import OURS, Gate
+from tests.support.site import Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+    from typing import Any
+
+pytestmark = pytest.mark.reactor
+
+FORBID = robots("User-agent: *\nDisallow: /x\n")
+
+
+@pytest.fixture
+def sites() -> Iterator[list[Site]]:
+    """Five origins."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Site({"/robots.txt": FORBID})) for _ in range(5)]
+
+
+class Asking(Pages):
+    """Asks of all pages, one after the other, whether they may be fetched."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for nothing else."""
+        service = robots_service(self.crawler)
+        urls, self.requests = self.requests, []
+        for url in urls:
+            assert isinstance(url, str)
+            self.outcomes[url] = int((await service.robots(url)).decide(url).allowed)
+        async for request in super().start():
+            yield request
+
+
+@ensureDeferred
+async def test_evicted_origins_come_back_from_the_store(sites: list[Site], tmp_path: Path) -> None:
+    """With room for one origin and a store every robots.txt is fetched once, however often it is needed."""
+    pages = [site.url(f"/{letter}{turn}") for turn in range(4) for site in sites for letter in "xy"]
+    address = f"sqlite:///{tmp_path / 'robots.sqlite'}"
+    result = await crawl(pages, {"ROBOTSTXT_CACHE_SIZE": 1, "ROBOTSTXT_CACHE": address}, spider=Asking)
+    assert [site.fetches for site in sites] == [1] * 5
+    assert result.outcomes == {url: int("/y" in url) for url in pages}
+    assert result.stat("cache/evictions") == 19
+    assert result.stat("cache/store_hits") == 15
+
+
+@ensureDeferred
+async def test_who_waited_is_judged_without_another_fetch(sites: list[Site]) -> None:
+    """Of more origins than the memory holds those who waited get their verdicts when their turn comes."""
+    Gate.opened, Gate.expected = threading.Event(), 20
+    for site in sites:
+        site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=Gate.opened)
+    pages = [site.url(f"/{letter}{turn}") for turn in range(2) for site in sites for letter in "xy"]
+    result = await crawl(pages, {**OURS, "ROBOTSTXT_CACHE_SIZE": 1})
+    assert [site.fetches for site in sites] == [1] * 5
+    assert result.stat("set_aside") == 20
+    disallowed = {url for url, outcome in result.outcomes.items() if isinstance(outcome, RobotsDisallowed)}
+    assert disallowed == {url for url in pages if "/x" in url}

@@ -1,0 +1,414 @@
+"""A crawl's store off the event loop: clocks, failures, and the end of the crawl."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.cache import client as keeper_module
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.entry import decode
+from scrapy_robots_rfc.errors import StoreError
+from scrapy_robots_rfc.policy.origins import Origin
+from tests.support.entries import changed
+from tests.support.kept_entries import FILE
+from tests.support.memory_store import MemoryStore
+from tests.support.running import under_the_reactor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.reactor
+
+A = Origin("https", "a.example", 443)
+B = Origin("http", "b.example", 8080)
+
+
+class Clocks(Runtime):
+    """Shows the times that it is given."""
+
+    def __init__(self, clock: float = 1000.0, date: float = 1_700_000_000.0) -> None:
+        self.times = [clock, date]
+
+    def clock(self) -> float:
+        """Return the crawl's time."""
+        return self.times[0]
+
+    def date(self) -> float:
+        """Return the world's."""
+        return self.times[1]
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass."""
+        self.times = [time + seconds for time in self.times]
+
+
+class Breakable(MemoryStore):
+    """Fails where it is told to; a call named in `hangs` does not end before `go_on`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken: dict[str, Exception] = {}
+        self.hangs: set[str] = set()
+        self.go_on = threading.Event()
+        self.calls: list[str] = []
+        self.by: set[int] = set()
+
+    def _tried(self, call: str) -> None:
+        self.calls.append(call)
+        self.by.add(threading.get_ident())
+        if call in self.hangs:
+            self.go_on.wait(60)
+        if call in self.broken:
+            raise self.broken[call]
+
+    def open(self) -> None:
+        """Or fail."""
+        self._tried("open")
+
+    def get(self, key: str) -> bytes | None:
+        """Or fail."""
+        self._tried("get")
+        return super().get(key)
+
+    def put(self, key: str, value: bytes, keep: float) -> None:
+        """Or fail."""
+        self._tried("put")
+        super().put(key, value, keep)
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """Or fail."""
+        self._tried("lease")
+        return super().lease(key, owner, seconds)
+
+    def take_turn(self, key: str, owner: str, hold: float) -> float:
+        """Or fail."""
+        self._tried("take_turn")
+        return super().take_turn(key, owner, hold)
+
+    def close(self) -> None:
+        """Or fail."""
+        self._tried("close")
+
+
+@pytest.fixture
+def store() -> Iterator[Breakable]:
+    """A store; what hangs in it ends with the test."""
+    made = Breakable()
+    yield made
+    made.go_on.set()
+
+
+class Crawl:
+    """A keeper, and what it counted."""
+
+    def __init__(self, store: Any, runtime: Runtime | None = None) -> None:
+        self.counted: list[str] = []
+        self.runtime = Clocks() if runtime is None else runtime
+        self.keeper = CacheClient(store, "a store", runtime=self.runtime, count=self.counted.append)
+        self.keeper.start()
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the log says of the store."""
+    return [record.getMessage() for record in caplog.records if record.name.startswith("scrapy_robots_rfc")]
+
+
+@under_the_reactor
+async def test_clocks(store: Breakable) -> None:
+    """What one crawl saves, another one loads on its own clock, however long its machine has been up."""
+    one, two = Crawl(store, Clocks(1000, 1_700_000_000)), Crawl(store, Clocks(5, 1_700_000_060))
+    copy = changed(FILE, fetched=990, fresh_until=1090, confirmed=980, unreachable_since=970)
+    await one.keeper.save(A, copy, 60)
+    dated = decode(store.get("https://a.example") or b"")
+    assert (dated.fetched, dated.validity.fresh_until) == (1_699_999_990, 1_700_000_090)
+    assert await one.keeper.load(A) == copy
+    assert await two.keeper.load(A) == copy.moved(5 - 1060)
+    assert await two.keeper.load(B) is None
+    await one.keeper.close()
+    await two.keeper.close()
+
+
+@pytest.mark.parametrize(("seconds", "fresh_until"), [(60, 760), (61, 100), (3600, 100)])
+@under_the_reactor
+async def test_nothing_was_in_the_future(store: Breakable, seconds: float, fresh_until: float) -> None:
+    """A copy from a clock that is ahead was fetched just now, at the latest; from one that is far ahead, it is over."""
+    ahead, crawl = Crawl(store, Clocks(0, 1_700_000_000 + seconds)), Crawl(store, Clocks(100, 1_700_000_000))
+    await ahead.keeper.save(A, changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0), 60)
+    loaded = await crawl.keeper.load(A)
+    assert loaded is not None
+    assert (loaded.fetched, loaded.validity.confirmed, loaded.validity.unreachable_since) == (100, 100, 100)
+    assert loaded.validity.fresh_until == fresh_until
+    await ahead.keeper.close()
+    await crawl.keeper.close()
+
+
+@under_the_reactor
+async def test_the_loop_goes_on(store: Breakable) -> None:
+    """While a store takes its time, the event loop does other things; no call is made on the loop's thread."""
+    store.hangs.add("get")
+    crawl = Crawl(store)
+    store.by.clear()  # `open` is called before there is a loop to block
+    result: Waiter[object] = Waiter()
+
+    async def load() -> None:
+        result.resolve(await crawl.keeper.load(A))
+
+    crawl.runtime.spawn(load())
+    await turns(crawl.runtime, 3)
+    store.go_on.set()
+    assert await result is None
+    await crawl.keeper.save(A, FILE, 60)
+    await crawl.keeper.close()
+    assert store.by
+    assert threading.get_ident() not in store.by
+
+
+async def turns(runtime: Runtime, count: int) -> None:
+    """Let everything else run so many times."""
+    for _ in range(count):
+        turn: Waiter[None] = Waiter()
+        runtime.call_later(0, lambda turn=turn: turn.resolve(None))  # type: ignore[misc]  # mypy cannot infer it
+        await turn
+
+
+@under_the_reactor
+async def test_a_store_that_hangs(
+    store: Breakable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that does not answer is given up after a while, and the end of the crawl waits for it no longer."""
+    monkeypatch.setattr(keeper_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(keeper_module, "FAREWELL", 0.05)
+    store.hangs.add("get")
+    crawl = Crawl(store)
+    assert await crawl.keeper.load(A) is None
+    assert "TimeoutError: no answer in 0.05 s" in said(caplog)[0]
+    await crawl.keeper.close()
+    assert "close" not in store.calls
+    assert crawl.counted == ["robotstxt/cache/store_errors"] * 2
+    assert len(said(caplog)) == 1
+
+
+@under_the_reactor
+async def test_failures(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
+    """A store that fails is nothing to the crawl: counted, said once, asked again after a pause; its return is said."""
+    caplog.set_level(logging.INFO)
+    clocks = Clocks()
+    crawl = Crawl(store, clocks)
+    await crawl.keeper.save(A, FILE, 60)
+    store.broken = {call: OSError("gone") for call in ("get", "put", "lease", "take_turn")}
+    for _ in range(3):
+        assert await crawl.keeper.load(A) is None
+        await crawl.keeper.save(B, FILE, 60)
+        assert await crawl.keeper.lease(A, 60) is True
+        assert await crawl.keeper.take_turn(A, 60, 60) is None
+    assert store.calls == ["open", "put", "get", "put", "lease", "take_turn"]
+    clocks.pass_by(6)
+    assert await crawl.keeper.load(A) is None
+    assert crawl.counted == ["robotstxt/cache/store_errors"] * 5
+    begins = "The store of robots.txt files a store fails (get: OSError: gone); the crawl goes on with its memory, and "
+    assert said(caplog) == [begins + "tries the store again every 5 s"]
+    store.broken.clear()
+    clocks.pass_by(6)
+    assert await crawl.keeper.load(A) is not None
+    assert said(caplog)[1:] == ["The store of robots.txt files a store works again, after 12 s"]
+    await crawl.keeper.close()
+
+
+@under_the_reactor
+async def test_what_works_is_used(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
+    """A store that can only be read is read; that it cannot be written is said once, and not that it works again."""
+    clocks = Clocks()
+    crawl = Crawl(store, clocks)
+    await crawl.keeper.save(A, FILE, 600)
+    store.broken = {"put": OSError("read-only")}
+    for _ in range(4):
+        await crawl.keeper.save(B, FILE, 60)
+        assert await crawl.keeper.load(A) is not None
+        clocks.pass_by(6)
+    assert crawl.counted == ["robotstxt/cache/store_errors"] * 4
+    assert len(said(caplog)) == 1
+    await crawl.keeper.close()
+
+
+@under_the_reactor
+async def test_one_goes_ahead(store: Breakable) -> None:
+    """After a pause one call is made, and no other before its answer is there."""
+    clocks = Clocks()
+    crawl = Crawl(store, clocks)
+    store.broken = {"get": OSError("gone")}
+    await crawl.keeper.load(A)
+    clocks.pass_by(6)
+    store.hangs.add("get")
+    done: Waiter[None] = Waiter()
+
+    async def probe() -> None:
+        await crawl.keeper.load(A)
+        done.resolve(None)
+
+    crawl.runtime.spawn(probe())
+    await turns(crawl.runtime, 1)
+    assert await crawl.keeper.load(B) is None
+    store.go_on.set()
+    await done
+    assert store.calls.count("get") == 2
+    await crawl.keeper.close()
+
+
+#: What a later version of the package may write.
+OTHER_VERSION = zlib.compress(b'{"version":2}\n')
+
+
+@under_the_reactor
+@pytest.mark.parametrize("value", [b"damaged", OTHER_VERSION, b"", None, "text"])
+async def test_unreadable_values(store: Breakable, caplog: pytest.LogCaptureFixture, value: Any) -> None:
+    """What cannot be read is as good as nothing: counted, warned of once, and overwritten by the next file."""
+    for key in (str(A), str(B)):
+        store.put(key, value, 60)
+    crawl = Crawl(store)
+    assert await crawl.keeper.load(A) is None
+    assert await crawl.keeper.load(B) is None
+    unreadable = 0 if value is None else 2
+    assert crawl.counted == ["robotstxt/cache/store_unreadable"] * unreadable
+    assert len(said(caplog)) == min(unreadable, 1)
+    assert all("holds what cannot be read (https://a.example: " in line for line in said(caplog))
+    await crawl.keeper.save(A, FILE, 60)
+    assert await crawl.keeper.load(A) is not None
+    await crawl.keeper.close()
+
+
+@under_the_reactor
+async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
+    """A value that is looked at again before it is overwritten counts once; one that comes after it counts anew."""
+    crawl = Crawl(store)
+    for times in (1, 2):
+        store.put(str(A), b"damaged", 60)
+        for _ in range(3):
+            assert await crawl.keeper.load(A) is None
+        assert len(crawl.counted) == times
+        await crawl.keeper.save(A, FILE, 60)
+    store.put(str(A), b"damaged", 60)
+    assert await crawl.keeper.load(A) is None
+    store.delete(str(A))
+    assert await crawl.keeper.load(A) is None
+    store.put(str(A), b"damaged", 60)
+    assert await crawl.keeper.load(A) is None
+    assert len(crawl.counted) == 4
+    await crawl.keeper.close()
+
+
+@under_the_reactor
+async def test_few_unreadable_values_are_remembered(store: Breakable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of a store full of what cannot be read is bounded: the oldest goes first."""
+    monkeypatch.setattr(keeper_module, "_UNREADABLE", 2)
+    crawl = Crawl(store)
+    origins = [Origin("https", f"{number}.example", 443) for number in range(3)]
+    for origin in origins:
+        store.put(str(origin), b"damaged", 60)
+        await crawl.keeper.load(origin)
+    await crawl.keeper.load(origins[2])
+    assert len(crawl.counted) == 3
+    await crawl.keeper.load(origins[0])
+    assert len(crawl.counted) == 4
+    await crawl.keeper.close()
+
+
+class Odd(MemoryStore):
+    """Says what it is told to say of turns."""
+
+    said: object = 0.0
+
+    def take_turn(self, key: str, owner: str, hold: float) -> float:
+        """Say it."""
+        return self.said  # type: ignore[return-value]  # the point of it
+
+
+@pytest.mark.parametrize("said_of_it", [60.1, 3600.0, math.inf, math.nan, -1.0, None, "soon"])
+@under_the_reactor
+async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCaptureFixture) -> None:
+    """What no store can mean by the next turn, as a longer wait than any interval, is a failure of the store."""
+    store = Odd()
+    crawl = Crawl(store)
+    store.said = 60.0
+    assert await crawl.keeper.take_turn(A, 60, 60) == 60
+    store.said = said_of_it
+    assert await crawl.keeper.take_turn(A, 60, 60) is None
+    assert crawl.counted == ["robotstxt/cache/store_errors"]
+    assert len(said(caplog)) == 1
+    await crawl.keeper.close()
+
+
+@under_the_reactor
+async def test_leases_and_turns(store: Breakable) -> None:
+    """One crawl at a time fetches a file, and one at a time has the turn; what is given back is the next one's."""
+    one, two = Crawl(store).keeper, Crawl(store).keeper
+    assert one.shared
+    assert await one.lease(A, 60)
+    assert await one.lease(A, 60)
+    assert not await two.lease(A, 60)
+    await two.release(A)
+    assert not await two.lease(A, 60)
+    await one.release(A)
+    assert await two.lease(A, 60)
+    assert await one.take_turn(A, 60, 60) == 0
+    assert await two.take_turn(A, 60, 60) != 0
+    await one.end_turn(A, 0)
+    assert await two.take_turn(A, 60, 60) == 0
+    await one.close()
+    await two.close()
+
+
+@under_the_reactor
+async def test_the_last_writes(store: Breakable) -> None:
+    """What was given to be saved right before the end is there after it, and then the store is closed, once."""
+    store.hangs.add("put")
+    crawl = Crawl(store)
+    for origin in (A, B):
+        crawl.runtime.spawn(crawl.keeper.save(origin, FILE, 60))
+    crawl.runtime.call_later(0, store.go_on.set)
+    await crawl.keeper.close()
+    await crawl.keeper.close()
+    assert sorted(store.keys()) == ["http://b.example:8080", "https://a.example"]
+    assert store.calls == ["open", "put", "put", "close"]
+    assert await crawl.keeper.load(A) is None
+    assert crawl.counted == []
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError("no such host"), "The store of robots.txt files a store cannot be opened: OSError: no such host"),
+        (StoreError("install it"), "install it"),
+    ],
+)
+def test_a_store_that_cannot_be_opened(store: Breakable, error: Exception, text: str) -> None:
+    """What a store says when it cannot work stops the crawl at its start, whatever it raised."""
+    store.broken["open"] = error
+    with pytest.raises(StoreError) as raised:
+        Crawl(store)
+    assert str(raised.value) == text
+
+
+@under_the_reactor
+async def test_what_nobody_wants(store: Breakable) -> None:
+    """A copy that is not to be kept at all is not put."""
+    crawl = Crawl(store)
+    await crawl.keeper.save(A, FILE, 0)
+    assert store.calls == ["open"]
+    await crawl.keeper.close()
+
+
+@under_the_reactor
+async def test_no_credentials_in_the_log(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
+    """What a driver says of the address that it was given is told without user and password, on one line."""
+    crawl = Crawl(store)
+    store.broken = {"get": OSError("redis://me:p@ss/w@host/0?password=secret&db=1\nrefused\x1b")}
+    await crawl.keeper.load(A)
+    assert "OSError: redis://host/0?password=***&db=1 refused\\x1b)" in said(caplog)[0]
+    await crawl.keeper.close()

@@ -1,0 +1,386 @@
+"""Crawls that use one store: a file is fetched once, whoever needs it, and whatever becomes of the store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.signals import spider_opened
+from scrapy.utils.asyncio import call_later
+from twisted.internet.defer import Deferred, DeferredList
+
+from scrapy_robots_rfc import Reason, RobotsDisallowed
+from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
+from scrapy_robots_rfc.cache.entry import encode
+from scrapy_robots_rfc.errors import SettingError, StoreError
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.signals import robots_fetched
+from tests.support.crawling import Crawl, crawl, records
+from tests.support.entries import made
+from tests.support.kept import KEPT, Kept
+from tests.support.site import HANG, Reply, Site, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+
+    from tests.support.site import Asked
+
+pytestmark = pytest.mark.reactor
+
+FORBID = robots("User-agent: *\nDisallow: /x\n")
+
+
+@pytest.fixture(autouse=True)
+def store() -> Kept:
+    """The store of the crawls of a test."""
+    Kept.store = Kept()
+    return Kept.store
+
+
+async def crawls(*requests: list[str], settings: dict[str, Any]) -> list[Crawl]:
+    """Crawl side by side."""
+    together = [Deferred.fromCoroutine(crawl(urls, settings)) for urls in requests]
+    return [result for _, result in await DeferredList(together, consumeErrors=True)]
+
+
+@ensureDeferred
+async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site) -> None:
+    """A crawl goes by what the one before it kept: the file, that there is none, and that nobody knows."""
+    with Site() as third:
+        site.replies["/robots.txt"] = FORBID
+        third.replies["/robots.txt"] = Reply(503)
+        pages = [site.url("/x"), site.url("/y"), other.url("/"), third.url("/")]
+        first = await crawl(pages, KEPT)
+        second = await crawl(pages, KEPT)
+        assert [one.fetches for one in (site, other, third)] == [1, 1, 1]
+        said = [{url: str(outcome) for url, outcome in c.outcomes.items()} for c in (first, second)]
+        assert said[0] == said[1]
+        assert isinstance(second.outcomes[site.url("/x")], RobotsDisallowed)
+        assert (second.stat("cache/store_hits"), second.stat("request_count")) == (3, 0)
+
+
+class Taken(Kept):
+    """A crawl that has died since got the lease right before anybody else could.
+
+    :param seconds: for which it still holds.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._left = [seconds]
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """See `SharedStore`."""
+        if self._left:
+            super().lease(key, "dead", self._left.pop())
+        return super().lease(key, owner, seconds)
+
+
+@ensureDeferred
+async def test_lease_of_a_dead_crawl_ends(site: Site) -> None:
+    """A crawl that died with a lease is waited for until that ends, and no longer."""
+    Kept.store = Taken(0.5)
+    result = await crawl([site.url("/y")], KEPT)
+    assert result.outcomes == {site.url("/y"): 200}
+    assert site.fetches == result.stat("cache/lease_waits") == 1
+
+
+@ensureDeferred
+async def test_waiting_is_no_attempt(site: Site) -> None:
+    """A crawl that has waited for another one's fetch asks as often for the file, itself, as one that has not."""
+    answers = iter([Reply(503), FORBID])
+    site.replies["/robots.txt"] = lambda _: next(answers)
+    Kept.store = Taken(0.5)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1]})
+    assert result.outcomes == {site.url("/y"): 200}
+    assert site.fetches == 2
+
+
+@ensureDeferred
+async def test_lease_is_given_back(site: Site, store: Kept) -> None:
+    """When a crawl has ended, any other one can have the lease at once, also of a file that never came."""
+    await crawl([site.url("/y")], KEPT)
+    assert store.lease(site.url(""), "next", 1)
+
+
+@ensureDeferred
+async def test_file_that_may_not_be_stored(site: Site) -> None:
+    """RFC 9111, 5.2.2.5: with no-store a file serves the crawl that fetched it, and no other one."""
+    site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-store"),))
+    await crawl([site.url("/x"), site.url("/y")], KEPT)
+    assert site.fetches == 1
+    await crawl([site.url("/x")], KEPT)
+    assert site.fetches == 2
+
+
+@ensureDeferred
+async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> None:
+    """Whose own fetch fails goes by what another crawl has fetched meanwhile, and leaves it in the store."""
+
+    def overtaken(_: Asked) -> Reply:
+        now = time.time()
+        newer = made(Outcome.SUCCESSFUL, 200, "200", now, now + 1000, now, body=FORBID.body)
+        store.put(site.url(""), encode(newer), 1000)
+        return Reply(503)
+
+    site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
+    await crawl([site.url("/x")], {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0, "ROBOTSTXT_CACHE_MAX_AGE": 1e-3})
+    site.replies["/robots.txt"] = overtaken
+    for _ in range(2):
+        result = await crawl([site.url("/x")], KEPT)
+        outcome = result.outcomes[site.url("/x")]
+        assert isinstance(outcome, RobotsDisallowed)
+        assert (outcome.decision.reason, outcome.decision.stale) == (Reason.RULE, False)
+    assert (site.fetches, result.stat("request_count")) == (2, 0)
+
+
+@ensureDeferred
+async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
+    """A file whose successor may not be stored is not obeyed any more, not even while the site fails."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
+    once = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0, "ROBOTSTXT_CACHE_MAX_AGE": 1e-3}
+    await crawl([site.url("/x")], once)
+    site.replies["/robots.txt"] = Reply(body=FORBID.body, headers=(("Cache-Control", "no-store"),))
+    await crawl([site.url("/x")], once)
+    site.replies["/robots.txt"] = Reply(503)
+    result = await crawl([site.url("/x")], KEPT)
+    outcome = result.outcomes[site.url("/x")]
+    assert isinstance(outcome, RobotsDisallowed)
+    assert outcome.decision.reason is Reason.UNREACHABLE
+
+
+@ensureDeferred
+async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site) -> None:
+    """What no longer has room in memory is not fetched again."""
+    order = [site.url("/1"), other.url("/1"), site.url("/2"), other.url("/2")]
+    settings = {**KEPT, "ROBOTSTXT_CACHE_SIZE": 1, "CONCURRENT_REQUESTS": 1}
+    result = await crawl(order, settings)
+    assert set(result.outcomes.values()) == {200}
+    assert (site.fetches, other.fetches) == (1, 1)
+    assert result.stat("cache/evictions") >= 1
+
+
+@ensureDeferred
+async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A store that fails is counted, told once, and does without: the crawl fetches for itself, and obeys."""
+    site.replies["/robots.txt"] = FORBID
+    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTSTXT_CACHE": "tests.support.kept.Failing"})
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert result.outcomes[site.url("/y")] == 200
+    assert site.fetches == 1
+    assert result.stat("cache/store_errors") >= 1
+    assert len([line for line in records(caplog) if "the store is gone" in line]) == 1
+
+
+@ensureDeferred
+async def test_a_server_says_for_how_long(site: Site) -> None:
+    """A crawl that begins after a copy's time asks for the file again, with what the server gave to ask with."""
+
+    def answer(asked: Asked) -> Reply:
+        if asked.headers.get("If-None-Match") == '"1"':
+            return Reply(304)
+        headers = (("Cache-Control", "max-age=0"), ("ETag", '"1"'))
+        return Reply(body=b"User-agent: *\nDisallow: /x\n", headers=headers)
+
+    site.replies["/robots.txt"] = answer
+    settings = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0}
+    for _ in range(2):
+        result = await crawl([site.url("/x")], settings)
+        assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert (site.fetches, result.stat("cache/revalidated")) == (2, 1)
+
+
+@ensureDeferred
+async def test_job_that_is_resumed(site: Site, tmp_path: Path) -> None:
+    """With JOBDIR and nothing else said, a crawl that is resumed goes by the files in the job's folder."""
+    site.replies["/robots.txt"] = FORBID
+    job = tmp_path / "a job: 100%?#"
+    settings = {"JOBDIR": str(job)}
+    await crawl([site.url("/x"), site.url("/y")], settings)
+    resumed = await crawl([site.url("/x"), site.url("/z")], settings)
+    assert site.targets == ["/robots.txt", "/y", "/z"]
+    assert isinstance(resumed.outcomes[site.url("/x")], RobotsDisallowed)
+    assert (job / "robots.sqlite").is_file()
+
+
+@ensureDeferred
+async def test_job_that_keeps_nothing(site: Site, tmp_path: Path) -> None:
+    """What the user says goes before JOBDIR."""
+    kept = tmp_path / "robots.sqlite"
+    settings = {"JOBDIR": str(tmp_path), "ROBOTSTXT_CACHE": "memory:"}
+    for _ in range(2):
+        await crawl([site.url("/x")], settings)
+    assert site.fetches == 2
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [("memcached://user:secret@host/", SettingError), ("no.such.Store", SettingError), ("sqlite:///", SettingError)],
+)
+@ensureDeferred
+async def test_address_that_is_not_accepted(value: str, error: type[Exception]) -> None:
+    """What is no store stops the crawl at start, and the message has no password."""
+    with pytest.raises(error) as caught:
+        await crawl((), {"ROBOTSTXT_CACHE": value})
+    assert "ROBOTSTXT_CACHE" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@ensureDeferred
+async def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    """A store that can never work stops the crawl at start."""
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await crawl((), {"ROBOTSTXT_CACHE": f"sqlite:///{tmp_path}"})
+
+
+@ensureDeferred
+async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
+    """ROBOTSTXT_TIMEOUT bounds the fetch, not the wait for one that another crawl makes."""
+    Kept.store = Taken(1.0)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3})
+    assert result.outcomes == {site.url("/y"): 200}
+
+
+class Slow(Kept):
+    """A store that takes longer than a fetch may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = threading.Event()
+
+    def get(self, key: str) -> bytes | None:
+        """See `Store`."""
+        assert self.late.wait(60)
+        return super().get(key)
+
+
+@ensureDeferred
+async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
+    """Nor does ROBOTSTXT_TIMEOUT bound the wait for the store."""
+    Kept.store = store = Slow()
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(lambda: call_later(0.6, store.late.set), spider_opened, weak=False)
+
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3}, prepare=prepare)
+    assert result.outcomes == {site.url("/y"): 200}
+
+
+@ensureDeferred
+async def test_backoff_is_everybodys(site: Site) -> None:
+    """While a crawl asks again for a file that failed, the other crawls wait for it, and get what it gets."""
+    answers = iter([Reply(503), Reply(503), FORBID])
+    site.replies["/robots.txt"] = lambda _: next(answers)
+    settings = {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.3, 0.3]}
+    both = await crawls([site.url("/x")], [site.url("/x")], settings=settings)
+    assert site.fetches == 3
+    for result in both:
+        outcome = result.outcomes[site.url("/x")]
+        assert isinstance(outcome, RobotsDisallowed)
+        assert outcome.decision.reason is Reason.RULE
+
+
+@pytest.mark.parametrize("reply", [HANG, Reply(503)], ids=["fetch", "backoff"])
+@ensureDeferred
+async def test_crawl_that_ends_gives_its_lease_back(site: Site, store: Kept, reply: Reply) -> None:
+    """A crawl that is closed before a file is there lets the next one ask for it at once."""
+    site.replies["/robots.txt"] = reply
+    settings = {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [60], "CLOSESPIDER_TIMEOUT": 1}
+    result = await crawl([site.url("/y")], settings)
+    assert (site.fetches, result.stat("undecided")) == (1, 1)
+    assert store.lease(site.url(""), "next", 1)
+
+
+@ensureDeferred
+async def test_crawl_that_ends_waits_for_nobody(site: Site, store: Kept) -> None:
+    """A crawl that is closed while another one has the lease ends, and leaves the lease where it is."""
+    store.lease(site.url(""), "other", 600)
+    result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
+    assert (site.fetches, result.stat("undecided")) == (0, 1)
+    assert not store.lease(site.url(""), "next", 1)
+
+
+class Hanging(Kept):
+    """A store that does not answer before a test is over."""
+
+    over: ClassVar[threading.Event]
+
+    def get(self, key: str) -> bytes | None:
+        """See `Store`."""
+        self.over.wait()
+        return None
+
+
+@ensureDeferred
+async def test_crawl_that_ends_waits_for_no_store(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl that is closed while its store does not answer ends, and fetches nothing any more."""
+    Kept.store, Hanging.over = Hanging(), threading.Event()
+    try:
+        result = await crawl([site.url("/y")], {**KEPT, "CLOSESPIDER_TIMEOUT": 1})
+    finally:
+        Hanging.over.set()
+    assert (site.targets, result.stat("request_count"), result.stat("undecided")) == ([], 0, 1)
+    assert not any("CancelledError" in line for line in records(caplog))
+
+
+@ensureDeferred
+async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
+    """That the user's parser fails on a file is no reason for other crawls to stay out."""
+    site.replies["/robots.txt"] = FORBID
+    await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"})
+    result = await crawl([site.url("/y")], KEPT)
+    assert result.outcomes == {site.url("/y"): 200}
+
+
+@ensureDeferred
+async def test_parser_that_fails_on_what_is_kept(site: Site) -> None:
+    """A parser that fails on a file out of the store keeps the site closed, as on one that was fetched."""
+    site.replies["/robots.txt"] = FORBID
+    await crawl([site.url("/y")], KEPT)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"})
+    [outcome] = result.outcomes.values()
+    assert isinstance(outcome, RobotsDisallowed)
+    assert result.stat("parser_errors") == 1
+
+
+@pytest.mark.skipif(ROBOTS_PARSED is None, reason="this Scrapy does not have the signal yet")
+@ensureDeferred
+async def test_what_is_heard_of_a_file_out_of_the_store(site: Site) -> None:
+    """Nothing was fetched, so that `robots_fetched` is not sent; the file was parsed, so that Scrapy's signal is."""
+    site.replies["/robots.txt"] = robots("Crawl-delay: 0\n")
+    heard: list[str] = []
+
+    def connect(crawler: Crawler) -> None:
+        for name, signal in (("fetched", robots_fetched), ("parsed", ROBOTS_PARSED)):
+            crawler.signals.connect(lambda name=name: heard.append(name), signal, weak=False)
+
+    for _ in range(2):
+        await crawl([site.url("/y")], KEPT, prepare=connect)
+    assert heard == ["parsed", "fetched", "parsed"]
+
+
+@ensureDeferred
+async def test_failure_that_is_kept_is_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl that goes by a failure that another one met says so, and for how long."""
+    site.replies["/robots.txt"] = Reply(503)
+    await crawl([site.url("/y")], KEPT)
+    caplog.clear()
+    await crawl([site.url("/y")], KEPT)
+    [line] = records(caplog)
+    assert "is unreachable (503): none of its pages is fetched" in line
+
+
+@ensureDeferred
+async def test_stricter_crawl_goes_by_its_own_statuses(site: Site) -> None:
+    """What another crawl took for "no file" is asked for again by one to which it means "unreachable", and back."""
+    site.replies["/robots.txt"] = Reply(403)
+    strict = {**KEPT, "ROBOTSTXT_UNREACHABLE_STATUSES": [403]}
+    outcomes = [(await crawl([site.url("/y")], settings)).outcomes[site.url("/y")] for settings in (KEPT, strict, KEPT)]
+    assert [isinstance(outcome, RobotsDisallowed) for outcome in outcomes] == [False, True, False]
+    assert site.fetches == 3

@@ -1,0 +1,121 @@
+"""What a fetch makes of a copy, what one out of a store is worth, and how long one is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
+from scrapy_robots_rfc.fetching.results import Fetched, following
+from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
+from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
+from tests.support.entries import changed, made
+
+LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500, min_age=20)
+POLICY = replace(LIMITS, longest_ttl=30, unreachable_statuses=frozenset({429}))
+VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
+FILE = made(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
+STALE = changed(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)
+MISSING = made(Outcome.UNAVAILABLE, 404, "404", 0, 100)
+CLOSED = made(Outcome.UNREACHABLE, 503, "503", 0, 10, unreachable_since=0)
+
+
+def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -> CacheEntry:
+    """What follows from a fetch."""
+    confirmed = isinstance(access, Successful) and access.status == 304
+    validators = VALIDATORS if isinstance(access, Successful) else None
+    return following(old, Fetched(access, Freshness(**said), validators, confirmed), now, LIMITS)
+
+
+def test_a_file() -> None:
+    """2.3.1.1: a file is kept with what its server said of it; its age in other caches counts."""
+    copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
+    assert copy == CacheEntry(Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0)
+
+
+@pytest.mark.parametrize(("said", "until"), [({}, 260), ({"age": 15.0}, 245), ({"lifetime": 30.0}, 230)])
+def test_a_file_that_is_confirmed(said: dict[str, float], until: float) -> None:
+    """RFC 9111, 3.2: what a 304 says of freshness takes the place of what was said before; what it leaves out stays."""
+    assert follow(FILE, Successful(304, b"file"), **said).validity.fresh_until == until
+
+
+def test_a_new_file_has_its_own_lifetime() -> None:
+    """RFC 9111, 4.3.3: with a new file, what was said of the old one is over."""
+    assert follow(FILE, Successful(200, b"new")).lifetime is None
+
+
+@pytest.mark.parametrize("old", [None, FILE, STALE, CLOSED])
+def test_no_file(old: CacheEntry | None) -> None:
+    """2.3.1.3: that there is no file replaces one."""
+    copy = follow(old, Unavailable(404, "404"), lifetime=50.0)
+    assert copy == made(Outcome.UNAVAILABLE, 404, "404", 200, 250)
+
+
+@pytest.mark.parametrize("old", [FILE, STALE])
+def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
+    """2.3.1.4: the earlier file is obeyed on, and what its server gave is kept to ask with."""
+    copy = following(old, Fetched(Unreachable(500, "500")), 200, LIMITS)
+    validity = copy.validity
+    assert (validity.outcome, validity.fresh_until, validity.confirmed) == (Outcome.SUCCESSFUL, 210, 0)
+    assert (copy.body, copy.validators, copy.lifetime) == (b"file", VALIDATORS, 60)
+    assert (copy.status, copy.cause, copy.fetched) == (500, "500", 200)
+
+
+def test_a_run_of_failures_that_no_copy_knows_of() -> None:
+    """2.3.1.4: the time of being unreachable begins with the first of several attempts."""
+    failed = Fetched(Unreachable(500, "500"))
+    assert following(None, failed, 200, LIMITS, 150).validity.unreachable_since == 150
+    assert following(CLOSED, failed, 200, LIMITS, 150).validity.unreachable_since == 0
+    stale = following(FILE, failed, 200, LIMITS, 150)
+    assert (stale.validity.unreachable_since, stale.body, stale.validity.confirmed) == (150, b"file", 0)
+
+
+def test_a_file_that_is_too_old() -> None:
+    """2.4: when its time is over a file is gone, from stores too."""
+    copy = following(STALE, Fetched(Unreachable(500, "500")), 1000, LIMITS)
+    assert (copy.validity.outcome, copy.validity.unreachable_since) == (Outcome.UNAVAILABLE, 100)
+    assert (copy.body, copy.validators) == (None, None)
+
+
+@pytest.mark.parametrize("copy", [FILE, STALE, MISSING, CLOSED])
+@pytest.mark.parametrize("access", [Successful(200, b""), Unavailable(404, "404"), Unreachable(None, "Timeout")])
+@pytest.mark.parametrize("now", [200, 600, 2000])
+def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: float) -> None:
+    """A file is part of a copy if and only if it is obeyed: stores refuse all else."""
+    for found in (follow(copy, access, now), copy.reviewed(now, POLICY)):
+        assert decode(encode(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("copy", "fresh_until"),
+    [
+        (FILE, 100),
+        (changed(FILE, fresh_until=1e6), 100),
+        (changed(CLOSED, fresh_until=1e6), 30),
+        (changed(MISSING, fresh_until=90), 90),
+        (replace(MISSING, status=429), 5),
+        (changed(MISSING, status=None, fresh_until=90), 90),
+        (changed(CLOSED, status=429, fresh_until=25), 25),
+        (changed(CLOSED, status=403, fresh_until=25), 5),
+    ],
+)
+def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
+    """A copy holds as long as this crawl would have let it; what a status means is for this crawl to say."""
+    assert copy.reviewed(5, POLICY).validity.fresh_until == fresh_until
+
+
+@pytest.mark.parametrize(
+    ("copy", "seconds"),
+    [(FILE, 950), (STALE, 950), (MISSING, 50), (CLOSED, 500), (changed(CLOSED, fresh_until=700), 650)],
+)
+def test_how_long_a_store_keeps_it(copy: CacheEntry, seconds: float) -> None:
+    """A file is kept while it may be obeyed, a failure until it no longer matters when it began."""
+    assert copy.kept_for(50, POLICY) == seconds
+
+
+def test_a_failure_that_never_ends_is_kept_for_a_month() -> None:
+    """2.3.1.4: where an origin is never opened, its store forgets a failure after the RFC's 30 days."""
+    never = replace(POLICY, unreachable_max_age=None)
+    assert CLOSED.kept_for(0, never) == 30 * 86_400

@@ -1,0 +1,365 @@
+"""For how long a file is used, and how it is asked for again, in real crawls: RFC 9309, 2.4; RFC 9111; RFC 9110, 13."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import Decision, Reason, RobotsDisallowed, RobotsService
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.signals import robots_fetched
+from tests.support.crawling import crawl, records
+from tests.support.scripted import gather, run
+from tests.support.site import Reply, Site, redirect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from tests.support.scripted import Clock
+    from tests.support.site import Asked
+
+pytestmark = pytest.mark.reactor
+
+FORBID = b"User-agent: *\nDisallow: /x\n"
+DAY = 86_400.0
+MODIFIED = "Tue, 14 Nov 2023 22:13:20 GMT"
+
+
+def file(body: bytes = FORBID, status: int = 200, gate: threading.Event | None = None, **headers: str) -> Reply:
+    """A robots.txt with headers; an underscore stands for a hyphen."""
+    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return Reply(status, body, named, gate=gate)
+
+
+def twice(reply: Reply) -> Reply:
+    """An answer whose every header comes two times more: first what nobody can read, then the same, then zeros."""
+    unreadable = tuple((name, "?") for name, _ in reply.headers)
+    others = tuple((name, re.sub("[0-9]", "0", value)) for name, value in reply.headers)
+    return replace(reply, headers=(*unreadable, *reply.headers, *others))
+
+
+def conditions(site: Site) -> list[tuple[str | None, str | None]]:
+    """With which conditions robots.txt was asked for, each time."""
+    asked = [asked.headers for asked in site.asked if asked.target == "/robots.txt"]
+    return [(headers.get("If-None-Match"), headers.get("If-Modified-Since")) for headers in asked]
+
+
+async def fetched_again_at(
+    site: Site, clock: Clock, moments: list[float], settings: dict[str, Any] | None = None
+) -> list[int]:
+    """How often the file has been asked for, at the start and at moments after it."""
+    fetches: list[int] = []
+
+    async def script(service: RobotsService) -> None:
+        start = clock.now
+        for moment in (0.0, *moments):
+            clock.now = start + moment
+            await service.robots(site.url("/"))
+            fetches.append(site.fetches)
+
+    await run(script, settings)
+    return fetches
+
+
+@pytest.mark.parametrize(
+    ("reply", "moment"),
+    [
+        (file(), DAY),
+        (file(Cache_Control="max-age=3600"), 3600),
+        (file(Cache_Control="max-age=7200, s-maxage=3600"), 3600),
+        (file(Cache_Control="max-age=7200", Age="3600"), 3600),
+        (file(Cache_Control="max-age=604800"), DAY),
+        (file(Cache_Control="max-age=60"), 600),
+        (file(Cache_Control="max-age=3600, no-cache"), 600),
+        (file(Cache_Control="no-store"), 600),
+        (file(Cache_Control="max-age=often"), DAY),
+        (file(Expires="Tue, 14 Nov 2023 23:13:20 GMT", Date="Tue, 14 Nov 2023 22:13:20 GMT"), 3600),
+        (file(Expires="0"), 600),
+        (file(Expires="soon"), DAY),
+        (twice(file(Age="600", Cache_Control="max-age=4200")), 3600),
+        (twice(file(Expires="Tue, 14 Nov 2023 23:13:20 GMT", Date="Tue, 14 Nov 2023 22:13:20 GMT")), 3600),
+        (file(b"gone", 410, Cache_Control="max-age=3600"), 3600),
+        (file(b"gone", 404), DAY),
+    ],
+)
+@ensureDeferred
+async def test_a_file_is_fresh_for(site: Site, clock: Clock, reply: Reply, moment: float) -> None:
+    """2.4, RFC 9111, 4.2: its headers say for how long, from 600 s to 24 hours; that there is no file, likewise."""
+    site.replies["/robots.txt"] = reply
+    assert await fetched_again_at(site, clock, [moment - 1, moment]) == [1, 1, 2]
+
+
+@ensureDeferred
+async def test_unreachable_goes_by_its_own_time(site: Site, clock: Clock) -> None:
+    """2.3.1.4: what an answer that says nothing of the file says of caching does not count."""
+    site.replies["/robots.txt"] = file(b"", 503, Cache_Control="max-age=86400")
+    assert await fetched_again_at(site, clock, [299, 300]) == [1, 1, 2]
+
+
+@ensureDeferred
+async def test_limits_of_the_user(site: Site, clock: Clock) -> None:
+    """ROBOTSTXT_CACHE_MIN_AGE and ROBOTSTXT_CACHE_MAX_AGE bound what a site asks for; the latter wins."""
+    site.replies["/robots.txt"] = file(Cache_Control="max-age=0")
+    assert await fetched_again_at(site, clock, [4, 5], {"ROBOTSTXT_CACHE_MIN_AGE": 5}) == [1, 1, 2]
+    assert await fetched_again_at(site, clock, [0], {"ROBOTSTXT_CACHE_MIN_AGE": 0}) == [3, 4]
+    assert await fetched_again_at(site, clock, [59, 60], {"ROBOTSTXT_CACHE_MAX_AGE": 60}) == [5, 5, 6]
+
+
+@ensureDeferred
+async def test_what_gave_the_file_says_for_how_long(site: Site, other: Site, clock: Clock) -> None:
+    """2.3.1.2: where a redirect leads to it, the headers of the file itself count."""
+    site.replies["/robots.txt"] = Reply(302, headers=(("Location", other.url("/r")), ("Cache-Control", "max-age=700")))
+    other.replies["/r"] = file(Cache_Control="max-age=3600")
+    assert await fetched_again_at(site, clock, [3599, 3600]) == [1, 1, 2]
+
+
+def unchanged(*, etag: str | None = None, modified: str | None = None, **headers: str) -> Callable[[Asked], Reply]:
+    """A file that never changes, at a server that knows conditions."""
+    given = {"ETag": etag, "Last-Modified": modified}
+    own = tuple((name, value) for name, value in given.items() if value is not None)
+    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+
+    def answer(asked: Asked) -> Reply:
+        matches = asked.headers.get("If-None-Match", "-") == etag
+        matches = matches or asked.headers.get("If-Modified-Since", "-") == modified
+        return Reply(304, headers=named) if matches else Reply(200, FORBID, own)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("etag", "modified"), [('"1"', None), ('W/"1"', MODIFIED), (None, MODIFIED)], ids=["tag", "both", "date"]
+)
+@ensureDeferred
+async def test_file_that_has_not_changed(site: Site, clock: Clock, etag: str | None, modified: str | None) -> None:
+    """RFC 9111, 4.3: a copy is confirmed with what its server gave for it, and is then as fresh as at first."""
+    site.replies["/robots.txt"] = unchanged(etag=etag, modified=modified)
+    said: list[tuple[Any, ...]] = []
+
+    def listen(origin: Any, result: Outcome, status: int, body: bytes | None, error: str | None) -> None:
+        said.append((result, status, body, error))
+
+    async def script(service: RobotsService) -> None:
+        for _ in range(3):
+            known = await service.robots(site.url("/x"))
+            assert not known.decide(site.url("/x")).allowed
+            assert known.decide(site.url("/y")).allowed
+            clock.now += DAY
+        assert (known.outcome, known.status, known.stale) == (Outcome.SUCCESSFUL, 304, False)
+
+    def connect(crawler: Crawler) -> None:
+        crawler.signals.connect(listen, robots_fetched)
+
+    result = await run(script, prepare=connect)
+    assert conditions(site) == [(None, None), (etag, modified), (etag, modified)]
+    assert said == [(Outcome.SUCCESSFUL, status, FORBID, None) for status in (200, 304, 304)]
+    assert result.stat("cache/revalidated") == 2
+    assert result.stat("response_status_count/304") == 2
+    assert result.stat("result/successful") == 3
+
+
+@ensureDeferred
+async def test_headers_of_the_304_count(site: Site, clock: Clock) -> None:
+    """RFC 9111, 4.3.4: with a 304 the copy holds as long as the 304 says; where it says nothing, as long as before."""
+    site.replies["/robots.txt"] = unchanged(etag='"1"', Cache_Control="max-age=1200")
+    assert await fetched_again_at(site, clock, [DAY, DAY + 1199, DAY + 1200]) == [1, 2, 2, 3]
+    with Site() as silent:
+        answers = iter([file(Cache_Control="max-age=1200", ETag='"1"'), Reply(304), Reply(304)])
+        silent.replies["/robots.txt"] = lambda _: next(answers)
+        assert await fetched_again_at(silent, clock, [1200, 2399, 2400]) == [1, 2, 2, 3]
+
+
+@ensureDeferred
+async def test_new_tag_of_a_304(site: Site, clock: Clock) -> None:
+    """RFC 9111, 3.2: a validator that a 304 brings takes the place of the old one; the others stay."""
+    answers = iter([file(ETag='"1"', Last_Modified=MODIFIED), Reply(304, headers=(("ETag", '"2"'),)), Reply(304)])
+    site.replies["/robots.txt"] = lambda _: next(answers)
+    await fetched_again_at(site, clock, [DAY, 2 * DAY])
+    assert conditions(site) == [(None, None), ('"1"', MODIFIED), ('"2"', MODIFIED)]
+
+
+@ensureDeferred
+async def test_file_that_has_changed(site: Site, clock: Clock) -> None:
+    """RFC 9111, 4.3.3: a new file takes the place of the copy."""
+    answers = iter([file(ETag='"1"'), file(b"User-agent: *\nDisallow: /y\n", ETag='"2"'), Reply(304)])
+    site.replies["/robots.txt"] = lambda _: next(answers)
+
+    async def script(service: RobotsService) -> None:
+        for expected in ([False, True], [True, False], [True, False]):
+            known = await service.robots(site.url("/x"))
+            assert [known.decide(site.url(path)).allowed for path in ("/x", "/y")] == expected
+            clock.now += DAY
+
+    await run(script)
+    assert [tag for tag, _ in conditions(site)] == [None, '"1"', '"2"']
+
+
+@ensureDeferred
+async def test_only_who_gave_the_file_is_asked_with_its_tag(site: Site, other: Site, clock: Clock) -> None:
+    """RFC 9110, 13.1: a tag means something at its own URL: not where that redirects from, not where it leads now."""
+    site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
+    other.replies["/robots.txt"] = unchanged(etag='"1"')
+    await fetched_again_at(site, clock, [DAY])
+    assert conditions(site) == [(None, None)] * 2
+    assert conditions(other) == [(None, None), ('"1"', None)]
+
+    with Site() as moved:
+        site.asked.clear()
+        site.replies["/robots.txt"] = unchanged(etag='"1"')
+        moved.replies["/robots.txt"] = file()
+
+        async def script(service: RobotsService) -> None:
+            await service.robots(site.url("/"))
+            site.replies["/robots.txt"] = redirect(moved.url("/robots.txt"))
+            clock.now += DAY
+            await service.robots(site.url("/"))
+
+        await run(script)
+        assert conditions(moved) == [(None, None)]
+
+
+@pytest.mark.parametrize("reply", [file(), file(ETag="*"), file(b"", 404, ETag='"1"')], ids=["nothing", "star", "none"])
+@ensureDeferred
+async def test_nothing_to_ask_with(site: Site, clock: Clock, reply: Reply) -> None:
+    """RFC 9110, 13.1: without a file, or with nothing that names it, there is no condition."""
+    site.replies["/robots.txt"] = reply
+    await fetched_again_at(site, clock, [DAY])
+    assert conditions(site) == [(None, None)] * 2
+
+
+@ensureDeferred
+async def test_304_that_nobody_asked_for(site: Site) -> None:
+    """2.3.1.4: a 304 without a condition says that there is a file, and not what is in it: all is disallowed."""
+    site.replies["/robots.txt"] = Reply(304)
+    result = await crawl([site.url("/")])
+    [outcome] = result.outcomes.values()
+    assert isinstance(outcome, RobotsDisallowed)
+    assert outcome.decision.reason is Reason.UNREACHABLE
+
+
+@ensureDeferred
+async def test_a_part_of_a_file_is_not_confirmed(site: Site, clock: Clock) -> None:
+    """2.5: a file that was cut off is asked for whole, so that a crawl with a larger limit does not keep the part."""
+    site.replies["/robots.txt"] = file(FORBID + b"# more\n" * 100_000, ETag='"1"')
+    await fetched_again_at(site, clock, [DAY])
+    assert conditions(site) == [(None, None)] * 2
+
+
+@ensureDeferred
+async def test_requests_wait_for_the_verdict(site: Site, clock: Clock) -> None:
+    """2.4: a copy that is no longer fresh decides nothing until it is confirmed; one request asks for all that wait."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = file(ETag='"1"')
+    told: list[bool] = []
+
+    async def script(service: RobotsService) -> None:
+        await service.robots(site.url("/x"))
+        clock.now += DAY
+        site.replies["/robots.txt"] = file(b"", 304, gate=gate)
+
+        async def ask(number: int) -> None:
+            if number == 9:
+                assert told == []
+                gate.set()
+            told.append((await service.robots(site.url("/x"))).decide(site.url("/x")).allowed)
+
+        await gather(*map(ask, range(10)))
+
+    await run(script)
+    assert told == [False] * 10
+    assert site.fetches == 2
+
+
+# Stale copies.
+
+
+@ensureDeferred
+async def test_decisions_say_that_a_copy_is_stale(site: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """2.3.1.4: what rests on an earlier file says so: the decision, its words, the stats, the line at the end."""
+    site.replies["/robots.txt"] = file(ETag='"1"')
+    decisions: list[tuple[Decision, str]] = []
+
+    async def script(service: RobotsService) -> None:
+        known = await service.robots(site.url("/x"))
+        assert not known.decide(site.url("/x")).stale
+        assert "stale" not in known.why(known.decide(site.url("/x")))
+        site.replies["/robots.txt"] = Reply(503)
+        for _ in range(2):
+            clock.now += DAY
+            known = await service.robots(site.url("/x"))
+        assert known.stale
+        decisions.extend(
+            (decision, known.why(decision)) for decision in map(known.decide, (site.url("/x"), site.url("/y")))
+        )
+
+    result = await run(script, requests=[site.url("/x"), site.url("/y")])
+    (forbidden, why), (allowed, _) = decisions
+    assert (forbidden.allowed, forbidden.stale, allowed.allowed, allowed.stale) == (False, True, True, True)
+    assert why == "robots.txt line 2: Disallow: /x; stale copy, its refresh failed: 503"
+    outcome = result.outcomes[site.url("/x")]
+    assert isinstance(outcome, RobotsDisallowed)
+    assert outcome.decision.stale
+    assert (result.stat("cache/stale_decisions"), result.stat("cache/stale_origins")) == (2, 1)
+    assert any("1 successful (1 stale)" in line for line in records(caplog, logging.INFO))
+
+
+@ensureDeferred
+async def test_stale_copy_is_confirmed(site: Site, clock: Clock) -> None:
+    """RFC 9111, 4.3: a stale copy is still asked for with its tag, and a 304 ends the run of failures."""
+    site.replies["/robots.txt"] = file(ETag='"1"')
+    seen: list[tuple[bool, bool]] = []
+
+    async def script(service: RobotsService) -> None:
+        await service.robots(site.url("/x"))
+        for reply in (Reply(503), Reply(429), Reply(304)):
+            clock.now += DAY
+            site.replies["/robots.txt"] = reply
+            known = await service.robots(site.url("/x"))
+            seen.append((known.stale, known.decide(site.url("/x")).allowed))
+
+    await run(script)
+    assert seen == [(True, False), (True, False), (False, False)]
+    assert [tag for tag, _ in conditions(site)] == [None, '"1"', '"1"', '"1"']
+
+
+@pytest.mark.parametrize(
+    ("longest", "reason"), [(60 * DAY, Reason.UNREACHABLE), (20 * DAY, Reason.UNAVAILABLE), (None, Reason.UNREACHABLE)]
+)
+@ensureDeferred
+async def test_after_the_stale_copy(site: Site, clock: Clock, longest: float | None, reason: Reason) -> None:
+    """2.3.1.4: 30 days after a copy was confirmed the site is disallowed, or all of it is allowed, as the user says."""
+    site.replies["/robots.txt"] = file()
+    decisions: list[Decision] = []
+
+    async def script(service: RobotsService) -> None:
+        await service.robots(site.url("/x"))
+        site.replies["/robots.txt"] = Reply(503)
+        for moment in (DAY, 29 * DAY - 1, 1):
+            clock.now += moment
+            decisions.append((await service.robots(site.url("/x"))).decide(site.url("/x")))
+
+    await run(script, {"ROBOTSTXT_UNREACHABLE_MAX_AGE": longest})
+    assert [decision.reason for decision in decisions] == [Reason.RULE, Reason.RULE, reason]
+    assert [decision.stale for decision in decisions] == [True, True, False]
+
+
+@ensureDeferred
+async def test_being_unreachable_begins_with_the_first_attempt(site: Site) -> None:
+    """2.3.1.4: the 30 days of an unreachable file begin when it first failed, not with the last attempt."""
+    site.replies["/robots.txt"] = Reply(503)
+
+    async def script(service: RobotsService) -> None:
+        known = await service.robots(site.url("/x"))
+        assert known.validity.unreachable_since is not None
+        assert known.validity.unreachable_since <= known.fetched - 0.2
+
+    await run(script, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.2]})
+    assert site.fetches == 2

@@ -1,0 +1,127 @@
+"""Leases are kept as long as they are needed: on timers and a clock of the test's, and a real store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.shared import LEASE, RENEWED, FetchLocks
+from scrapy_robots_rfc.policy.caching import CachePolicy
+from scrapy_robots_rfc.policy.origins import Origin
+from tests.support.memory_store import MemoryStore
+from tests.support.running import under_the_reactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+pytestmark = pytest.mark.reactor
+
+ORIGIN = Origin("http", "a.example", 80)
+POLICY = CachePolicy(100, 10, 1000, 500, longest_ttl=30)
+
+
+class Timer:
+    """One that the test fires."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.function: Callable[[], object] | None = function
+
+    def cancel(self) -> None:
+        """Do not fire any more."""
+        self.function = None
+
+
+class Slow(Runtime):
+    """Timers and tasks go on when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[Timer] = []
+        self.tasks: list[Coroutine[Any, Any, None]] = []
+
+    def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
+        """Keep it."""
+        assert delay == RENEWED
+        self.timers.append(Timer(function))
+        return self.timers[-1]
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
+        """Keep it."""
+        self.tasks.append(coroutine)
+        return Timer(lambda: None)
+
+    async def go_on(self, seconds: float) -> None:
+        """Let time pass, and everything that is due be done."""
+        self.now += seconds
+        timers, self.timers = self.timers, []
+        for timer in timers:
+            if timer.function is not None:
+                timer.function()
+        tasks, self.tasks = self.tasks, []
+        for task in tasks:
+            await task
+
+
+class Worker:
+    """A crawl that takes leases."""
+
+    def __init__(self, store: MemoryStore, runtime: Slow) -> None:
+        self.keeper = CacheClient(store, "the store", runtime=Runtime(), count=lambda _: None)
+        self.leases = FetchLocks(self.keeper, POLICY, runtime)
+
+    async def close(self) -> None:
+        """End."""
+        await self.leases.unlock_all()
+        await self.keeper.close()
+
+
+@under_the_reactor
+async def test_lease_is_renewed() -> None:
+    """However long a fetch takes, nobody else is let to it; when it is over, the next one is at once."""
+    runtime = Slow()
+    store = MemoryStore(now=lambda: runtime.now)
+    one, two = Worker(store, runtime), Worker(store, runtime)
+    assert await one.leases.lock(ORIGIN)
+    for _ in range(10):
+        await runtime.go_on(RENEWED)
+        assert not await two.leases.lock(ORIGIN)
+    await one.leases.unlock(ORIGIN)
+    assert await two.leases.lock(ORIGIN)
+    await one.close()
+    await two.close()
+    assert store.lease(str(ORIGIN), "third", 1)
+
+
+@under_the_reactor
+async def test_lease_of_a_dead_worker_ends() -> None:
+    """A lease that is not renewed ends, and its late owner takes nothing from the next one."""
+    runtime, dead = Slow(), Slow()
+    store = MemoryStore(now=lambda: runtime.now)
+    one, two = Worker(store, dead), Worker(store, runtime)
+    assert await one.leases.lock(ORIGIN)
+    runtime.now += LEASE
+    assert await two.leases.lock(ORIGIN)
+    await dead.go_on(RENEWED)  # it was only standing still
+    await dead.go_on(RENEWED)
+    assert dead.timers == []
+    await one.leases.unlock(ORIGIN)
+    assert not store.lease(str(ORIGIN), "third", 1)
+    await one.close()
+    await two.close()
+
+
+@under_the_reactor
+async def test_nothing_is_renewed_at_the_end() -> None:
+    """When a crawl has ended, no timer of it goes on."""
+    runtime = Slow()
+    store = MemoryStore(now=lambda: runtime.now)
+    worker = Worker(store, runtime)
+    assert await worker.leases.lock(ORIGIN)
+    await worker.close()
+    assert [timer.function for timer in runtime.timers] == [None]
+    await runtime.go_on(RENEWED)
+    assert store.lease(str(ORIGIN), "next", 1)
+    assert (runtime.timers, runtime.tasks) == ([], [])

@@ -1,0 +1,303 @@
+"""The memory of a crawl: what it keeps, what goes first, and that nothing makes it larger than it says."""
+
+from __future__ import annotations
+
+import gc
+import random
+import tracemalloc
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench import generate
+from scrapy_robots_rfc.cache import memory as module
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
+from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.fetching.parsed import RfcFile
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origins import Origin
+from tests.support.entries import made
+from tests.support.hostile_files import LINES, hostile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.once  # its crawls are `tests/cache/test_bounded_crawls.py`
+
+AGENT = Agent(("examplebot",), "examplebot")
+RULES = b"User-agent: *\nDisallow: /closed\n"
+
+
+def copy_of(body: bytes | None = RULES, fetched: float = 1.0) -> CacheEntry:
+    """A copy as a fetch gives it, of a file or of none."""
+    outcome = Outcome.UNAVAILABLE if body is None else Outcome.SUCCESSFUL
+    validators = Validators("https://a.example/robots.txt", b'"an etag"', b"Sat, 21 Nov 2026 19:00:00 GMT")
+    return made(outcome, 200, "200", fetched, fetched + 86400.0, fetched, validators=validators, body=body)
+
+
+def origin(number: int) -> Origin:
+    """One of many origins."""
+    return Origin("https", f"site{number}.example", 443)
+
+
+def noise(octets: int, seed: int) -> bytes:
+    """A file that cannot be made small."""
+    return random.Random(seed).randbytes(octets)
+
+
+@dataclass(eq=False)
+class Value:
+    """What is made of a copy: a file as a crawl has it."""
+
+    origin: Origin
+    copy: CacheEntry
+    file: RfcFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        robots = RobotsTxt.parse(self.copy.body or b"")
+        self.file = RfcFile(None, robots)
+
+    def ask(self) -> None:
+        """Everything that a crawl asks, twice, so that an index is made."""
+        for number in range(2):
+            self.file.decide(f"https://a.example/{number}", AGENT)
+        self.file.pace(AGENT)
+
+
+class Crawl:
+    """A memory, and what was made and dropped."""
+
+    def __init__(self, origins: int, parsed: int = module.PARSED) -> None:
+        self.counts: Counter[str] = Counter()
+        self.memory: MemoryCache[Value] = MemoryCache(
+            origins,
+            parsed=parsed,
+            revive=self._revive,
+            evicted=lambda: self.counts.update(["evicted"]),
+            weigh=lambda value: value.file.weight,
+        )
+
+    def _revive(self, origin: Origin, copy: CacheEntry) -> Value:
+        self.counts["revived"] += 1
+        return Value(origin, copy)
+
+    def fetch(self, number: int, body: bytes | None = RULES, fetched: float = 1.0) -> Value:
+        """Put an origin's copy into the memory, and return its value."""
+        copy = copy_of(body, fetched)
+        value = Value(origin(number), copy)
+        self.memory.put(value.origin, value, copy)
+        return value
+
+    def known(self, numbers: range) -> list[int]:
+        """The origins that are remembered, of some."""
+        return [number for number in numbers if self.memory.copy(origin(number)) is not None]
+
+
+#: Octets of few parsed files.
+FEW = 20_000
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory of few origins has room for few octets."""
+    monkeypatch.setattr(module, "AT_LEAST", 100_000)
+
+
+def test_what_is_put_is_at_hand() -> None:
+    """The very value comes back, and the copy as it was."""
+    crawl = Crawl(10)
+    value = crawl.fetch(1)
+    assert crawl.memory.get(origin(1)) is value
+    assert crawl.memory.copy(origin(1)) == value.copy
+    assert (crawl.memory.get(origin(2)), crawl.memory.copy(origin(2))) == (None, None)
+
+
+def test_put_again() -> None:
+    """The later value takes the place of the one before, wherever that was."""
+    crawl = Crawl(10)
+    crawl.fetch(1, noise(5000, 1))
+    later = crawl.fetch(1, None, fetched=2.0)
+    assert crawl.memory.get(origin(1)) is later
+    assert crawl.memory.copy(origin(1)) == later.copy
+    assert len(crawl.memory) == 1
+    alone = Crawl(10)
+    alone.fetch(1, None, fetched=2.0)
+    assert crawl.memory.octets == alone.memory.octets
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_not_in_use_is_packed() -> None:
+    """Of many files few are parsed; the others are parsed again from an equal copy, and say the same."""
+    crawl = Crawl(100, FEW)
+    values = [crawl.fetch(number, RULES + b"Disallow: /%d" % number, number) for number in range(50)]
+    assert len(crawl.memory) == 50
+    assert 0 < crawl.memory.at_hand < 10
+    again = crawl.memory.get(origin(3))
+    assert again is not None
+    assert again is not values[3]
+    assert again.copy == values[3].copy
+    assert not again.file.decide("https://site3.example/3", AGENT).allowed
+    assert crawl.memory.get(origin(3)) is again
+    assert crawl.counts == {"revived": 1}
+
+
+@pytest.mark.usefixtures("small")
+def test_least_recently_used_goes_first() -> None:
+    """The bound in origins holds, and counts what is dropped; use is use, whether a value is parsed or packed."""
+    crawl = Crawl(30, FEW)
+    for number in range(30):
+        crawl.fetch(number)
+    for number in (0, 29, 5):  # packed, at hand, packed
+        crawl.memory.get(origin(number))
+    for number in range(30, 57):
+        crawl.fetch(number)
+    assert crawl.known(range(100)) == [0, 5, 29, *range(30, 57)]
+    assert crawl.counts["evicted"] == 27
+
+
+def test_use_of_what_is_at_hand_counts() -> None:
+    """Of parsed files too the one that was not used for longest goes first."""
+    crawl = Crawl(3)
+    for number in range(3):
+        crawl.fetch(number)
+    crawl.memory.get(origin(0))
+    crawl.fetch(3)
+    assert crawl.known(range(10)) == [0, 2, 3]
+
+
+@pytest.mark.usefixtures("small")
+def test_bound_in_octets() -> None:
+    """Files that cannot be made small are bounded in octets; the last one is kept, whatever its size."""
+    crawl = Crawl(30, FEW)
+    for number in range(30):
+        crawl.fetch(number, noise(9000, number))
+    assert crawl.known(range(100)) == list(range(20, 30))
+    crawl.fetch(30, noise(400_000, 1))
+    assert crawl.known(range(100)) == [30]
+    assert crawl.memory.get(origin(30)) is not None
+    crawl.fetch(31)
+    assert crawl.known(range(100)) == [31]
+
+
+@pytest.mark.usefixtures("small")
+def test_files_grow_in_use() -> None:
+    """A file that an index was made of since it was put counts as what it is by then."""
+    crawl = Crawl(30, FEW)
+    values = [crawl.fetch(number) for number in range(4)]
+    assert crawl.memory.at_hand == 4
+    for value in values:
+        value.file.robots = RobotsTxt.parse(hostile("wildcards", 500))
+        value.ask()
+    for _ in range(100):
+        crawl.memory.get(origin(3))
+    assert crawl.memory.at_hand == 1
+    assert crawl.memory.get(origin(3)) is values[3]
+
+
+@pytest.mark.usefixtures("small")
+def test_held_while_it_is_remembered() -> None:
+    """What is held for later is the memory's own value: the same one, or a later one of its origin."""
+    crawl = Crawl(100, FEW)
+    value = crawl.fetch(1)
+    held = crawl.memory.hold(origin(1), value)
+    assert held() is value
+    later = crawl.fetch(1, None, fetched=2.0)
+    assert held() is later
+
+
+@pytest.mark.usefixtures("small")
+def test_held_when_it_is_forgotten() -> None:
+    """What is held for later is there when the memory has dropped it, and is then remembered again."""
+    crawl = Crawl(1, FEW)
+    value = crawl.fetch(1)
+    held = crawl.memory.hold(origin(1), value)
+    crawl.fetch(2)
+    other = crawl.memory.hold(origin(1), value)  # too late for the memory to help
+    again = held()
+    assert again is not value
+    assert again.copy == value.copy
+    assert crawl.memory.get(origin(1)) is again
+    assert other() is value
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    """Python's allocations are counted."""
+    gc.collect()
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def taken() -> int:
+    """Octets that are allocated."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("kind", LINES)
+def test_weight_of_a_hostile_file(kind: str) -> None:
+    """A file weighs what it takes, or more: whatever stands in it, it is bounded."""
+    Value(origin(0), copy_of(hostile(kind, 2000))).ask()  # what is kept for the whole process
+    body = hostile(kind, 40_000)
+    before = taken()
+    value = Value(origin(1), copy_of(None))
+    value.file = RfcFile(None, RobotsTxt.parse(bytes(bytearray(body))))
+    value.ask()
+    assert taken() - before < value.file.weight + module._VALUE
+    assert value.file.weight < 80 * len(body)
+
+
+@pytest.mark.usefixtures("traced")
+def test_weight_of_a_full_reading() -> None:
+    """What a spider asks for of a file, its groups and records, counts too."""
+    value = Value(origin(1), copy_of(None))
+    body = hostile("prefixes", 20_000)
+    before = taken()
+    value.file = RfcFile(None, RobotsTxt.parse(body))
+    assert len(value.file.robots.groups) == 1
+    assert taken() - before < value.file.weight
+
+
+@pytest.mark.usefixtures("traced")
+def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many files are made to fill the memory, the bound holds: by Python's count of it, not by our own."""
+    monkeypatch.setattr(module, "AT_LEAST", 1_000_000)
+    crawl = Crawl(300, parsed=2_000_000)
+    before = taken()
+    for number in range(3 * len(LINES)):
+        crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 20_000)).ask()
+    assert crawl.memory.at_hand > 1
+    assert len(crawl.memory) == 3 * len(LINES)
+    # The one in use and the one before may have grown since they were weighed.
+    assert taken() - before < 3_000_000 + 2 * 80 * 20_000
+
+
+@pytest.mark.usefixtures("traced")
+def test_octets_of_an_origin() -> None:
+    """Origins whose files are not in use take what is counted, or less, the tables that they stand in included."""
+    crawl = Crawl(10_000, parsed=0)
+    before = taken()
+    for number in range(3000):
+        crawl.fetch(number)
+    assert crawl.memory.at_hand == 1
+    assert taken() - before < crawl.memory.octets < 3000 * 1024
+
+
+@pytest.mark.usefixtures("traced")
+def test_real_files() -> None:
+    """Files as real ones are, the largest one among them, take less than 3 KiB each where they are not in use."""
+    files = generate.files(300)
+    crawl = Crawl(300, FEW)
+    before = taken()
+    for number, file in enumerate(files):
+        crawl.fetch(number, file.body)
+    for number in range(3):  # small ones, so that the others are not in use
+        crawl.fetch(number)
+    assert len(crawl.memory) == 300
+    assert taken() - before < 300 * 3 * 1024

@@ -1,0 +1,182 @@
+"""Crawls whose Redis server cannot be used, from the start or on the way: real ones, in the test's own process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.errors import StoreError
+from tests.support.clocked import DELAY, Clocked, gaps
+from tests.support.crawling import Pages, crawl, records
+from tests.support.redis_server import RedisServer
+from tests.support.site import PAGE, Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy_robots_rfc.cache.stores.redis import RedisStore
+
+pytestmark = [pytest.mark.reactor, pytest.mark.usefixtures("redis_installed")]
+
+PASSWORD = "se-cret"
+HOSTS = [f"{number}.example" for number in range(200)]
+FORBID = robots("User-agent: *\nDisallow: /private\n")
+PACED = robots(f"User-agent: *\nDisallow: /private\nCrawl-delay: {DELAY}\n")
+
+
+class Stepwise(Pages):
+    """Does something when a page is there, asks for further pages, and so on; then for pages one by one."""
+
+    steps: list[tuple[Callable[[], object], list[str]]]
+    further: Iterator[Request]
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Keep the status, take the next step."""
+        super().parse(response)
+        if self.steps:
+            act, urls = self.steps.pop(0)
+            act()
+            for url in urls:
+                yield Request(url, callback=self.parse, errback=self.failed)
+        else:
+            for request in islice(self.further, 1):
+                yield request.replace(callback=self.parse, errback=self.failed)
+
+
+@dataclass
+class Server:
+    """A server, and a connection to it that outlives a change of its password."""
+
+    server: RedisServer
+    admin: Any
+
+    @property
+    def address(self) -> str:
+        """Its address, with its password."""
+        return f"redis://:{PASSWORD}@127.0.0.1:{self.server.port}?timeout=0.5"
+
+    def settled(self) -> Reply:
+        """Answer with a page, when nothing is left to be done for the file that allows it."""
+        with self.admin.pubsub() as events:
+            events.psubscribe("__keyevent@0__:del")
+            while self.admin.keys("robots:lease:http*"):
+                events.get_message(timeout=1)
+        return PAGE
+
+    def keeps(self, host: str) -> bool:
+        """Whether it has the file of a host."""
+        return bool(self.admin.exists(f"robots:copy:http://{host}"))
+
+    def password(self, password: str) -> None:
+        """Change its password, and break all connections but this one."""
+        self.admin.config_set("requirepass", password)
+        self.admin.client_kill_filter(skipme=True, _type="normal")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server with a password."""
+    with RedisServer(requirepass=PASSWORD) as running:
+        admin = redis.Redis(port=running.port, password=PASSWORD, socket_timeout=60)
+        admin.config_set("notify-keyspace-events", "Eg")  # for `settled`
+        yield Server(running, admin)
+        admin.close()
+
+
+#: What happens to a server, and how it is undone.
+TROUBLES: dict[str, tuple[Callable[[Server], object], Callable[[Server], object]]] = {
+    "connection lost": (lambda it: it.server.stop(), lambda it: it.server.start()),
+    "slow": (lambda it: it.server.freeze(), lambda it: it.server.thaw()),
+    "out of memory": (
+        lambda it: it.admin.config_set("maxmemory", "1"),
+        lambda it: it.admin.config_set("maxmemory", "0"),
+    ),
+    "read-only replica": (lambda it: it.admin.replicaof("127.0.0.1", "1"), lambda it: it.admin.replicaof("no", "one")),
+    "wrong password": (lambda it: it.password("another"), lambda it: it.password(PASSWORD)),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@ensureDeferred
+async def test_on_the_way(
+    trouble: str,
+    server: Server,
+    open_redis: Callable[..., RedisStore],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A crawl obeys, fetches for itself, and keeps its pace while its server fails; then it uses it again.
+
+    Each failure is counted; the log says once that it fails, and once that it works again.
+    """
+    monkeypatch.setattr("scrapy_robots_rfc.cache.client.PAUSE", 0.0)
+    begin, end = TROUBLES[trouble]
+    with Site({"/robots.txt": FORBID}) as first, Clocked({"/robots.txt": PACED}) as second, Site() as proxy:
+        first.replies["/1"] = lambda _: server.settled()
+        steps = [
+            (lambda: begin(server), [first.url("/private"), *map(second.url, ("/private", "/1", "/2"))]),
+            (lambda: end(server), ["data:,"]),
+        ]
+        settings = {"ROBOTSTXT_CACHE": server.address}
+        further = until_it_is_used_again(server, proxy, caplog)
+        result = await crawl([first.url("/1")], settings, spider=Stepwise, steps=steps, further=further)
+        outcomes = {url: outcome for url, outcome in result.outcomes.items() if outcome != 200}
+        assert set(outcomes) == {site.url("/private") for site in (first, second)}
+        assert all(isinstance(outcome, RobotsDisallowed) for outcome in outcomes.values())
+        assert [(site.fetches, site.pages) for site in (first, second)] == [(1, ["/1"]), (1, ["/1", "/2"])]
+        assert min(gaps(second)) >= DELAY
+        assert any(server.keeps(host) for host in HOSTS)
+    assert result.stat("cache/store_errors") >= 1
+    fails, works, *_ = told(caplog)
+    assert " fails (" in fails
+    assert " works again" in works
+    assert PASSWORD not in caplog.text
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the log says of the store."""
+    return [record.getMessage() for record in caplog.records if record.name == "scrapy_robots_rfc.cache.client"]
+
+
+def until_it_is_used_again(server: Server, proxy: Site, caplog: pytest.LogCaptureFixture) -> Iterator[Request]:
+    """Pages of one site after the other: a call from before the end may fail late, and others then prove nothing."""
+    for host in HOSTS:
+        yield Request(f"http://{host}/1", meta={"proxy": proxy.url("")})
+        if len(told(caplog)) > 1 and any(map(server.keeps, HOSTS)):
+            return
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@ensureDeferred
+async def test_from_the_start(trouble: str, server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl whose server cannot be used does not begin; the error names the server, and says why."""
+    begin, end = TROUBLES[trouble]
+    begin(server)
+    with Site() as site:
+        with pytest.raises(StoreError, match=rf"redis://127.0.0.1:{server.server.port}/0 .*cannot be used"):
+            await crawl([site.url("/1")], {"ROBOTSTXT_CACHE": server.address})
+        assert site.asked == []
+    assert PASSWORD not in caplog.text
+    end(server)
+
+
+@ensureDeferred
+async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """A server that has workers wait for longer than any interval fails: it is said once, and the own pace is kept."""
+    with Clocked({"/robots.txt": PACED}) as site:
+        key = "robots:turn:" + site.url("").rstrip("/")
+        seconds, _ = server.admin.time()
+        server.admin.hset(key, "next", (seconds + 3600) * 1_000_000)
+        result = await crawl([site.url(f"/{n}") for n in range(4)], {"ROBOTSTXT_CACHE": server.address})
+        assert list(result.outcomes.values()) == [200] * 4
+        assert min(gaps(site)) >= DELAY
+    assert result.stat("cache/store_errors") >= 1
+    [line] = [line for line in records(caplog) if "fails" in line]
+    assert "the next turn is said to begin in 3" in line

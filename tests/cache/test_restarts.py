@@ -1,0 +1,97 @@
+"""What outlives a crawl: a copy with all that is known of it, on a clock that the test sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import Reason, RobotsDisallowed
+from tests.support.crawling import crawl
+from tests.support.kept import KEPT, Kept
+from tests.support.site import Reply
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.scripted import Clock
+    from tests.support.site import Site
+
+pytestmark = pytest.mark.reactor
+
+DAY = 86_400.0
+FILE = Reply(200, b"User-agent: *\nDisallow: /x\n", (("ETag", '"1"'), ("Cache-Control", "max-age=3600")))
+
+
+async def outcome(site: Site, settings: dict[str, Any]) -> tuple[str, bool]:
+    """What becomes of a page that the file disallows, in a crawl of its own: why, and whether a stale copy says so."""
+    result = await crawl([site.url("/x")], settings)
+    found = result.outcomes[site.url("/x")]
+    return (found.decision.reason.value, found.decision.stale) if isinstance(found, RobotsDisallowed) else ("", False)
+
+
+def conditions(site: Site) -> list[str | None]:
+    """With which tags robots.txt was asked for."""
+    return [asked.headers.get("If-None-Match") for asked in site.asked if asked.target == "/robots.txt"]
+
+
+@ensureDeferred
+async def test_term_and_tag_outlive_a_crawl(site: Site, clock: Clock, tmp_path: Path) -> None:
+    """2.4, RFC 9111: a crawl that is resumed waits for the end of the copy's time, and has it confirmed then."""
+    site.replies["/robots.txt"] = FILE
+    settings = {"JOBDIR": str(tmp_path)}
+    assert await outcome(site, settings) == ("rule", False)
+    clock.now += 3599
+    assert await outcome(site, settings) == ("rule", False)
+    assert conditions(site) == [None]
+    site.replies["/robots.txt"] = Reply(304)
+    for _ in range(2):
+        clock.now += 3600
+        assert await outcome(site, settings) == ("rule", False)
+    assert conditions(site) == [None, '"1"', '"1"']
+
+
+@ensureDeferred
+async def test_stale_copy_outlives_a_crawl(site: Site, clock: Clock) -> None:
+    """2.3.1.4: a copy whose refresh fails is obeyed for 30 days, however many crawls there are in them."""
+    Kept.store = Kept()
+    site.replies["/robots.txt"] = FILE
+    await outcome(site, KEPT)
+    site.replies["/robots.txt"] = Reply(503)
+    seen = []
+    for day in (1, 20, 29, 31):
+        clock.now = 1000.0 + day * DAY
+        seen.append(await outcome(site, KEPT))
+    assert seen == [("rule", True), ("rule", True), ("rule", True), ("", False)]
+    assert conditions(site) == [None, '"1"', '"1"', '"1"', None]
+
+
+@ensureDeferred
+async def test_being_unreachable_outlives_a_crawl(site: Site, clock: Clock) -> None:
+    """2.3.1.4: a restart does not put off the end of the 30 days of a file that cannot be reached."""
+    Kept.store = Kept()
+    site.replies["/robots.txt"] = Reply(503)
+    seen = []
+    for day in (0, 15, 29, 30):
+        clock.now = 1000.0 + day * DAY
+        seen.append((await outcome(site, KEPT))[0])
+    closed = Reason.UNREACHABLE.value
+    assert seen == [closed, closed, closed, ""]
+    assert site.fetches == 4
+
+
+@pytest.mark.parametrize("seconds", [-2 * DAY, -60.0, 60.0, 2 * DAY], ids=["days back", "back", "on", "days on"])
+@ensureDeferred
+async def test_clock_that_was_set(site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """2.4: a copy from the future, or from long ago, is asked for again; a minute more or less is no reason to."""
+    Kept.store = Kept()
+    site.replies["/robots.txt"] = FILE
+    await outcome(site, KEPT)
+    clock.ahead += seconds
+    assert await outcome(site, KEPT) == ("rule", False)
+    asked_again = [None] if abs(seconds) <= 60 else [None, '"1"']
+    assert conditions(site) == asked_again
+    clock.now += 3660
+    assert await outcome(site, KEPT) == ("rule", False)
+    assert conditions(site) == [*asked_again, '"1"']

@@ -1,0 +1,220 @@
+"""What is looked up before a fetch, and what others find after it: with a real store, and no network."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.shared import FetchLocks, pause
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import CachePolicy
+from scrapy_robots_rfc.policy.origins import Origin
+from tests.support.entries import made
+from tests.support.memory_store import MemoryStore
+from tests.support.running import under_the_reactor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from scrapy_robots_rfc.cache.entry import CacheEntry
+
+pytestmark = pytest.mark.reactor
+
+ORIGIN = Origin("http", "a.example", 80)
+POLICY = CachePolicy(100, 10, 1000, 500, longest_ttl=30)
+NOW = 5000.0
+
+
+class Standing(Runtime):
+    """A runtime whose clocks stand."""
+
+    def clock(self) -> float:
+        """Return the time."""
+        return NOW
+
+    def date(self) -> float:
+        """Return the time in seconds since 1970."""
+        return 1_700_000_000.0
+
+
+def file(body: bytes, fetched: float, fresh_until: float) -> CacheEntry:
+    """A file; times are counted from now."""
+    times = (NOW + fetched, NOW + fresh_until, NOW + fetched)
+    return made(Outcome.SUCCESSFUL, 200, "200", *times, body=body)
+
+
+class Worker:
+    """A crawl that uses a store."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.runtime = Standing()
+        self.keeper = CacheClient(store, "the store", runtime=self.runtime, count=lambda _: None)
+        self.sharing = FetchLocks(self.keeper, POLICY, self.runtime)
+
+
+def with_workers(test: Callable[[MemoryStore, Worker, Worker], Awaitable[None]]) -> Callable[[], object]:
+    """Run a test with two crawls on one store."""
+
+    async def run() -> None:
+        store = MemoryStore()
+        one, two = Worker(store), Worker(store)
+        try:
+            await test(store, one, two)
+        finally:
+            await one.sharing.close()
+            await two.sharing.close()
+
+    run.__doc__, run.__name__ = test.__doc__, test.__name__
+    wrapped: Callable[[], object] = under_the_reactor(run)
+    return wrapped
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for what goes on in the background."""
+    for _ in range(2000):
+        if true():
+            return
+        waiter: Waiter[None] = Waiter()
+        Runtime().call_later(0.005, partial(waiter.resolve, None))
+        await waiter
+    pytest.fail("it never comes")
+
+
+@with_workers
+async def test_the_newest_copy_counts(store: MemoryStore, one: Worker, two: Worker) -> None:
+    """A store that has less than the memory, because it failed or may not have more, decides nothing."""
+    await two.keeper.save(ORIGIN, file(b"old", -50, 50), 1000)
+    held = file(b"new", -20, -10)
+    assert await one.sharing.look(ORIGIN, held) == (held, False, True)
+    older = file(b"oldest", -90, -10)
+    found, fresh, ours = await one.sharing.look(ORIGIN, older)
+    assert found is not None
+    assert (found.body, fresh, ours) == (b"old", True, False)
+
+
+class Finishing(MemoryStore):
+    """Another crawl's file comes into the store right before its lease ends."""
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """See `SharedStore`."""
+        if owner != "other":
+            self.finish()
+        return super().lease(key, owner, seconds)
+
+    finish: Callable[[], None]
+
+
+@under_the_reactor
+async def test_who_gets_the_lease_looks_again() -> None:
+    """Between a look and a lease the file may have come: it is not fetched again, and the lease goes on to the next."""
+    plain, store = MemoryStore(), Finishing()
+    writer, one = Worker(plain), Worker(store)
+    await writer.keeper.save(ORIGIN, file(b"file", -1, 50), 1000)
+    value = plain.get(str(ORIGIN))
+    assert value is not None
+    store.finish = lambda: store.put(str(ORIGIN), value, 1000)
+    found, fresh, _ = await one.sharing.look(ORIGIN, None)
+    assert found is not None
+    assert (found.body, fresh) == (b"file", True)
+    await until(lambda: store.lease(str(ORIGIN), "other", 1))
+    await one.sharing.close()
+    await writer.sharing.close()
+
+
+@with_workers
+async def test_others_go_on_when_a_file_is_there(store: MemoryStore, one: Worker, two: Worker) -> None:
+    """Who has fetched a file puts it into the store, and then lets go of its lease, long before its crawl ends."""
+    assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
+    assert (await two.sharing.look(ORIGIN, None))[1:] == (False, False)
+    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True, since=NOW)
+    await until(lambda: store.lease(str(ORIGIN), "other", 1))
+    store.release(str(ORIGIN), "other")
+    assert (await two.sharing.look(ORIGIN, None))[1:] == (True, False)
+
+
+@with_workers
+async def test_what_may_not_be_stored(store: MemoryStore, one: Worker, two: Worker) -> None:
+    """Who has fetched a file that may be in no store lets the next one fetch it for itself."""
+    assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
+    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=False, since=NOW)
+    await until(lambda: store.lease(str(ORIGIN), "other", 1))
+    store.release(str(ORIGIN), "other")
+    assert await two.sharing.look(ORIGIN, None) == (None, False, True)
+
+
+@with_workers
+async def test_the_end_waits_for_what_is_written(store: MemoryStore, one: Worker, two: Worker) -> None:
+    """What was published right before the end is in the store after it, and no lease is left."""
+    assert (await one.sharing.look(ORIGIN, None))[1:] == (False, True)
+    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True, since=NOW)
+    await one.sharing.close()
+    assert store.get(str(ORIGIN)) is not None
+    assert store.lease(str(ORIGIN), "other", 1)
+
+
+@with_workers
+async def test_what_is_newer_stays(store: MemoryStore, one: Worker, two: Worker) -> None:
+    """Who began to ask before another crawl's file was there, and is late, changes nothing."""
+    await two.keeper.save(ORIGIN, file(b"new", -1, 50), 1000)
+    before = store.get(str(ORIGIN))
+    for stored in (True, False):
+        one.sharing.publish(ORIGIN, file(b"old", 0, 100), stored=stored, since=NOW - 2)
+        await one.sharing.close()
+        one = Worker(store)
+    assert store.get(str(ORIGIN)) == before
+
+
+@with_workers
+async def test_what_may_not_be_stored_ends_what_was(store: MemoryStore, one: Worker, two: Worker) -> None:
+    """A file that may not be stored drops the one from before, and a failure does not."""
+    await two.keeper.save(ORIGIN, file(b"old", -50, -1), 1000)
+    failed = made(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
+    one.sharing.publish(ORIGIN, failed, stored=False, since=NOW)
+    one.sharing.publish(ORIGIN, file(b"new", 0, 100), stored=False, since=NOW)
+    assert store.get(str(ORIGIN)) is not None
+    await one.sharing.close()
+    assert store.get(str(ORIGIN)) is None
+
+
+class Recording(MemoryStore):
+    """Writes only when others would be let in too early, and notes what is done in which order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+        self.released = threading.Event()
+
+    def put(self, key: str, value: bytes, keep: float) -> None:
+        """See `Store`."""
+        self.released.wait(0.1)
+        super().put(key, value, keep)
+        self.done.append("put")
+
+    def release(self, key: str, owner: str) -> None:
+        """See `SharedStore`."""
+        super().release(key, owner)
+        self.done.append("release")
+        self.released.set()
+
+
+@under_the_reactor
+async def test_nobody_is_let_in_before_a_file_is_written() -> None:
+    """At the end of a crawl, too, a file is in the store before others may fetch it."""
+    store = Recording()
+    one = Worker(store)
+    await one.sharing.look(ORIGIN, None)
+    one.sharing.publish(ORIGIN, file(b"file", 0, 100), stored=True, since=NOW)
+    await one.sharing.close()
+    assert store.done == ["put", "release"]
+
+
+def test_pauses_grow() -> None:
+    """Who waits for another crawl looks often at first, and once a second in the long run."""
+    pauses = [pause(looks) for looks in (0, 1, 2, 3, 4, 5000)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.1, 1.0)

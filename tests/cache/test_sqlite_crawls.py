@@ -1,0 +1,178 @@
+"""Crawls whose SQLite file is damaged, deleted, full or read-only: they obey robots.txt all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import subprocess
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.cache.entry import decode, encode
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.support.crawling import Crawl, crawl, records
+from tests.support.kept_entries import FILE
+from tests.support.site import Asked, Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.reactor
+
+RULES = "User-agent: *\nDisallow: /x\n"
+FORBID = robots(RULES)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the file is to be."""
+    return tmp_path / "robots.sqlite"
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[SqliteStore]:
+    """Look into the file."""
+    store = SqliteStore(path)
+    store.open()
+    yield store
+    store.close()
+
+
+async def obeying(site: Site, path: Path) -> Crawl:
+    """Crawl two pages of a site, one of which is disallowed, and see that it is obeyed."""
+    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTSTXT_CACHE": f"sqlite:///{path}"})
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert result.outcomes[site.url("/y")] == 200
+    return result
+
+
+def told(caplog: pytest.LogCaptureFixture) -> str:
+    """The one warning about the store."""
+    (line,) = [line for line in records(caplog) if "store of robots.txt files" in line]
+    return line
+
+
+@ensureDeferred
+async def test_file_deleted_meanwhile(site: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that is deleted in the middle of a crawl is no failure: there is a new one, for the next crawl too."""
+
+    def delete(_: Asked) -> Reply:
+        path.unlink()
+        return FORBID
+
+    site.replies["/robots.txt"] = delete
+    result = await obeying(site, path)
+    assert (result.stat("cache/store_errors"), site.fetches) == (0, 1)
+    assert not any("store of robots.txt files" in line for line in records(caplog))
+    site.replies["/robots.txt"] = FORBID
+    await obeying(site, path)
+    assert site.fetches == 1
+
+
+@ensureDeferred
+async def test_file_that_cannot_grow(site: Site, other: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A disk without room for a file: counted, told once; the crawl goes by its memory."""
+    noise = random.Random(1).randbytes(300_000).hex().encode()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(_: Asked) -> Reply:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+        return Reply(body=RULES.encode() + b"# " + b"\n# ".join(noise[i : i + 100] for i in range(0, 450_000, 100)))
+
+    site.replies["/robots.txt"] = fill
+    try:
+        result = await obeying(site, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (result.stat("cache/store_errors"), site.fetches) == (1, 1)
+    assert "put: OperationalError: " in told(caplog)
+    other.replies["/robots.txt"] = FORBID
+    await obeying(other, path)
+    with opened(path) as store:
+        assert list(store.keys()) == [other.url("")]
+
+
+@pytest.fixture
+def read_only(path: Path) -> Iterator[Path]:
+    """The folder of a file that was written, and that cannot be written any more. Root needs a disk for that."""
+    folder = path.parent
+    root = os.geteuid() == 0
+    mount = ["mount", "-t", "tmpfs", "none", str(folder)]
+    if root and subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("root may write everywhere, and may not mount anything here")
+    with opened(path) as store:
+        store.put("https://a.example", encode(FILE), 60)
+    command = ["mount", "-o", "remount,ro", str(folder)] if root else ["chmod", "-R", "a-w", str(folder)]
+    subprocess.run(command, check=True)
+    yield path
+    subprocess.run(["umount", "-l", str(folder)] if root else ["chmod", "-R", "u+w", str(folder)], check=True)
+
+
+@ensureDeferred
+async def test_read_only(site: Site, read_only: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that cannot be written: counted, told once; the crawl goes by its memory."""
+    site.replies["/robots.txt"] = FORBID
+    result = await obeying(site, read_only)
+    assert result.stat("cache/store_errors") >= 1
+    assert "fails (" in told(caplog)
+    assert site.fetches == 1
+
+
+@pytest.fixture
+def damaged(path: Path) -> Path:
+    """A file that is no database."""
+    path.write_bytes(b"x" * 5000)
+    return path
+
+
+@ensureDeferred
+async def test_damaged_file(site: Site, damaged: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that is no database is set aside with a warning, and the robots.txt is fetched and kept."""
+    site.replies["/robots.txt"] = FORBID
+    for _ in range(2):
+        result = await obeying(site, damaged)
+        assert result.stat("cache/store_errors") == 0
+    assert site.fetches == 1
+    assert "it is kept as robots.sqlite.damaged" in told(caplog)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (zlib.compress(b'{"version":2}\n'), "written in version 2, where 1 is known"),
+        (encode(FILE)[:-1], "damaged: it is cut short, or too long"),
+    ],
+)
+@ensureDeferred
+async def test_unreadable_value(
+    site: Site, path: Path, caplog: pytest.LogCaptureFixture, value: bytes, why: Any
+) -> None:
+    """A value of another version, or a damaged one, is told, fetched anew and overwritten."""
+    with opened(path) as store:
+        store.put(site.url(""), value, 1000)
+    site.replies["/robots.txt"] = FORBID
+    result = await obeying(site, path)
+    assert (result.stat("cache/store_unreadable"), result.stat("cache/store_errors"), site.fetches) == (1, 0, 1)
+    assert f"holds what cannot be read ({site.url('')}: {why})" in told(caplog)
+    with opened(path) as store:
+        assert decode(store.get(site.url("")) or b"").body == RULES.encode()
+
+
+@ensureDeferred
+async def test_no_credentials(site: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """User and password in the URLs of a crawl come neither into the store nor into a line of ours."""
+    site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=(("ETag", '"1"'),))
+    with_password = site.url("/y").replace("http://", "http://somebody:secret@")
+    await crawl([with_password, with_password.replace("/y", "/x")], {"ROBOTSTXT_CACHE": f"sqlite:///{path}"})
+    assert site.fetches == 1
+    with opened(path) as store:
+        assert [key for key in store.keys()] == [site.url("")]  # noqa: C416, SIM118 - no mapping
+    assert all(b"secret" not in file.read_bytes() for file in path.parent.iterdir())
+    assert all("secret" not in line for line in records(caplog, 0))

@@ -1,0 +1,229 @@
+"""What stands in a store: it comes back as it was, anybody can read it, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import tracemalloc
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode, entry_of
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
+from tests.support.kept_entries import FILE, MISSING, UNKNOWN
+
+times = st.floats(-1e12, 1e12)
+headers = st.none() | st.binary(max_size=20).filter(lambda value: not set(value) & {*range(9), *range(10, 32), 127})
+urls = st.text(max_size=40).map(lambda text: "".join(filter(str.isprintable, text)).replace("@", ""))
+validators = st.builds(Validators, urls, headers, headers)
+validity = st.builds(Validity, st.just(Outcome.SUCCESSFUL), times, st.none() | times, st.none() | times)
+copies = st.builds(
+    CacheEntry,
+    validity,
+    st.none() | st.integers(100, 599),
+    st.text(max_size=40).filter(str.isprintable),
+    times,
+    st.none() | validators,
+    st.binary(max_size=2000),
+    st.none() | st.floats(0, 1e9),
+)
+
+
+@given(copy=copies)
+def test_any_copy_comes_back(copy: CacheEntry) -> None:
+    """Whatever a site sent: what is read equals what was written."""
+    assert decode(encode(copy)) == copy
+
+
+@pytest.mark.parametrize("copy", [FILE, MISSING, UNKNOWN, replace(FILE, body=b"", validators=None)])
+def test_each_kind_comes_back(copy: CacheEntry) -> None:
+    """A file, that there is none, that nobody knows, and an empty file."""
+    assert decode(encode(copy)) == copy
+
+
+def test_a_value_is_read_without_us() -> None:
+    """All of it is compressed by zlib: a line of JSON with the version, then the file as it came."""
+    head, body = zlib.decompress(encode(FILE)).split(b"\n", 1)
+    entries = json.loads(head)
+    assert (entries["version"], entries["url"]) == (1, "https://a.example/robots.txt")
+    assert body == FILE.body
+
+
+def test_what_is_not_known_takes_no_room() -> None:
+    """Nothing stands for what there is not: the smallest value is short."""
+    assert len(encode(MISSING)) < 130
+
+
+def test_every_damage_is_noticed() -> None:
+    """A value of which any one octet differs, is missing, or is too much, is refused, or says the same as before."""
+    value = encode(FILE)
+    for place in range(len(value)):
+        try:
+            assert decode(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :]) == FILE
+        except ValueError as error:
+            assert re.search("damaged|not a copy|version", str(error))  # noqa: PT017 - both ends are right
+        with pytest.raises(ValueError, match=r"damaged|not a copy"):
+            decode(value[:place])
+    with pytest.raises(ValueError, match="damaged"):
+        decode(value + b"x")
+
+
+@given(value=st.binary(max_size=200))
+def test_any_octets(value: bytes) -> None:
+    """Octets of somebody else's are refused, and nothing else happens."""
+    with pytest.raises(ValueError, match=r"damaged|not a copy|version"):
+        decode(value)
+
+
+def test_an_unknown_version() -> None:
+    """What a later version wrote is refused, and the error says so."""
+    with pytest.raises(ValueError, match="written in version 2, where 1 is known"):
+        decode(by_hand({**HEAD, "version": 2}, b"ab"))
+
+
+def by_hand(head: object, body: bytes = b"", *, line: bytes | None = None) -> bytes:
+    """Return a value that somebody else made, with a checksum that is right."""
+    return zlib.compress((json.dumps(head).encode() if line is None else line) + b"\n" + body)
+
+
+HEAD: dict[str, Any] = {
+    "version": 1,
+    "outcome": "successful",
+    "cause": "200",
+    "fetched": 1,
+    "fresh_until": 2,
+    "url": "https://a.example/robots.txt",
+}
+
+
+def test_made_by_hand() -> None:
+    """Others can write values too, with entries of their own."""
+    copy = decode(by_hand({**HEAD, "theirs": [1]}, b"ab"))
+    assert (copy.body, copy.fetched, copy.validators) == (b"ab", 1.0, Validators("https://a.example/robots.txt"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"outcome": "open"},
+        {"outcome": None},
+        {"version": None},
+        {"version": True},
+        {"version": -1},
+        {"version": "1"},
+        {"version": [1]},
+        {"outcome": "unavailable"},
+        {"outcome": ["successful"]},
+        {"status": "200"},
+        {"status": True},
+        {"cause": None},
+        {"cause": "200\nINFO: all is well"},
+        {"cause": "x" * 201},
+        {"fetched": None},
+        {"fetched": "1"},
+        {"fetched": True},
+        {"fetched": float("nan")},
+        {"fresh_until": float("inf")},
+        {"fresh_until": 10**400},
+        {"confirmed": {}},
+        {"etag": 'x"\r\nCookie: a=b'},
+        {"etag": "\u20ac"},
+        {"last_modified": 5},
+        {"url": 5},
+        {"url": "https://a.example/\x1b[2J"},
+        {"url": "https://a.example/\nINFO: all is well"},
+        {"url": "https://a.example/\u202e"},
+        {"url": "https://me:secret@a.example/robots.txt"},
+        {"url": "https://a.example/" + "x" * 9000},
+    ],
+)
+def test_wrong_entries(changed: dict[str, Any]) -> None:
+    """An entry of another type or out of its range is refused, however right the checksum is."""
+    with pytest.raises(ValueError, match=r"damaged|it has no version"):
+        decode(by_hand({**HEAD, **changed}, b"ab"))
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+anything = scalars | st.lists(scalars, max_size=2) | st.dictionaries(st.text(), scalars, max_size=2)
+
+
+@given(changed=st.dictionaries(st.sampled_from([*HEAD, "status", "confirmed", "etag", "lifetime"]), anything))
+def test_any_entries(changed: dict[str, Any]) -> None:
+    """Whatever somebody else writes into a head, it is refused, or it is an entry that can be written down again."""
+    try:
+        copy = decode(by_hand({**HEAD, **changed}, b"ab"))
+    except ValueError:
+        return
+    assert decode(encode(copy)) == copy
+    assert copy.validity.outcome is Outcome.SUCCESSFUL
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"{", b"[" * 100_000, b'"' + b"x" * 200_000 + b'"', b"\xff", b"1" * 9999])
+def test_wrong_heads(line: bytes) -> None:
+    """A head that is no JSON object, or that is deeper or longer than any, is refused."""
+    with pytest.raises(ValueError, match="damaged"):
+        decode(by_hand(None, line=line))
+
+
+@pytest.mark.parametrize("body", [b"", b"x"])
+def test_files_that_are_missing_or_too_much(body: bytes) -> None:
+    """Where there is no file nothing follows the head, and where one is obeyed it is there, were it empty."""
+    outcomes = {"unavailable": not body, "unreachable": not body, "successful": True}
+    for outcome, fine in outcomes.items():
+        if fine:
+            found = decode(by_hand({**HEAD, "outcome": outcome}, body))
+            assert found.body == (body if outcome == "successful" else None)
+        else:
+            with pytest.raises(ValueError, match="damaged: the file is missing, or too much"):
+                decode(by_hand({**HEAD, "outcome": outcome}, body))
+    with pytest.raises(ValueError, match="damaged: the file is missing, or too much"):
+        entry_of(HEAD, None)
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    """A value that unpacks to 256 MiB is refused, and costs no more memory than the largest one that is written."""
+    packing = zlib.compressobj(1)
+    zeros = bytes(1024 * 1024)
+    bomb = b"".join([*(packing.compress(zeros) for _ in range(256)), packing.flush()])
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="damaged"):
+            decode(bomb)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * 1024 * 1024
+
+
+def test_long_validators_are_left_out() -> None:
+    """What a site sends to fill our disks is not kept: the file is, and is fetched unconditionally."""
+    long = replace(FILE, validators=Validators("https://a.example/" + "x" * 9000, b"e"))
+    assert decode(encode(long)) == replace(FILE, validators=None)
+    long = replace(FILE, validators=Validators("https://a.example/", b"e" * 2000, b"m\r\nx"))
+    assert decode(encode(long)) == replace(FILE, validators=Validators("https://a.example/"))
+
+
+@pytest.mark.parametrize("url", ["https://a.example/\x1b[2J", "https://a.example/\u202e", "https://me:pw@a.example/"])
+def test_urls_that_nobody_should_see(url: str) -> None:
+    """A URL that a terminal would act on, or with credentials, is kept in no store: nor are its validators."""
+    copy = replace(FILE, validators=Validators(url, b"e"))
+    assert decode(encode(copy)) == replace(FILE, validators=None)
+
+
+def test_causes_are_one_short_line() -> None:
+    """What is told to people stays on its line, and short, whatever an exception is called."""
+    assert decode(encode(replace(FILE, cause="a\nb\x1b" + "c" * 300))).cause == r"a\nb\x1b" + "c" * 192
+
+
+def test_a_file_too_large_to_be_compressed() -> None:
+    """A file beyond the bound of what is unpacked is written as it is, and comes back."""
+    large = replace(FILE, body=bytes(17 * 1024 * 1024))
+    value = encode(large)
+    assert len(value) > 17 * 1024 * 1024
+    assert decode(value) == large

@@ -1,0 +1,252 @@
+"""The access table of RFC 9309, 2.3.1, in real crawls: what the robots.txt's answer means for a page."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import Reason, RobotsDisallowed
+from tests.support.crawling import SETTINGS, Crawl, crawl
+from tests.support.site import HANG, Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.http import Response
+
+RULES = "User-agent: *\nDisallow: /private\n"
+
+
+def verdict(result: Crawl, url: str) -> str:
+    """What became of a page: `fetched`, or the reason why not."""
+    outcome = result.outcomes[url]
+    if isinstance(outcome, RobotsDisallowed):
+        assert outcome.decision.origin is not None
+        return outcome.decision.reason.value
+    assert outcome == 200
+    return "fetched"
+
+
+@ensureDeferred
+async def test_rules_of_a_successful_file_are_obeyed(site: Site) -> None:
+    """2.3.1.1: the rules of a file that was downloaded decide page by page."""
+    site.replies["/robots.txt"] = robots(RULES)
+    result = await crawl([site.url("/"), site.url("/private/x")])
+    assert verdict(result, site.url("/")) == "fetched"
+    assert verdict(result, site.url("/private/x")) == "rule"
+    assert site.targets.count("/private/x") == 0
+    assert site.fetches == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (200, "rule"),
+        (203, "rule"),
+        (206, "rule"),
+        (300, "fetched"),
+        (304, "unreachable"),
+        (305, "fetched"),
+        (400, "fetched"),
+        (401, "fetched"),
+        (403, "fetched"),
+        (404, "fetched"),
+        (410, "fetched"),
+        (429, "unreachable"),
+        (451, "fetched"),
+        (500, "unreachable"),
+        (503, "unreachable"),
+        (599, "unreachable"),
+        (600, "unreachable"),
+        (999, "unreachable"),
+    ],
+)
+@ensureDeferred
+async def test_status(site: Site, status: int, expected: str) -> None:
+    """2.3.1.1 to 2.3.1.4: the status of the answer decides before its body does."""
+    site.replies["/robots.txt"] = Reply(status, b"" if status in (204, 304) else b"User-agent: *\nDisallow: /\n")
+    result = await crawl([site.url("/x")])
+    assert verdict(result, site.url("/x")) == expected
+    assert site.pages == (["/x"] if expected == "fetched" else [])
+    assert result.stat(f"response_status_count/{status}") == 1
+
+
+@ensureDeferred
+async def test_statuses_can_be_configured(site: Site) -> None:
+    """ROBOTSTXT_UNREACHABLE_STATUSES says which 4xx close the gate."""
+    site.replies["/robots.txt"] = Reply(403)
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_UNREACHABLE_STATUSES": [403]})
+    assert verdict(result, site.url("/x")) == "unreachable"
+    site.replies["/robots.txt"] = Reply(429)
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_UNREACHABLE_STATUSES": []})
+    assert verdict(result, site.url("/x")) == "fetched"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@ensureDeferred
+async def test_redirects_are_followed_across_hosts(site: Site, other: Site, status: int) -> None:
+    """2.3.1.2: a redirect leads to another authority, and its rules count for the origin that was asked."""
+    site.replies["/robots.txt"] = redirect(other.url("/elsewhere.txt"), status)
+    other.replies["/elsewhere.txt"] = robots(RULES)
+    other.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    pages = [site.url("/private"), site.url("/open")]
+    result = await crawl(pages, {"REDIRECT_ENABLED": False})
+    assert [verdict(result, page) for page in pages] == ["rule", "fetched"]
+    assert other.targets == ["/elsewhere.txt"]
+    assert result.stat("redirect_count") == 1
+
+
+@pytest.mark.parametrize(("hops", "expected"), [(5, "rule"), (6, "fetched")])
+@ensureDeferred
+async def test_five_redirects_and_no_more(site: Site, hops: int, expected: str) -> None:
+    """2.3.1.2: the file at the end of five redirects is obeyed; at the sixth it counts as unavailable."""
+    site.replies["/robots.txt"] = redirect("/1")
+    for hop in range(1, hops):
+        site.replies[f"/{hop}"] = redirect(f"{hop + 1}")
+    site.replies[f"/{hops}"] = robots("User-agent: *\nDisallow: /\n")
+    result = await crawl([site.url("/x")])
+    assert verdict(result, site.url("/x")) == expected
+    assert result.stat("redirect_count") == 5
+
+
+@pytest.mark.parametrize(
+    "location", ["/robots.txt", "ftp://127.0.0.1/robots.txt", "file:///etc/hosts", "http://[", "", "javascript:x", "//"]
+)
+@ensureDeferred
+async def test_redirects_that_lead_nowhere(site: Site, location: str) -> None:
+    """2.3.1.2: a loop, another scheme or no usable Location is followed by nobody, and counts as unavailable."""
+    site.replies["/robots.txt"] = redirect(location)
+    result = await crawl([site.url("/x")])
+    assert verdict(result, site.url("/x")) == "fetched"
+    assert result.stat("result/unavailable") == 1
+    assert site.fetches == 1
+
+
+@ensureDeferred
+async def test_redirect_with_allowed_domains(site: Site) -> None:
+    """2.3.1.2: OffsiteMiddleware does not keep the crawl from a robots.txt on another host."""
+    with Site({"/robots.txt": robots("User-agent: *\nDisallow: /\n")}) as offsite:
+        site.replies["/robots.txt"] = redirect(offsite.url("/robots.txt", host="localhost"))
+        result = await crawl([site.url("/x")], allowed_domains=["127.0.0.1"])
+        assert verdict(result, site.url("/x")) == "rule"
+        assert offsite.fetches == 1
+
+
+@ensureDeferred
+async def test_userinfo_of_a_redirect_is_dropped(site: Site, other: Site) -> None:
+    """Section 3: a redirect cannot make the crawler send credentials."""
+    site.replies["/robots.txt"] = redirect(f"http://user:secret@{other.netloc}/robots.txt")
+    other.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    result = await crawl([site.url("/x")])
+    assert verdict(result, site.url("/x")) == "rule"
+    assert "Authorization" not in other.asked[0].headers
+
+
+def unused_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@ensureDeferred
+async def test_refused_connection_is_unreachable() -> None:
+    """2.3.1.4: a server that refuses the connection closes the gate."""
+    url = f"http://127.0.0.1:{unused_port()}/x"
+    result = await crawl([url])
+    assert verdict(result, url) == "unreachable"
+    assert any(key.startswith("robotstxt/exception_count/<class '") for key in result.stats)
+
+
+@ensureDeferred
+async def test_unknown_host_is_unreachable() -> None:
+    """2.3.1.4: a name that does not resolve closes the gate."""
+    url = "http://no-such-host.invalid/x"
+    result = await crawl([url])
+    assert verdict(result, url) == "unreachable"
+
+
+@ensureDeferred
+async def test_broken_tls_is_unreachable(site: Site) -> None:
+    """2.3.1.4: a server that speaks no TLS on an https port closes the gate."""
+    url = f"https://{site.netloc}/x"
+    result = await crawl([url])
+    assert verdict(result, url) == "unreachable"
+    assert site.pages == []
+
+
+@pytest.mark.parametrize("reply", [Reply(reset=True), robots(RULES, cut=5)], ids=["reset", "data loss"])
+@ensureDeferred
+async def test_broken_transfer_is_unreachable(site: Site, reply: Reply) -> None:
+    """2.3.1.4: half an answer closes the gate, also where DOWNLOAD_FAIL_ON_DATALOSS is off."""
+    site.replies["/robots.txt"] = reply
+    result = await crawl([site.url("/x")], {"DOWNLOAD_FAIL_ON_DATALOSS": False})
+    assert verdict(result, site.url("/x")) == "unreachable"
+
+
+class Stopper:
+    """A middleware that says of every transfer that it was stopped."""
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Mark it."""
+        response.flags.append("download_stopped")
+        return response
+
+
+@ensureDeferred
+async def test_transfer_that_somebody_stops_closes_the_gate(site: Site) -> None:
+    """2.3.1.4: half a file opens nothing where a part of the crawl ended its transfer; the site is not blamed."""
+    site.replies["/robots.txt"] = robots(RULES)
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Stopper: 900}
+    result = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": middlewares})
+    error = result.outcomes[site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.why.endswith(": a handler of bytes_received or headers_received: StopDownload")
+    assert result.stat("forbidden/local") == 1
+
+
+@ensureDeferred
+async def test_timeout_is_unreachable(site: Site) -> None:
+    """2.3.1.4: a robots.txt that never comes closes the gate within ROBOTSTXT_TIMEOUT."""
+    site.replies["/robots.txt"] = HANG
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_TIMEOUT": 0.3, "RETRY_ENABLED": True})
+    outcome = result.outcomes[site.url("/x")]
+    assert isinstance(outcome, RobotsDisallowed)
+    assert outcome.decision.reason is Reason.UNREACHABLE
+    assert outcome.why == "robots.txt unreachable: no answer in 0.3 s"
+
+
+@ensureDeferred
+async def test_https_and_http_are_two_services(site: Site) -> None:
+    """2.3: the file of one scheme and port says nothing about another."""
+    with Site({"/robots.txt": robots("User-agent: *\nDisallow: /\n")}, tls=True) as secure:
+        result = await crawl([site.url("/x"), secure.url("/x")])
+        assert verdict(result, site.url("/x")) == "fetched"
+        assert verdict(result, secure.url("/x")) == "rule"
+        assert (site.fetches, secure.fetches) == (1, 1)
+
+
+@ensureDeferred
+async def test_dot_segments_are_judged_both_ways(site: Site) -> None:
+    """RFC 3986, 5.2.4: a page that would be disallowed once somebody removes its dot segments is disallowed."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\nDisallow: /a/../open\n")
+    paths = ["/a/../private/x", "/a/%2e%2E/private", "/./private", "/a/../open/x", "/a/../b", "/c/./d"]
+    result = await crawl([site.url(path) for path in paths])
+    verdicts = [verdict(result, site.url(path)) for path in paths]
+    assert verdicts == ["rule", "rule", "rule", "rule", "fetched", "fetched"]
+
+
+@ensureDeferred
+async def test_page_called_robots_txt_is_always_allowed(site: Site) -> None:
+    """2.2.2: /robots.txt itself may be fetched, also where everything else may not."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    result = await crawl([site.url("/robots.txt"), site.url("/x")])
+    assert result.outcomes[site.url("/robots.txt")] == 200
+    assert verdict(result, site.url("/x")) == "rule"
+    site.replies["/robots.txt"] = Reply(503)
+    result = await crawl([site.url("/robots.txt"), site.url("/x")])
+    assert result.outcomes[site.url("/robots.txt")] == 503
+    assert verdict(result, site.url("/x")) == "unreachable"

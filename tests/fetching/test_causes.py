@@ -1,0 +1,93 @@
+"""What an exception of a download means, beyond what the crawls of `test_local_faults_and_proxies.py` meet with."""
+
+from __future__ import annotations
+
+import errno
+import ssl
+
+import pytest
+
+from scrapy_robots_rfc.errors import DecodingError
+from scrapy_robots_rfc.fetching.faults import fault_of
+
+
+def foreign(package: str, name: str, base: type[Exception] = Exception) -> type[Exception]:
+    """Make an exception class of a package that need not be installed."""
+    return type(name, (base,), {"__module__": f"{package}.errors"})
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    """Raise an exception from another one, and return it."""
+    try:
+        raise error from cause
+    except Exception as raised:  # noqa: BLE001 - it is what was made
+        return raised
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (foreign("curl_cffi", "CurlError")("Could not resolve"), "CurlError: Could not resolve"),
+        (foreign("playwright", "Error")("net::ERR_FAILED\n  at x"), "Error: net::ERR_FAILED at x"),
+        (foreign("zyte_api", "RequestError")(), "RequestError"),
+        (foreign("requests", "Timeout", foreign("requests", "RequestException"))("late"), "Timeout: late"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "no route to host"),
+        (ssl.SSLError(1, "[SSL: TLSV1_ALERT] it failed"), "TLS: [ssl: tlsv1 alert] it failed"),
+        (ConnectionResetError(errno.ECONNRESET, "x"), "connection reset"),
+        (caused(foreign("myhandler", "Mine")("x"), ConnectionRefusedError(111, "x")), "connection refused"),
+        (
+            foreign("aiohttp", "ClientError")("http://user:secret@a.example/ \x1b[31m"),
+            "ClientError: http://a.example/ \\x1b[31m",
+        ),
+        (foreign("httpx", "TransportError")("x" * 1000), f"TransportError: {'x' * 157}..."),
+        (DecodingError("unknown content coding"), "unknown content coding"),
+    ],
+)
+def test_network(error: Exception, cause: str) -> None:
+    """An exception of a known library is the network's: its cause is short, and holds no credentials."""
+    found = fault_of(error)
+    assert (found.cause, found.part) == (cause, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (
+            foreign("scrapy.core", "TunnelError")("with proxy a:502 [{'status': 407}]"),
+            "407 to CONNECT",
+        ),
+        (foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("503 Busy"), "503 to CONNECT"),
+        (foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("No"), "no answer to CONNECT: No"),
+    ],
+)
+def test_refused_by_a_proxy(error: Exception, cause: str) -> None:
+    """What answers a CONNECT is known by the name of its exception; the port of a proxy is no status."""
+    found = fault_of(error)
+    assert (found.cause, found.part, found.refused) == (cause, None, True)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL])
+def test_this_machine(number: int) -> None:
+    """A process that has no file or port left says nothing about the site, whoever tells it."""
+    for error in (OSError(number, "None left"), caused(foreign("aiohttp", "ClientError")("x"), OSError(number, "x"))):
+        found = fault_of(error)
+        assert found.part == "this machine"
+        assert "CONCURRENT_REQUESTS" in found.advice
+
+
+class MuteError(Exception):
+    """Says nothing, and not in the usual way."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise ValueError("nothing to say")
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), MuteError(), foreign("nobody", "Knows")("x"), FileNotFoundError(2, "x")]
+)
+def test_local(error: Exception) -> None:
+    """Whatever is not known is local, and never raises."""
+    assert fault_of(error).part is not None
+    error.__cause__ = error  # a chain without an end
+    assert fault_of(error).part is not None

@@ -1,0 +1,218 @@
+"""Content codings of a robots.txt: undone within a bound, and what is broken opens nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.errors import DecodingError
+from scrapy_robots_rfc.fetching.decoding import Decoder, decode
+from tests.support.crawling import crawl
+from tests.support.site import Reply, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEXT = b"User-agent: *\nDisallow: /x\n"
+LIMIT = 1000
+
+
+def raw_deflate(data: bytes) -> bytes:
+    """Deflate without the zlib wrapper."""
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(data) + compressor.flush()
+
+
+def brotli(data: bytes) -> bytes:
+    """Brotli, where Scrapy brings it."""
+    compressed: bytes = pytest.importorskip("brotli", minversion="1.2").compress(data)
+    return compressed
+
+
+def zstd(data: bytes) -> bytes:
+    """Zstandard, where Scrapy brings it."""
+    compressed: bytes = pytest.importorskip("backports.zstd").compress(data)
+    return compressed
+
+
+CODINGS: list[tuple[bytes, Callable[[bytes], bytes]]] = [
+    (b"gzip", gzip.compress),
+    (b"x-gzip", gzip.compress),
+    (b"GZip ", gzip.compress),
+    (b"deflate", zlib.compress),
+    (b"deflate", raw_deflate),
+    (b"br", brotli),
+    (b"zstd", zstd),
+]
+each_coding = pytest.mark.parametrize(("coding", "compress"), CODINGS)
+
+
+@each_coding
+def test_round_trip(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """RFC 9110, 8.4: every coding that Scrapy's downloader knows is undone."""
+    assert decode(compress(TEXT), [coding], LIMIT) == TEXT
+
+
+@each_coding
+def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """Section 3: a body that decompresses to 50 MB gives the limit's octets, and no more are produced."""
+    bomb = compress(b"#" * 50_000_000)
+    assert decode(bomb, [coding], LIMIT) == b"#" * LIMIT
+
+
+@each_coding
+def test_truncated_stream(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """2.5: a stream that breaks off counts where it reaches the limit; before, what is missing might be what closes."""
+    data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
+    half = compress(data)[: len(compress(data)) // 2]
+    assert decode(half, [coding], LIMIT) == data[:LIMIT]
+    with pytest.raises(DecodingError):
+        decode(half, [coding], 10**6)
+
+
+@given(named=st.sampled_from(CODINGS), size=st.integers(1, 60), many=st.integers(0, 400), limit=st.integers(500, 6000))
+def test_pieces(named: tuple[bytes, Callable[[bytes], bytes]], size: int, many: int, limit: int) -> None:
+    """However the octets of a body come, they give the same, and it is told when enough of them are here."""
+    coding, compress = named
+    data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(many))
+    body = compress(data[: len(data) // 2])
+    body += compress(data[len(data) // 2 :]) if coding.strip().lower() in (b"gzip", b"zstd") else b""
+    decoder = Decoder([coding], limit)
+    fed = 0
+    while fed < len(body) and not decoder.full:
+        decoder.feed(body[fed : fed + size])
+        fed += size
+    assert decoder.result() == decode(body, [coding], limit)
+    assert decoder.full is (len(decoder.result()) == limit)
+
+
+def test_cut_in_a_stored_block() -> None:
+    """2.5: as many coded octets as the limit are not enough where they give fewer: no half line is taken for whole."""
+    decoder = Decoder([b"gzip"], LIMIT)
+    decoder.feed(gzip.compress(b"Disallow: /" + b"b" * 2 * LIMIT, 0)[: LIMIT + 1])
+    assert not decoder.full
+    with pytest.raises(DecodingError, match="break off"):
+        decoder.result()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_padding_in_pieces(size: int) -> None:
+    """An octet that may begin a further member, or be padding, is judged by the one that follows it."""
+    for body, expected in (
+        (gzip.compress(TEXT) + b"\x1f\x00" + gzip.compress(TEXT), TEXT),
+        (gzip.compress(TEXT) * 2, TEXT * 2),
+    ):
+        for codings in ([b"gzip"], []):
+            decoder = Decoder(codings, LIMIT)
+            for at in range(0, len(body), size):
+                decoder.feed(body[at : at + size])
+            assert decoder.result() == expected
+
+
+def test_padding_after_gzip_data() -> None:
+    """RFC 1952: octets that begin no further member say nothing; a further member that is broken closes the gate."""
+    assert decode(gzip.compress(TEXT) + bytes(100), [b"gzip"], LIMIT) == TEXT
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT) + gzip.compress(TEXT)[:-12], [b"gzip"], LIMIT)
+
+
+@each_coding
+def test_broken_from_the_start(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """2.3.1.4: data that are no such stream at all are an error, which closes the gate."""
+    with pytest.raises(DecodingError):
+        decode(b"\xff\xffUser-agent: *", [coding], LIMIT)
+
+
+@pytest.mark.parametrize("last", [1, 5, -12])
+def test_last_member_that_breaks_off(last: int) -> None:
+    """2.3.1.4: a further gzip member that was begun and breaks off closes the gate, wherever it does."""
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT) + gzip.compress(TEXT)[:last], [b"gzip"], LIMIT)
+
+
+@pytest.mark.parametrize(("coding", "compress"), [(b"gzip", gzip.compress), (b"zstd", zstd)])
+def test_thousands_of_empty_parts(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """Section 3: parts that give nothing never reach the limit, so their number is bounded too."""
+    with pytest.raises(DecodingError, match="parts"):
+        decode(compress(b"") * 10_000, [coding], LIMIT)
+
+
+def test_gzip_that_nobody_named() -> None:
+    """A .gz file that is sent as it is can be told by its first octets; its rules count."""
+    assert decode(gzip.compress(TEXT), [], LIMIT) == TEXT
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT)[:20], [], LIMIT)
+
+
+def test_several_codings() -> None:
+    """RFC 9110, 8.4: codings are undone in reverse order, from one header or several."""
+    body = zlib.compress(gzip.compress(TEXT))
+    assert decode(body, [b"gzip, deflate"], LIMIT) == TEXT
+    assert decode(body, [b"gzip", b"deflate"], LIMIT) == TEXT
+    assert decode(gzip.compress(TEXT) + gzip.compress(b"Disallow: /y\n"), [b"gzip"], LIMIT) == TEXT + b"Disallow: /y\n"
+
+
+@pytest.mark.parametrize("codings", [[b"compress"], [b"gzip, nonsense"], [b"identity"] * 5])
+def test_unknown_codings(codings: list[bytes]) -> None:
+    """2.3.1.4: a coding that nobody can undo, or too many of them, are an error."""
+    with pytest.raises(DecodingError):
+        decode(gzip.compress(TEXT), codings, LIMIT)
+
+
+@pytest.mark.parametrize("codings", [[], [b""], [b"identity"], [b" , "]])
+def test_no_coding(codings: list[bytes]) -> None:
+    """A body without a coding is taken as it is, up to the limit."""
+    assert decode(TEXT, codings, LIMIT) == TEXT
+    assert decode(TEXT, codings, 4) == b"User"
+
+
+def test_empty_body() -> None:
+    """A header without a body is no error: an empty file allows everything."""
+    assert decode(b"", [b"gzip"], LIMIT) == b""
+
+
+@given(body=st.binary(max_size=200), coding=st.sampled_from([b"gzip", b"deflate", b"br", b"zstd"]))
+def test_any_octets(body: bytes, coding: bytes) -> None:
+    """Section 3: whatever is sent, the result is bounded, or the one error that is expected."""
+    with contextlib.suppress(DecodingError):
+        assert len(decode(body, [coding], LIMIT)) <= LIMIT
+
+
+@pytest.mark.parametrize(
+    ("coding", "compress", "expected"),
+    [
+        ("gzip", gzip.compress, "rule"),
+        ("br", brotli, "rule"),
+        ("zstd", zstd, "rule"),
+        ("gzip", bytes, "unreachable"),
+        ("gzip", lambda text: gzip.compress(text)[:-12], "unreachable"),
+        ("rot13", bytes, "unreachable"),
+    ],
+)
+@pytest.mark.parametrize("enabled", [True, False])
+@ensureDeferred
+async def test_in_a_crawl(
+    site: Site, coding: str, compress: Callable[[bytes], bytes], expected: str, enabled: bool
+) -> None:
+    """A server that compresses, asked or not, is understood: with HttpCompressionMiddleware and without."""
+    site.replies["/robots.txt"] = Reply(body=compress(TEXT), headers=(("Content-Encoding", coding),))
+    result = await crawl([site.url("/x")], {"COMPRESSION_ENABLED": enabled})
+    error = result.outcomes[site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.decision.reason.value == expected
+
+
+@ensureDeferred
+async def test_body_of_an_error_page_does_not_count(site: Site) -> None:
+    """2.3.1.3: a 404 is a 404, also where nobody can decode its body."""
+    site.replies["/robots.txt"] = Reply(404, b"not gzip", headers=(("Content-Encoding", "gzip"),))
+    result = await crawl([site.url("/x")])
+    assert result.outcomes[site.url("/x")] == 200

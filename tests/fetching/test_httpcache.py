@@ -1,0 +1,266 @@
+"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing leaves the machine, and the HTTP cache decides."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.exceptions import IgnoreRequest
+from scrapy.extensions import httpcache
+
+from scrapy_robots_rfc import RobotsDisallowed
+from tests.support.crawling import SETTINGS, Crawl, crawl, records
+from tests.support.scenarios_unreachable import short
+from tests.support.site import PAGE, Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy import Spider
+    from scrapy.http import Response
+
+RULES = "User-agent: *\nDisallow: /x\n"
+RFC2616 = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
+DATED = (("Cache-Control", "max-age=3600"), ("Last-Modified", "Sat, 01 Nov 2025 00:00:00 GMT"))
+STORAGES = ("FilesystemCacheStorage", "DbmCacheStorage")
+
+
+class Cached:
+    """Crawls with one HTTP cache, and what leaves the machine meanwhile."""
+
+    def __init__(self, site: Site, folder: Path) -> None:
+        self.site = site
+        self.settings: dict[str, Any] = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(folder)}
+
+    def requests(self, *targets: str | Request) -> list[str | Request]:
+        """The pages of the site."""
+        return [self.site.url(target) if isinstance(target, str) else target for target in targets]
+
+    async def online(self, *targets: str, **settings: Any) -> Crawl:
+        """Fill the cache."""
+        return await crawl(self.requests(*targets), {**self.settings, **settings})
+
+    async def offline(self, *targets: str | Request, **settings: Any) -> list[Any]:
+        """Replay, and return what became of each page."""
+        asked = len(self.site.asked)
+        offline = {**self.settings, "HTTPCACHE_IGNORE_MISSING": True, **settings}
+        self.last = await crawl(self.requests(*targets), offline)
+        assert len(self.site.asked) == asked  # nothing has left the machine
+        urls = [request if isinstance(request, str) else request.url for request in self.requests(*targets)]
+        return [what(self.last.outcomes[url]) for url in urls]
+
+
+def what(outcome: int | BaseException) -> Any:
+    """What became of a page: a status, a reason of ours, or that the HTTP cache refused it."""
+    if isinstance(outcome, IgnoreRequest) and not isinstance(outcome, RobotsDisallowed):
+        return "not in the cache"
+    return short(outcome)
+
+
+@pytest.fixture
+def cached(site: Site, tmp_path: Path) -> Cached:
+    """A site with rules, and an HTTP cache that is empty."""
+    site.replies["/robots.txt"] = robots(RULES)
+    return Cached(site, tmp_path / "httpcache")
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@ensureDeferred
+async def test_replay(cached: Cached, storage: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl puts robots.txt into the HTTP cache; offline, that one decides, and the cache has or refuses the rest."""
+    cached.settings["HTTPCACHE_STORAGE"] = f"scrapy.extensions.httpcache.{storage}"
+    await cached.online("/a")
+    assert await cached.offline("/a", "/b", "/x") == [200, "not in the cache", "rule"]
+    assert [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text] == []
+
+
+@ensureDeferred
+async def test_not_answered_from_the_cache(cached: Cached) -> None:
+    """While the network may be used, the HTTP cache answers pages and no robots.txt."""
+    await cached.online("/a")
+    cached.site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /a\n")
+    result = await cached.online("/a")
+    assert short(result.outcomes[cached.site.url("/a")]) == "rule"
+    assert (cached.site.fetches, cached.site.pages) == (2, ["/a"])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        redirect("/moved"),
+        Reply(body=gzip.compress(RULES.encode()), headers=(("Content-Encoding", "gzip"),)),
+        Reply(chunks=(RULES.encode(), b"#" * 600_000)),
+    ],
+    ids=["redirect", "gzip", "too long"],
+)
+@ensureDeferred
+async def test_every_kind_of_answer(cached: Cached, reply: Reply) -> None:
+    """Redirects are followed in the HTTP cache, and what was compressed or cut is obeyed there as it was online."""
+    cached.site.replies |= {"/robots.txt": reply, "/moved": robots(RULES)}
+    await cached.online("/a")
+    assert await cached.offline("/a", "/x") == [200, "rule"]
+
+
+@ensureDeferred
+async def test_what_scrapy_itself_put_there(cached: Cached) -> None:
+    """A robots.txt that Scrapy's own middleware put into the HTTP cache, in its content coding, decides as well."""
+    body = gzip.compress(RULES.encode())
+    cached.site.replies["/robots.txt"] = Reply(body=body, headers=(("Content-Encoding", "gzip"),))
+    await cached.online("/a", DOWNLOADER_MIDDLEWARES={})
+    assert await cached.offline("/a", "/x") == [200, "rule"]
+
+
+@ensureDeferred
+async def test_no_such_file(cached: Cached) -> None:
+    """A 404 in the HTTP cache opens; an answer that says nothing of the rules does not take the place of rules."""
+    del cached.site.replies["/robots.txt"]
+    await cached.online("/a")
+    assert await cached.offline("/a") == [200]
+    cached.site.replies["/robots.txt"] = robots(RULES)
+    await cached.online("/a")
+    cached.site.replies["/robots.txt"] = Reply(503)
+    await cached.online("/a")
+    assert await cached.offline("/a", "/x") == [200, "rule"]
+
+
+@ensureDeferred
+async def test_stale(cached: Cached, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """However old, a robots.txt in the HTTP cache decides; that it is old is said, in the log and in each decision."""
+    monkeypatch.setattr(httpcache, "time", lambda: time.time() - 3 * 86_400)
+    await cached.online("/a")
+    assert await cached.offline("/a", "/x") == [200, "rule"]
+    error = cached.last.outcomes[cached.site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.decision.stale
+    assert cached.last.stat("cache/stale_decisions") == 2
+    url = cached.site.url("/robots.txt")
+    why = "nothing is fetched, because HTTPCACHE_IGNORE_MISSING is on"
+    assert [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text] == [
+        f"{url} is obeyed as the HTTP cache has it, 3.0 days old: {why}",
+        (
+            f"Pages of {cached.site.url('')} are forbidden (robots.txt line 2: Disallow: /x; stale copy, its refresh "
+            f"failed: {why}); every request that is dropped is logged at DEBUG"
+        ),
+    ]
+
+
+@ensureDeferred
+async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a robots.txt there, a request passes to the HTTP cache, which has it or refuses it; one line says so."""
+    await cached.online("/a", ROBOTSTXT_OBEY=False)
+    assert await cached.offline("/a", "/x", Request(cached.site.url("/b", "localhost"))) == [
+        200,
+        "not in the cache",
+        "not in the cache",
+    ]
+    [line] = [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text]
+    assert line == (
+        f"{cached.site.url('/robots.txt')} is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is "
+        "fetched, so the cache answers or refuses each request to "
+        f"{cached.site.url('')}, and to all other sites of which it has no robots.txt"
+    )
+
+
+@pytest.mark.parametrize("obeyed", [True, False])
+@pytest.mark.parametrize(
+    ("settings", "meta", "why"),
+    [
+        ({"HTTPCACHE_ENABLED": False}, {}, "no HTTP cache is at work (HTTPCACHE_ENABLED)"),
+        ({}, {"dont_cache": True}, "its meta has dont_cache"),
+        ({"HTTPCACHE_IGNORE_SCHEMES": ["http"]}, {}, "HTTPCACHE_POLICY keeps no such request"),
+        (RFC2616, {}, "HTTPCACHE_POLICY would confirm the copy by asking the site"),
+    ],
+    ids=["off", "dont_cache", "scheme", "policy"],
+)
+@ensureDeferred
+async def test_what_would_be_sent(
+    cached: Cached, settings: dict[str, Any], meta: dict[str, Any], why: str, obeyed: bool
+) -> None:
+    """A request that the HTTP cache would send is refused, whether there is a robots.txt in the cache or not."""
+    await cached.online("/a", ROBOTSTXT_OBEY=obeyed)
+    for target in ("/a", "/robots.txt") if obeyed else ("/a",):
+        request = Request(cached.site.url(target), meta=meta)
+        assert await cached.offline(request, **settings) == ["unreachable"]
+        error = cached.last.outcomes[request.url]
+        assert str(error).endswith(f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why})")
+
+
+@ensureDeferred
+async def test_policy_of_rfc_2616(cached: Cached) -> None:
+    """With the policy of RFC 2616 a robots.txt that it keeps decides, and one that it does not keep is none."""
+    cached.site.replies["/a"] = Reply(body=PAGE.body, headers=DATED)
+    await cached.online("/a", **RFC2616)
+    assert await cached.offline("/a", "/x", **RFC2616) == [200, "not in the cache"]
+    cached.site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=DATED)
+    await cached.online("/a", **RFC2616)
+    assert await cached.offline("/a", "/x", **RFC2616) == [200, "rule"]
+
+
+@ensureDeferred
+async def test_exceptions_of_the_user(cached: Cached, tmp_path: Path) -> None:
+    """An exempt site and a local file go before the HTTP cache; what comes out of it is put into no store."""
+    await cached.online("/a", "/x", ROBOTSTXT_OBEY=False)
+    assert await cached.offline("/a", "/x", ROBOTSTXT_EXEMPT=["127.0.0.1"]) == [200, 200]
+    (tmp_path / "own.txt").write_text("User-agent: *\nDisallow: /a\n")
+    overrides = {cached.site.url(""): str(tmp_path / "own.txt")}
+    assert await cached.offline("/a", "/x", ROBOTSTXT_OVERRIDES=overrides) == ["rule", 200]
+    store = tmp_path / "robots.sqlite"
+    assert await cached.offline("/a", ROBOTSTXT_CACHE=f"sqlite:///{store}") == [200]
+    assert not store.exists()
+
+
+@ensureDeferred
+async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
+    """A storage that raises costs a warning and the copy, and no verdict."""
+    cached.settings["HTTPCACHE_STORAGE"] = Failing
+    result = await crawl(cached.requests("/x"), cached.settings)
+    assert short(result.outcomes[cached.site.url("/x")]) == "rule"
+    assert records(caplog) == ["robots.txt files cannot be kept in the HTTP cache"]
+
+
+class Failing(httpcache.FilesystemCacheStorage):
+    """Keeps nothing."""
+
+    def store_response(self, *_: Any) -> None:
+        """Fail."""
+        raise OSError("disk full")
+
+
+class Opaque(HttpCacheMiddleware):
+    """The middleware of the cache as another version of Scrapy may have it: nobody knows what it keeps where."""
+
+    def __init__(self, *_: Any) -> None:
+        """Keep nothing."""
+
+    def spider_opened(self, spider: Spider) -> None:
+        """Open nothing."""
+
+    def spider_closed(self, spider: Spider) -> None:
+        """Close nothing."""
+
+    def process_request(self, request: Request, spider: Spider | None = None) -> None:
+        """Answer nothing."""
+
+    def process_response(self, request: Request, response: Response, spider: Spider | None = None) -> Response:
+        """Let it pass."""
+        return response
+
+    def process_exception(self, request: Request, exception: Exception, spider: Spider | None = None) -> None:
+        """Let it pass."""
+
+
+@ensureDeferred
+async def test_a_cache_that_cannot_be_asked(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the parts of Scrapy's middleware are missing, one warning says what is lost, and no site closes."""
+    ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
+    stock = "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware"
+    result = await cached.online("/a", "/x", DOWNLOADER_MIDDLEWARES={**ours, stock: None, Opaque: 900})
+    assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
+    [warning] = records(caplog)
+    assert warning.startswith("robots.txt files are not kept in the HTTP cache, and not looked up there:")

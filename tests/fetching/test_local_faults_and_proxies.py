@@ -1,0 +1,166 @@
+"""What fails in the crawl itself or on the way through a proxy: see the two files of scenarios that say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.scenarios_local_faults import SECRET
+
+if TYPE_CHECKING:
+    from tests.support.runtimes import Results
+
+FAILED = "ERROR http://SITE/robots.txt could not be asked for, because the crawl itself failed ("
+FOLLOWS = "): none of its pages is fetched until that is mended; "
+HANDLERS = "scrapy.core.downloader.handlers.DownloadHandlers"
+MEND = "mend it, or take it out of the settings"
+
+
+def proxied(results: Results, name: str) -> list[Any]:
+    """Return what came of a scenario with proxies."""
+    found: list[Any] = results[name]["found"]
+    if not found:
+        pytest.skip("without a reactor, this version of Scrapy sends nothing through a proxy")
+    return found
+
+
+def test_spider_that_stops_its_transfers(results: Results) -> None:
+    """A spider that stops every transfer, as Scrapy documents it, stops no robots.txt, and its pages are fetched."""
+    found = results["stopped"]["found"]
+    assert len(found) >= 2
+    assert all(outcome == [name, [200, "rule"], ["/a"]] for outcome in found for name in [outcome[0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "advice"),
+    [
+        ("Middleware", "Middleware: KeyError: 'token'", MEND),
+        ("Offline", "Offline: ConnectionRefusedError: [Errno 111] Connection refused", MEND),
+        ("Crashing", "Crashing: AttributeError: no attribute `session`", MEND),
+        (
+            "Dropping",
+            "Dropping: IgnoreRequest: not in the list",
+            "let it pass requests for robots.txt, or name the site in ROBOTSTXT_EXEMPT",
+        ),
+        (
+            "Unloadable",
+            f"{HANDLERS}: NotSupported: Unsupported URL scheme 'http': needs the `nowhere` library",
+            "see DOWNLOAD_HANDLERS, and install what the handler needs",
+        ),
+    ],
+)
+def test_local_fault(results: Results, name: str, cause: str, advice: str) -> None:
+    """A part of the crawl that fails closes the gate at once, is named once with what to do, and is not kept."""
+    found = dict(results["local"][name])
+    first, *traceback = found.pop("log")[0].split("\n")
+    assert len(results["local"][name]["log"]) == 1
+    assert first == f"{FAILED}{cause}{FOLLOWS}{advice}"
+    assert bool(traceback) is (advice == MEND)
+    assert found == {"outcomes": ["local", "local"], "targets": [], "counted": [2, 2], "asked": 2}
+
+
+def test_own_downloader(results: Results) -> None:
+    """A DOWNLOADER without `.handlers` serves every site; one warning for each name that it hides says what is lost."""
+    warning = (
+        "WARNING Slow robots.txt files may take the connections of pages; A request whose kept connection breaks is "
+        "sent again at once, within its Crawl-delay; A robots.txt that a reset of its connection cuts short can "
+        "count as whole: Own has no `handlers` (a private name of Scrapy 2.15.0 and 2.19.0)"
+    )
+    log = results["own_downloader"]["log"]
+    assert results["own_downloader"]["outcomes"] == [200, "rule", 200]
+    assert warning in log
+    assert len(log) == len(set(log))
+
+
+def test_next_attempt_by_another_route(results: Results) -> None:
+    """Where a proxy fails, in whatever way, robots.txt comes at once through that of another request that waits."""
+    found = proxied(results, "routes")
+    cases = [[False, ""], [False, "407"], [True, ""], [True, "407"], [True, "502"]]
+    assert [case[:2] for case in found] == cases * (len(found) // len(cases))
+    assert all(case[2:] == [200, "rule", "rule", 1] for case in found)
+
+
+def test_route_of_a_later_request(results: Results) -> None:
+    """A request with another proxy that comes while others wait for the next attempt does not wait for it."""
+    found = proxied(results, "later_route")
+    assert found == [["DownloadConnectionRefusedError", 200, "rule"]] * len(found)
+
+
+def test_attempts_of_each_route(results: Results) -> None:
+    """An attempt by a proxy that does not work uses up none of those that another one has."""
+    found = proxied(results, "second_attempt")
+    assert found == [[True, "rule", 2]] * len(found)
+
+
+def test_hanging_proxy(results: Results) -> None:
+    """A proxy that never answers costs one ROBOTSTXT_TIMEOUT, and is named without its credentials."""
+    warning = (
+        "WARNING http://SITE/robots.txt is unreachable (no answer in 0.5 s, through proxy http://PROXY): it is asked"
+        " for by the route of another request"
+    )
+    found = proxied(results, "hanging_proxy")
+    assert found == [[200, [warning]]] * len(found)
+
+
+def test_one_route(results: Results) -> None:
+    """A proxy that fails closes a site for its own requests, for a while; log and reason name it, without a secret."""
+    causes = ["connection refused", "407 Proxy Authentication Required", "connection refused", "407 to CONNECT"]
+    found = proxied(results, "one_route")
+    for number, case in enumerate(found):
+        cause = f"{causes[number % 4]}, through proxy http://PROXY"
+        scheme = "https" if number % 4 > 1 else "http"
+        warning = (
+            f"WARNING {scheme}://SITE/robots.txt is unreachable ({cause}): none of its pages is fetched that way; it is"
+            " asked for again in 300 s"
+        )
+        assert case == {
+            "outcomes": ["unreachable", "unreachable", 200, "rule"],
+            "asked": number % 2,
+            "why": ["robots.txt line 2: Disallow: /x", f"robots.txt unreachable: {cause}"],
+            "log": [warning],
+        }
+        assert SECRET not in str(case)
+
+
+def test_only_a_proxy_leads_there(results: Results) -> None:
+    """A site that cannot be reached without a proxy is fetched with one, whichever request comes first."""
+    found = proxied(results, "direct_fails")
+    half = len(found) // 2
+    assert found[:half] == [["unreachable", 200, "rule"]] * half
+    assert found[half:] == [["CannotResolveHostError", 200, "rule"]] * half
+
+
+def test_proxy_of_the_environment(results: Results) -> None:
+    """A proxy from the environment is a route like any other."""
+    found = proxied(results, "environment")
+    assert found == [[["unreachable", "unreachable", 200], 1, [True]]] * len(found)
+
+
+def test_nothing_is_shared(results: Results) -> None:
+    """A crawl without the proxy that failed finds nothing of it in the store that both use."""
+    found = proxied(results, "not_shared")
+    assert found == [["unreachable", 200, "rule"]] * len(found)
+
+
+def test_earlier_file_is_obeyed(results: Results) -> None:
+    """Where a proxy or a part of the crawl fails, and a file from before is at hand, that is obeyed as stale."""
+    found = results["stale"]["found"]
+    assert found == [[200, "rule", True, 1]] * len(found) != []
+
+
+def test_causes(results: Results) -> None:
+    """What went wrong is said in words, the same with every download handler."""
+    for found in results["causes"]["found"]:
+        assert found.pop("no http").startswith("no valid HTTP answer: ")
+        garbled = found.pop("garbled header")  # aiohttp's handler fails on what is not UTF-8
+        assert garbled == "503" or garbled.startswith("its answer cannot be read: UnicodeEncodeError: ")
+        assert found == {
+            "refused": "connection refused",
+            "unknown": "unknown host",
+            "tls": "TLS: wrong version number",
+            "closed": "connection closed without an answer",
+            "reset": "connection reset",
+            "cut": "the transfer broke off",
+            "hang": "no answer in 1.5 s",
+        }

@@ -1,0 +1,308 @@
+"""The user's exceptions in real crawls: sites that are not asked, local files in place of a site's own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+
+from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsService
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.signals import robots_fetched
+from tests.example.running import start
+from tests.support.clocked import DELAY, Clocked, gaps, urls
+from tests.support.crawling import crawl, records
+from tests.support.kept import KEPT, Kept
+from tests.support.scripted import run
+from tests.support.site import Site, redirect, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+
+RULES = "User-agent: *\nDisallow: /private\n"
+CLOSED = "User-agent: *\nDisallow: /\n"
+DRY = {"ROBOTSTXT_DRY_RUN": True}
+
+
+# Sites that are not asked.
+
+
+@ensureDeferred
+async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Not one robots.txt is fetched of them, every page is; each use is counted by its entry, and listed at the end."""
+    site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(CLOSED)
+    pages = [*urls(site, 3), other.url("/x")]
+    result = await crawl(pages, {"ROBOTSTXT_EXEMPT": [site.url("")]})
+    assert result.outcomes.pop(pages[3], None) is not None
+    assert result.outcomes == dict.fromkeys(pages[:3], 200)
+    assert (site.fetches, other.fetches, other.pages) == (0, 1, [])
+    assert (result.stat("exempted"), result.stat(f"exempted/{site.url('')}")) == (3, 3)
+    assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
+    said = records(caplog, logging.INFO)
+    assert f"ROBOTSTXT_EXEMPT: not asked for their robots.txt are {site.url('')}" in said
+    end = f"  origins: 1 successful\n  requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})\n"
+    assert end in said[-1]
+
+
+@pytest.mark.parametrize("meta", [{}, {"robotstxt_reuse": True}], ids=["fetched", "reused"])
+@ensureDeferred
+async def test_robots_txt_of_an_exempt_site(site: Site, meta: dict[str, Any]) -> None:
+    """A spider's own request for the robots.txt of such a site is exempt as its pages are, and counts as one."""
+    site.replies["/robots.txt"] = robots(CLOSED)
+    own = Request(site.url("/robots.txt"), meta=meta)
+    result = await crawl([own, site.url("/x")], {"ROBOTSTXT_EXEMPT": [site.url("")]})
+    assert result.outcomes == {own.url: 200, site.url("/x"): 200}
+    assert (result.stat("exempted"), result.stat("allowed"), site.fetches) == (2, 0, 1)
+
+
+@ensureDeferred
+async def test_what_entries_mean() -> None:
+    """A host is exempt on every port, `*.` exempts what is below it, an origin one scheme and port; others not."""
+    exempt = ["intranet.example", "*.staging.example", "http://api.example:8443"]
+    asked = ["http://staging.example", "http://api.example", "http://www.intranet.example"]
+    free = {
+        "http://intranet.example": "intranet.example",
+        "http://intranet.example:81": "intranet.example",
+        "http://a.staging.example": "*.staging.example",
+        "http://b.a.staging.example:81": "*.staging.example",
+        "http://api.example:8443": "http://api.example:8443",
+    }
+    with Site() as proxy:  # it answers for all of these hosts
+        proxy.replies.update({f"{origin}/robots.txt": robots(CLOSED) for origin in (*asked, *free)})
+        pages = [Request(f"{origin}/x", meta={"proxy": proxy.url("")}) for origin in (*asked, *free)]
+        result = await crawl(pages, {"ROBOTSTXT_EXEMPT": ",".join(exempt)})
+        assert sorted(proxy.targets) == sorted(
+            [*(f"{origin}/robots.txt" for origin in asked), *(f"{origin}/x" for origin in free)]
+        )
+    assert result.stat("exempted") == 5
+    assert [result.stat(f"exempted/{entry}") for entry in exempt] == [2, 2, 1]
+    assert result.stat("forbidden") == len(asked)
+
+
+@ensureDeferred
+async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
+    """A spider that asks the service learns that the site is exempt, and by which entry; nothing is fetched."""
+    site.replies["/robots.txt"] = robots(CLOSED)
+    told: list[OriginPolicy | None] = []
+
+    async def script(service: RobotsService) -> None:
+        known = await service.robots(site.url("/x"))
+        assert (known.outcome, known.exempt, known.robots) == (Outcome.UNAVAILABLE, "127.0.0.1", None)
+        decision = known.decide(site.url("/x"))
+        assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
+        assert known.why(decision) == "not asked: `127.0.0.1` of ROBOTSTXT_EXEMPT"
+        service.ask(known.origin).listen(told.append)
+        assert told == [known]
+
+    await run(script, {"ROBOTSTXT_EXEMPT": ["127.0.0.1"]})
+    assert site.targets == []
+
+
+@ensureDeferred
+async def test_redirect_to_an_exempt_site(site: Site, other: Site) -> None:
+    """A robots.txt that redirects to an exempt site is followed there; its rules hold for the first site."""
+    site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
+    other.replies["/robots.txt"] = robots(RULES)
+    result = await crawl([site.url("/private"), other.url("/private")], {"ROBOTSTXT_EXEMPT": [other.url("")]})
+    assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+    assert sorted(other.targets) == ["/private", "/robots.txt"]
+
+
+# Local files.
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    """A file of the user's."""
+    path = tmp_path / "own.txt"
+    path.write_text("# agreed by mail\nUser-agent: *\nDisallow: /local\n", encoding="utf-8")
+    return path
+
+
+@ensureDeferred
+async def test_local_file_decides(site: Site, other: Site, local: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its rules are obeyed and named, the site is not asked for its own, and other sites are as always."""
+    site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
+    pages = [site.url("/local/x"), site.url("/private"), other.url("/local"), other.url("/private")]
+    result = await crawl(pages, {"ROBOTSTXT_OVERRIDES": {site.url(""): local}})
+    error = result.outcomes[pages[0]]
+    assert isinstance(error, RobotsDisallowed)
+    assert str(error) == f"Forbidden by robots.txt (local file {local} line 3: Disallow: /local)"
+    decision = error.decision
+    assert (decision.reason, decision.override, decision.origin) == (Reason.RULE, str(local), site.url(""))
+    own = result.outcomes[pages[3]]
+    assert isinstance(own, RobotsDisallowed)
+    assert own.decision.override is None
+    assert (site.targets, other.pages) == (["/private"], ["/local"])
+    assert (result.stat("overridden"), result.stat("allowed"), result.stat("forbidden/rule")) == (2, 2, 2)
+    said = records(caplog, logging.DEBUG)
+    assert f"Forbidden by robots.txt: <GET {pages[0]}> (local file {local} line 3: Disallow: /local)" in said
+    assert f"ROBOTSTXT_OVERRIDES: local files decide: {local} for {site.url('')}" in said
+
+
+@ensureDeferred
+async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
+    """What becomes of the file during the crawl changes nothing, for the service neither; no store ever gets it."""
+    told: list[object] = []
+    Kept.store = Kept()
+
+    async def script(service: RobotsService) -> None:
+        local.unlink()  # noqa: ASYNC240 - a file of the test's own
+        known = await service.robots(site.url("/x"))
+        assert (known.outcome, known.override, known.status) == (Outcome.SUCCESSFUL, str(local), None)
+        assert known.decide(site.url("/local")).override == str(local)
+        assert known.why(known.decide(site.url("/x"))) == f"local file {local}: no rule of the group `*` matches"
+        assert service.at_hand(known.origin) is known
+        assert known.fetched == -math.inf  # nobody's first page waits for a fetch that was none
+        assert service.hold(known.origin, known)() is known
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(lambda: told.append(1), robots_fetched, weak=False)
+
+    settings = {**KEPT, "ROBOTSTXT_OVERRIDES": json.dumps({site.url(""): str(local)})}
+    result = await run(script, settings, requests=[site.url("/local"), site.url("/x")], prepare=prepare)
+    assert site.targets == ["/x"]
+    assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
+    assert told == []
+    assert list(Kept.store.keys()) == []
+    assert "robotstxt/cache/hits" not in result.stats
+
+
+@ensureDeferred
+async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A Crawl-delay of the local file is kept, and the log names that file; the site's own counts no more."""
+    local = tmp_path / "own.txt"
+    local.write_text(f"User-agent: *\nCrawl-delay: {DELAY}\n", encoding="utf-8")
+    with Clocked({"/robots.txt": robots("User-agent: *\nCrawl-delay: 60\n")}) as site:
+        result = await crawl(urls(site, 4), {"ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}})
+        assert result.outcomes == dict.fromkeys(urls(site, 4), 200)
+        assert len(site.targets) == 4
+        assert min(gaps(site)) >= DELAY
+        expected = f"Crawl-delay {DELAY:g} s (local file {local} line 2) for {site.url('')}"
+    assert expected in records(caplog, logging.INFO)
+
+
+@ensureDeferred
+async def test_which_exception_goes_first(site: Site, local: Path) -> None:
+    """Request meta goes before a local file, that before an exempt site; a dry run lets through all the same."""
+    settings = {"ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}, "ROBOTSTXT_EXEMPT": ["127.0.0.1"]}
+    free = Request(site.url("/local/free"), meta={"dont_obey_robotstxt": True})
+    pages = [free, Request(site.url("/local"))]
+    result = await crawl(pages, settings)
+    assert site.targets == ["/local/free"]
+    assert (result.stat("exempted"), result.stat("forbidden"), result.stat("overridden")) == (1, 1, 1)
+    result = await crawl(pages, {**settings, **DRY})
+    assert sorted(site.targets) == ["/local", "/local/free", "/local/free"]
+    assert (result.stat("forbidden"), result.stat("dry_run")) == (1, 1)
+
+
+@ensureDeferred
+async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
+    """The parser that the user chose reads the local file too."""
+    settings = {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}
+    result = await crawl(
+        [site.url("/local"), site.url("/x")], {**settings, "ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}}
+    )
+    error = result.outcomes[site.url("/local")]
+    assert isinstance(error, RobotsDisallowed)
+    assert (error.decision.reason, error.decision.override) == (Reason.PARSER, str(local))
+    assert error.why == f"local file {local}: the verdict of ROBOTSTXT_PARSER"
+    assert site.targets == ["/x"]
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "too long", "not to be parsed"])
+@ensureDeferred
+async def test_file_that_cannot_be_read_stops_the_crawl(site: Site, tmp_path: Path, kind: str) -> None:
+    """The crawl does not start: the error names setting, origin and whole path. No store is opened."""
+    path = tmp_path / "own.txt"
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
+    problems = {
+        "missing": "No such file or directory",
+        "folder": "not a regular file",
+        "pipe": "not a regular file",
+        "too long": "longer than ROBOTSTXT_MAX_SIZE, 512000 octets",
+        "not to be parsed": "cannot parse",
+    }
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "too long":
+        path.write_bytes(b"#" * 512_001)
+    elif kind == "not to be parsed":
+        path.write_bytes(b"x")
+        settings["ROBOTSTXT_PARSER"] = "tests.support.parsers.FailsToParse"
+    with pytest.raises(SettingError) as caught:
+        await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OVERRIDES": {site.url(""): str(path)}})
+    assert str(caught.value).startswith(f"ROBOTSTXT_OVERRIDES['{site.url('')}'] = '{path}' is not accepted")
+    assert f"({path}: " in str(caught.value)
+    assert problems[kind] in str(caught.value)
+    assert site.targets == []
+    assert not (tmp_path / "job" / "robots.sqlite").exists()
+
+
+@ensureDeferred
+async def test_longest_local_file(site: Site, tmp_path: Path) -> None:
+    """A file as long as ROBOTSTXT_MAX_SIZE counts to its last octet."""
+    path = tmp_path / "own.txt"
+    rule = b"\nUser-agent: *\nDisallow: /local"
+    path.write_bytes(b"#" * (512_000 - len(rule)) + rule)
+    result = await crawl([site.url("/local")], {"ROBOTSTXT_OVERRIDES": {site.url(""): str(path)}})
+    assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
+
+
+SPIDER = """
+import scrapy
+
+class Plan(scrapy.Spider):
+    name = "plan"
+    start_urls = ["http://127.0.0.1:{port}/x"]
+"""
+
+
+def test_missing_file_stops_a_process(site: Site, tmp_path: Path) -> None:
+    """`scrapy runspider` ends with status 1 and says what is missing; a relative path is shown as it was looked for."""
+    (tmp_path / "plan.py").write_text(SPIDER.format(port=site.port), encoding="utf-8")
+    overrides = json.dumps({site.url(""): "nowhere/own.txt"})
+    addon = 'ADDONS={"scrapy_robots_rfc.Addon": 500}'
+    process = start(
+        "-m", "scrapy", "runspider", "plan.py", "-s", addon, "-s", f"ROBOTSTXT_OVERRIDES={overrides}", folder=tmp_path
+    )
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert (
+        f"The crawl does not start: ROBOTSTXT_OVERRIDES['{site.url('')}'] = 'nowhere/own.txt' is not accepted" in stderr
+    )
+    assert f"({tmp_path}/nowhere/own.txt: No such file or directory)" in stderr
+    assert site.targets == []
+
+
+@ensureDeferred
+async def test_many_exempt_sites(caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl of many hosts below an exempt one does not fill the memory; the first lines name ten entries."""
+    exempt = [f"{number}.example" for number in range(12)]
+
+    async def script(service: RobotsService) -> None:
+        for number in range(10_001):
+            origin = Origin("http", f"{number}.below.example", 80)
+            known = service.at_hand(origin)
+            assert known is not None
+            assert known.exempt == "*.below.example"
+        assert service._overrides is not None
+        assert len(service._overrides._exempt) == 1  # nothing else tells
+
+    await run(script, {"ROBOTSTXT_EXEMPT": [*exempt, "*.below.example"]})
+    [line] = [line for line in records(caplog, logging.INFO) if line.startswith("ROBOTSTXT_EXEMPT")]
+    assert line.endswith(" 8.example, 9.example, and 3 more")

@@ -1,0 +1,83 @@
+"""Parsers that a user sets in ROBOTSTXT_PARSER, in real crawls: theirs is the verdict, ours the fetching."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed, robots_service
+from tests.support.crawling import Pages, crawl
+from tests.support.parsers import Fixed
+from tests.support.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+
+@ensureDeferred
+async def test_parser_of_the_users(site: Site) -> None:
+    """Another ROBOTSTXT_PARSER gives the verdicts, under our policy for everything else."""
+    Fixed.asked.clear()
+    site.replies["/robots.txt"] = robots("")
+    settings = {"ROBOTSTXT_PARSER": "tests.support.parsers.Fixed", "USER_AGENT": "FooBot/1.0 (+http://foo.example)"}
+    result = await crawl([site.url("/yes"), site.url("/no")], settings)
+    error = result.outcomes[site.url("/no")]
+    assert isinstance(error, RobotsDisallowed)
+    assert (error.decision.reason, error.decision.rule) == (Reason.PARSER, None)
+    assert result.outcomes[site.url("/yes")] == 200
+    assert set(Fixed.asked) == {"FooBot"}
+    site.replies["/robots.txt"] = Reply(503)
+    result = await crawl([site.url("/yes")], settings)
+    assert isinstance(result.outcomes[site.url("/yes")], RobotsDisallowed)
+
+
+@ensureDeferred
+async def test_parser_without_a_verdict(site: Site) -> None:
+    """What a parser gives that is neither True nor False closes the gate, and is counted."""
+    site.replies["/robots.txt"] = robots("")
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": "tests.support.parsers.Undecided"})
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert result.stat("parser_errors") == 1
+
+
+class Lenient(RfcRobotParser):
+    """Allows one page more."""
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Allow it."""
+        return "special" in str(url) or super().allowed(url, user_agent)
+
+
+class Slower(RfcRobotParser):
+    """Waits longer than the file asks for."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Add one."""
+        return 1.0 + (super().crawl_delay(user_agent) or 0.0)
+
+
+@ensureDeferred
+async def test_subclass_with_a_delay_of_its_own(site: Site) -> None:
+    """A subclass of our parser with a `crawl_delay` of its own is asked through it, and verdicts keep their rules."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 2\nDisallow: /x\n")
+    delays: list[float | None] = []
+
+    class Asks(Pages):
+        async def parse(self, response: Response, **_: Any) -> None:
+            delays.append((await robots_service(self.crawler).robots(response.url)).crawl_delay())
+
+    result = await crawl([site.url("/y"), site.url("/x")], {"ROBOTSTXT_PARSER": Slower}, spider=Asks)
+    error = result.outcomes[site.url("/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.decision.reason is Reason.RULE
+    assert delays == [3.0]
+
+
+@ensureDeferred
+async def test_subclass_of_our_parser(site: Site) -> None:
+    """A subclass of our parser with an `allowed` of its own is asked through it."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    result = await crawl([site.url("/special"), site.url("/x")], {"ROBOTSTXT_PARSER": Lenient})
+    assert result.outcomes[site.url("/special")] == 200
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)

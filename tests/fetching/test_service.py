@@ -1,0 +1,273 @@
+"""Memory, freshness and single flight of the service in real crawls, on a clock that the test sets."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request, signals
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import DeferredList
+
+from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, _scrapy, robots_service
+from scrapy_robots_rfc.policy.access import Outcome
+from tests.support.crawling import Pages, crawl, records
+from tests.support.scenarios_obeying import OURS, Gate
+from tests.support.scripted import gather, run
+from tests.support.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from tests.support.scripted import Clock
+
+pytestmark = pytest.mark.reactor
+
+FORBID = robots("User-agent: *\nDisallow: /x\n")
+DAY = 86_400.0
+
+
+@ensureDeferred
+async def test_file_is_asked_for_again_after_a_day(site: Site, clock: Clock) -> None:
+    """2.4: a file is used for 24 hours, and not a second longer."""
+    site.replies["/robots.txt"] = FORBID
+
+    async def script(service: RobotsService) -> None:
+        first = await service.robots(site.url("/x"))
+        clock.now += DAY - 1
+        assert await service.robots(site.url("/y")) is first
+        clock.now += 1
+        assert await service.robots(site.url("/z")) is not first
+
+    result = await run(script)
+    assert site.fetches == 2
+    assert (result.stat("cache/hits"), result.stat("cache/misses")) == (1, 2)
+
+
+@ensureDeferred
+async def test_unreachable_is_asked_again_after_its_time(site: Site, clock: Clock) -> None:
+    """2.3.1.4: an unreachable file closes the gate for ROBOTSTXT_UNREACHABLE_TTL, and is then asked for again."""
+    site.replies["/robots.txt"] = Reply(503)
+
+    async def script(service: RobotsService) -> None:
+        assert not (await service.robots(site.url("/y"))).decide(site.url("/y")).allowed
+        site.replies["/robots.txt"] = FORBID
+        clock.now += 59
+        assert not (await service.robots(site.url("/y"))).decide(site.url("/y")).allowed
+        clock.now += 1
+        assert (await service.robots(site.url("/y"))).decide(site.url("/y")).allowed
+
+    await run(script, {"ROBOTSTXT_UNREACHABLE_TTL": 60})
+    assert site.fetches == 2
+
+
+@ensureDeferred
+async def test_copy_is_obeyed_while_its_refresh_is_unreachable(
+    site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """2.3.1.4, 2.4: an earlier copy is obeyed, for 30 days; then the gate is closed; after 30 days it opens."""
+    site.replies["/robots.txt"] = FORBID
+    seen: list[tuple[Outcome, bool, bool, bool]] = []
+
+    async def look(service: RobotsService) -> None:
+        known = await service.robots(site.url("/x"))
+        seen.append(
+            (known.outcome, known.stale, known.decide(site.url("/x")).allowed, known.decide(site.url("/y")).allowed)
+        )
+
+    async def script(service: RobotsService) -> None:
+        await look(service)
+        site.replies["/robots.txt"] = Reply(500)
+        for seconds in (DAY, 29 * DAY - 1, 1, DAY):
+            clock.now += seconds
+            await look(service)
+
+    await run(script)
+    assert seen == [
+        (Outcome.SUCCESSFUL, False, False, True),
+        (Outcome.SUCCESSFUL, True, False, True),
+        (Outcome.SUCCESSFUL, True, False, True),
+        (Outcome.UNREACHABLE, False, False, False),
+        (Outcome.UNAVAILABLE, False, True, True),
+    ]
+    said = records(caplog)
+    expected = ["an earlier copy is obeyed", "none of its pages is fetched", "all of its pages may be fetched"]
+    assert [part in line for part, line in zip(expected, said, strict=True)] == [True] * 3
+
+
+@ensureDeferred
+async def test_least_recently_used_origin_goes_first(site: Site, other: Site) -> None:
+    """ROBOTSTXT_CACHE_SIZE bounds the memory; what was used last stays."""
+    with Site() as third:
+
+        async def script(service: RobotsService) -> None:
+            for one in (site, other, site, third, site, other):
+                await service.robots(one.url("/"))
+
+        result = await run(script, {"ROBOTSTXT_CACHE_SIZE": 2})
+        assert (site.fetches, other.fetches, third.fetches) == (1, 2, 1)
+        assert result.stat("cache/evictions") == 2
+
+
+@ensureDeferred
+async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
+    """More origins at once than the memory holds: every waiter gets the verdict of its own."""
+    sites = [Site({"/robots.txt": FORBID}).__enter__() for _ in range(4)]
+    try:
+
+        async def script(service: RobotsService) -> None:
+            known: list[OriginPolicy] = await gather(*(service.robots(s.url("/x")) for s in sites for _ in range(3)))
+            assert [str(robots.origin) for robots in known] == [s.url("") for s in sites for _ in range(3)]
+            assert not any(robots.decide(f"{robots.origin}/x").allowed for robots in known)
+
+        await run(script, {"ROBOTSTXT_CACHE_SIZE": 1})
+        assert [s.fetches for s in sites] == [1, 1, 1, 1]
+    finally:
+        for s in sites:
+            s.__exit__(None, None, None)
+
+
+@ensureDeferred
+async def test_cancelled_waiter_disturbs_nobody(site: Site) -> None:
+    """Whoever waits may be cancelled, also the one that began: the fetch goes on, and the others get its result."""
+    gate = threading.Event()
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
+
+    async def script(service: RobotsService) -> None:
+        waiting = [deferred_from_coro(service.robots(site.url("/x"))) for _ in range(4)]
+        for cancelled in (waiting[0], waiting[2]):
+            cancelled.addErrback(lambda _: None)
+            cancelled.cancel()
+        gate.set()
+        results = await maybe_deferred_to_future(DeferredList([waiting[1], waiting[3]]))
+        assert [known.decide(site.url("/x")).allowed for _, known in results] == [False, False]
+
+    await run(script)
+    assert site.fetches == 1
+
+
+@ensureDeferred
+async def test_what_a_spider_can_read(site: Site) -> None:
+    """The public value: outcome, status, file, sitemaps, delay, decisions for the crawl's own agent or another."""
+    text = (
+        "User-agent: foobot\nDisallow: /foo\nCrawl-delay: 2.5\n\n"
+        "User-agent: *\nDisallow: /any\n\nSitemap: https://a.example/s.xml\n"
+    )
+    site.replies["/robots.txt"] = robots(text)
+
+    async def script(service: RobotsService) -> None:
+        known = await service.robots(site.url("/x"))
+        assert (known.outcome, known.status, known.cause, known.stale) == (Outcome.SUCCESSFUL, 200, "200", False)
+        assert isinstance(known.robots, RobotsTxt)
+        assert known.sitemaps == ("https://a.example/s.xml",)
+        assert (known.crawl_delay(), known.crawl_delay("OtherBot")) == (2.5, None)
+        own, others = known.decide(site.url("/foo")), known.decide(site.url("/foo"), "OtherBot/1.0")
+        assert (own.allowed, own.token, own.origin) == (False, "FooBot", site.url(""))
+        assert (others.allowed, others.token) == (True, "*")
+        assert known.decide(site.url("/any"), ["nobody", "other"]).reason is Reason.RULE
+
+    result = await run(script, {"ROBOTSTXT_USER_AGENT": "FooBot", "USER_AGENT": "FooBot/1.0"})
+    assert not result.stat("allowed")
+
+
+@ensureDeferred
+async def test_where_there_is_no_file(site: Site) -> None:
+    """Without a file the value says so, and still decides."""
+    site.replies["/robots.txt"] = Reply(410)
+
+    async def script(service: RobotsService) -> None:
+        known = await service.robots(site.url("/x"))
+        assert (known.outcome, known.status, known.cause) == (Outcome.UNAVAILABLE, 410, "410")
+        assert (known.robots, known.sitemaps, known.crawl_delay()) == (None, (), None)
+        decision = known.decide(site.url("/x"))
+        assert (decision.allowed, decision.reason) == (True, Reason.UNAVAILABLE)
+
+    await run(script)
+
+
+@pytest.mark.parametrize("url", ["/x", "ftp://a.example/", "http://", "data:,x"])
+@ensureDeferred
+async def test_no_origin_no_answer(url: str) -> None:
+    """What has no robots.txt is an error of the caller's."""
+
+    async def script(service: RobotsService) -> None:
+        with pytest.raises(ValueError, match="http or https"):
+            await service.robots(url)
+
+    await run(script)
+
+
+@ensureDeferred
+async def test_robots_service_without_the_middleware() -> None:
+    """Where robots.txt is not obeyed there is no service, and the error says what to do."""
+    found: list[str] = []
+
+    class Looking(Pages):
+        async def start(self) -> AsyncIterator[Any]:
+            try:
+                robots_service(self.crawler)
+            except RuntimeError as error:
+                found.append(str(error))
+            async for request in super().start():
+                yield request
+
+    await crawl((), {"ROBOTSTXT_OBEY": False}, spider=Looking)
+    assert found == ["RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True"]
+
+
+@ensureDeferred
+async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: Site) -> None:
+    """ROBOTSTXT_TIMEOUT bounds the fetch, not the wait for DOWNLOAD_DELAY before it."""
+    site.replies["/robots.txt"] = FORBID
+    occupied = f"http://127.0.0.1:{other.port}/first"  # the same slot, as slots go by host
+    settings = {"DOWNLOAD_DELAY": 0.8, "DOWNLOAD_DELAY_JITTER": 0, "ROBOTSTXT_TIMEOUT": 0.3}
+    result = await crawl([occupied, site.url("/y")], settings)
+    assert result.outcomes == {occupied: 200, site.url("/y"): 200}
+
+
+@ensureDeferred
+async def test_the_signs_of_closing_are_where_we_look(site: Site) -> None:
+    """Scrapy's private signs of closing, which no public API gives, are still there and mean what we think."""
+    seen: list[bool] = []
+
+    class Looking(Pages):
+        async def start(self) -> AsyncIterator[Any]:
+            self.crawler.signals.connect(self.look, signals.spider_closed)
+            self.look()
+            async for request in super().start():
+                yield request
+
+        def look(self) -> None:
+            assert hasattr(self.crawler.engine._slot, "closing")
+            seen.append(_scrapy.is_closing(self.crawler))
+
+    result = await crawl([site.url("/")], spider=Looking)
+    assert seen == [False, True]
+    assert _scrapy.is_closing(result.crawler)
+
+
+@ensureDeferred
+async def test_the_downloaders_queue_is_where_we_look(site: Site) -> None:
+    """Scrapy's slots and their queues, which no public API gives, are still there and hold requests with their meta."""
+    seen: list[list[str]] = []
+
+    class Looking(Pages):
+        async def start(self) -> AsyncIterator[Any]:
+            self.crawler.signals.connect(self.look, signals.request_left_downloader)
+            async for request in super().start():
+                yield request
+
+        def look(self, request: Request) -> None:
+            if "name" in request.meta:
+                seen.append([meta["name"] for meta in _scrapy.queued_metas(self.crawler)])
+
+    # All three wait for one robots.txt, and so come to the downloader together.
+    Gate.opened, Gate.expected = threading.Event(), 3
+    site.replies["/robots.txt"] = robots("", gate=Gate.opened)
+    requests = [Request(site.url(f"/{name}"), meta={"name": name}) for name in "abc"]
+    await crawl(requests, {**OURS, "DOWNLOAD_DELAY": 0.1}, spider=Looking)
+    assert seen[0] != []
+    assert seen[-1] == []

@@ -1,0 +1,124 @@
+"""Transfers of a robots.txt: how they end, where they are cut, and in which content coding they come."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+
+from tests.support.crawling import crawl, records
+from tests.support.scenarios_unreachable import short
+from tests.support.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from tests.support.runtimes import Results
+
+RULES = b"User-agent: *\nDisallow: /x\n"
+CODED = (("Content-Encoding", "gzip"),)
+
+
+def test_a_body_that_ends_with_its_connection(results: Results) -> None:
+    """A body without length is whole where its connection ends in order, TLS or not; where it is reset, it is not."""
+    assert "default" in results["endings"]
+    for handler, outcomes in results["endings"].items():
+        assert outcomes == [200, "unreachable", 200, "unreachable"], handler
+
+
+def test_replay(results: Results) -> None:
+    """Offline, the HTTP cache's robots.txt decides, it answers for a site without one, and nothing is sent."""
+    assert results["replayed"] == {"outcomes": [200, "rule", 200, "unreachable"], "asked": [0, 0]}
+
+
+class OpaquePool:
+    """A pool of connections whose way to make one is nobody's business."""
+
+    def __init__(self, pool: Any) -> None:
+        self._real = pool
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_factory":
+            raise AttributeError(name)
+        return getattr(self._real, name)
+
+
+class OtherHTTP11DownloadHandler(HTTP11DownloadHandler):
+    """Twisted's handler as another version of Scrapy may have it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._pool: Any = OpaquePool(self._pool)
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_a_handler_that_cannot_be_watched(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Where Scrapy's handler is made otherwise, one warning says what is lost, and no site closes."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
+    handlers = {"DOWNLOAD_HANDLERS": {"http": OtherHTTP11DownloadHandler}}
+    result = await crawl([site.url("/a"), site.url("/x")], handlers)
+    assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
+    assert [text for text in records(caplog) if "reset of its connection" in text] == [
+        (
+            "A robots.txt that a reset of its connection cuts short can count as whole: OpaquePool has no `_factory` "
+            "(a private name of Scrapy 2.15.0 and 2.19.0)"
+        )
+    ]
+
+
+def with_comment(data: bytes, length: int) -> bytes:
+    """Gzip data whose header has a comment of so many octets (RFC 1952, 2.3)."""
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    trailer = struct.pack("<II", zlib.crc32(data), len(data))
+    comment = b"c" * length + b"\0"
+    return b"\x1f\x8b\x08\x10\0\0\0\0\0\x03" + comment + compressor.compress(data) + compressor.flush() + trailer
+
+
+LONG = b"b" * 988
+
+
+@pytest.mark.parametrize(
+    ("body", "page", "expected"),
+    [
+        (with_comment(RULES, 700_000), "/x", "rule"),
+        (with_comment(RULES, 3_000_000), "/a", "unreachable"),
+        # A line that the limit cuts would say Disallow: /bbb...
+        (gzip.compress(b"User-agent: *\n" + (b"Disallow: /" + LONG + b"\n") * 600, 0), "/" + "b" * 987, 200),
+        (gzip.compress(b"User-agent: *\n" + (b"Disallow: /" + LONG + b"\n") * 600, 0), "/" + "b" * 988, "rule"),
+        (gzip.compress(RULES) + gzip.compress(b"# " + b"x" * 70_000 + b"\nDisallow: /y\n"), "/y", "rule"),
+        (gzip.compress(RULES) + gzip.compress(b"# " + b"x" * 70_000 + b"\nDisallow: /y\n")[:-20], "/a", "unreachable"),
+        (gzip.compress(RULES + b"#\n" * 300_000)[:-20], "/x", "rule"),
+        (gzip.compress(RULES + b"#\n" * 200_000)[:-20], "/a", "unreachable"),
+    ],
+    ids=["comment", "endless comment", "cut line", "whole line", "members", "half a member", "enough", "half"],
+)
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.reactor
+@ensureDeferred
+async def test_limit_by_decoded_octets(site: Site, body: bytes, page: str, expected: Any, chunked: bool) -> None:
+    """2.5: the limit and the cut go by decoded octets; a coding that breaks off before the limit is unreachable."""
+    pieces = tuple(body[at : at + 10_000] for at in range(0, len(body), 10_000))
+    site.replies["/robots.txt"] = Reply(chunks=pieces, headers=CODED) if chunked else Reply(body=body, headers=CODED)
+    result = await crawl([site.url(page)])
+    assert short(result.outcomes[site.url(page)]) == expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"COMPRESSION_ENABLED": False}, {"DEFAULT_REQUEST_HEADERS": {"Accept-Encoding": "br;q=1"}}],
+    ids=["scrapy's", "none", "the user's"],
+)
+@pytest.mark.reactor
+@ensureDeferred
+async def test_accept_encoding_is_that_of_a_page(site: Site, settings: dict[str, Any]) -> None:
+    """The request for robots.txt offers the content codings that a page's request does, and no other header differs."""
+    await crawl([site.url("/a")], settings)
+    file, page = (dict(asked.headers) for asked in site.asked)
+    assert file == page
+    assert ("Accept-Encoding" in page) is not (settings.get("COMPRESSION_ENABLED") is False)

@@ -1,0 +1,230 @@
+"""What happens when robots.txt fails: under every runtime (scenarios_unreachable.py), and what the log says of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.signals import response_downloaded
+from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_robots_rfc._runtime import LATE, Runtime
+from tests.support.crawling import Pages, crawl, lines, records
+from tests.support.scenarios_unreachable import Failing, short
+from tests.support.site import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.runtimes import Results
+    from tests.support.site import Site
+
+
+def test_asked_again_until_it_is_there(results: Results) -> None:
+    """A file that fails twice is asked for after each delay of the backoff, once, and its requests wait that long."""
+    assert results["recovers"] == {
+        "outcomes": [200, 200, 200, "rule"],
+        "first": ["/robots.txt"] * 3,
+        "kept": [True, True],
+        "soon": True,
+        "counted": [4, 1, 3, 2],
+        "origins": [1, 0],
+    }
+
+
+def test_disallowed_after_the_last_attempt(results: Results) -> None:
+    """A file that fails for good is asked for as often as the backoff says; all that waited are disallowed."""
+    assert results["gives_up"] == {"outcomes": ["unreachable"] * 5, "fetches": 2, "pages": [], "origins": 1}
+
+
+def test_retry_after(results: Results) -> None:
+    """Retry-After makes a delay longer up to ROBOTSTXT_RETRY_AFTER_MAX, never shorter; nonsense is none."""
+    gaps, outcomes = zip(*results["retry_after"]["gaps"], strict=True)
+    assert outcomes == (200,) * 4
+    for gap, least in zip(gaps, (1, 0.5, 0.5, 0.01), strict=True):
+        assert least <= gap < least + 0.9
+
+
+def test_unknown_host(results: Results) -> None:
+    """A host that does not resolve is disallowed at once."""
+    assert results["at_once"] == {"outcome": "unreachable", "requests": 1}
+
+
+def test_hundreds_of_failing_hosts(results: Results) -> None:
+    """While hundreds of hosts fail and their requests wait, another site is crawled to its end."""
+    assert results["many_failing"] == {
+        "pages": 100,
+        "others": 0,
+        "set_aside": True,
+        "undecided": True,
+        "reason": "enough",
+    }
+
+
+def test_many_hanging_hosts(results: Results) -> None:
+    """Hosts that never answer give way to others, however many they are, and count as failed for that no sooner."""
+    assert results["many_hanging"] == {"pages": 10, "failed": 0, "reason": "enough"}
+
+
+def test_not_idle(results: Results) -> None:
+    """The spider does not close while everything is set aside, nor is it asked again and again whether it is idle."""
+    assert results["idle"] == {"outcomes": ["200", "rule"], "idle": True, "reason": "finished"}
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times that log lines show are seconds from when they are written: one, and what was added up."""
+    monkeypatch.setattr(Runtime, "at", lambda _, seconds: f"1 + {seconds - 1:g} s")
+
+
+@pytest.mark.reactor
+@pytest.mark.usefixtures("ahead")
+@ensureDeferred
+async def test_log(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """One WARNING an origin says what failed and what follows; INFO says how it ended, and sums up."""
+    site.replies["/robots.txt"] = Failing(1, Reply(503))
+    other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
+    urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
+    await crawl(urls, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01, 0.02]})
+    wait = "its requests wait while it is asked again after 0.01 and 0.02 s; given up at 1 + 61.03 s at the latest"
+    assert sorted(records(caplog)) == sorted(
+        f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, then none of its pages is fetched"
+        for address, status in ((site, 503), (other, 500))
+    )
+    told = [line for line in lines(caplog, logging.INFO) if line not in records(caplog)]
+    assert sorted(told[:4]) == sorted(  # in which order the sites come, nobody knows
+        [
+            f"{site.url('/robots.txt')} can be reached again (200)",
+            (
+                f"Pages of {site.url('')} are forbidden (robots.txt line 2: Disallow: /x); every request that is "
+                "dropped is logged at DEBUG"
+            ),
+            (
+                f"{other.url('/robots.txt')} is still unreachable (500) after attempt 2 of 3: asked again after 0.02 "
+                "s; given up at 1 + 30.52 s at the latest"
+            ),
+            f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
+        ]
+    )
+    assert told[4:] == [
+        "What robots.txt did to this crawl (spider pages):",
+        "  origins: 1 successful, 1 unreachable (1 500)",
+        "  requests: 1 allowed, 3 forbidden (1 rule, 2 unreachable)",
+        "  origins that cost most requests:",
+        f"    2  {other.url('')}",
+        f"    1  {site.url('')}",
+        "  rules that cost most requests:",
+        f"    1  {site.url('')} line 2: Disallow: /x",
+        f"  unreachable: {other.url('')} (500)",
+    ]
+
+
+class Again(Pages):
+    """Asks for another page of a site whose first one was dropped."""
+
+    def failed(self, failure: Any) -> Any:
+        """Ask."""
+        super().failed(failure)
+        return failure.request.replace(url=failure.request.url.replace("/a", "/b"))
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_next_request_asks_again(site: Site) -> None:
+    """After ROBOTSTXT_UNREACHABLE_TTL the next request has the file fetched again, with the same patience."""
+    failing = site.replies["/robots.txt"] = Failing(3, Reply(503))
+    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}
+    result = await crawl([site.url("/a")], settings, spider=Again)
+    assert {url: short(outcome) for url, outcome in result.outcomes.items()} == {
+        site.url("/a"): "unreachable",
+        site.url("/b"): 200,
+    }
+    assert len(failing.arrived) == 4
+
+
+@pytest.mark.reactor
+@pytest.mark.usefixtures("ahead")
+@ensureDeferred
+async def test_one_more_attempt(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """One more is one."""
+    site.replies["/robots.txt"] = Failing(1, Reply(503))
+    await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01]})
+    wait = "its requests wait while it is asked again after 0.01 s; given up at 1 + 30.51 s at the latest"
+    said = f"{site.url('/robots.txt')} is unreachable (503): {wait}, then none of its pages is fetched"
+    assert records(caplog) == [said]
+
+
+class Late:
+    """A download handler of somebody else's: what it asks for comes too late."""
+
+    error: ClassVar[type[Exception]] = TimeoutError
+    lazy = False
+
+    @classmethod
+    def from_crawler(cls, _: Any) -> Late:
+        """Make one."""
+        return cls()
+
+    async def download_request(self, *_: Any) -> Any:
+        """Give up."""
+        raise self.error("too late")
+
+    async def close(self) -> None:
+        """Have nothing to close."""
+
+
+@pytest.mark.reactor
+@pytest.mark.parametrize("error", LATE)
+@ensureDeferred
+async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever gave up first, a fetch that took too long has one name."""
+    Late.error = error
+    settings = {"DOWNLOAD_HANDLERS": {"http": Late}, "ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+    await crawl(["http://a.example/a"], settings)
+    assert "http://a.example/robots.txt is unreachable (no answer in 30 s): " in records(caplog)[0]
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that is unreachable for so long that it counts as unavailable has not recovered: no line says so."""
+    site.replies["/robots.txt"] = Reply(503)
+    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.05], "ROBOTSTXT_UNREACHABLE_MAX_AGE": 0.01}
+    result = await crawl([site.url("/a")], settings)
+    assert result.outcomes == {site.url("/a"): 200}
+    counted = [result.stat(key) for key in ("recovered", "origins/unavailable", "origins/unreachable")]
+    assert counted == [0, 1, 0]
+    follows = "it has been for so long that it counts as unavailable, and all of its pages may be fetched"
+    said = f"{site.url('/robots.txt')} stays unreachable (503) after 2 attempts: {follows}"
+    assert said in records(caplog, logging.INFO)
+
+
+class CloseWhileItFails(Again):
+    """Closes when the file of the site has failed so many times."""
+
+    failing: Failing
+    times = 3
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for the first page, and look at the failures."""
+        self.crawler.signals.connect(self.looked, response_downloaded)
+        async for request in super().start():
+            yield request
+
+    def looked(self) -> None:
+        """Close, without waiting for the next attempt."""
+        if len(self.failing.arrived) == self.times:
+            deferred_from_coro(self.crawler.engine.close_spider_async(reason="enough"))
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_counted_once(site: Site) -> None:
+    """An origin that goes on being unreachable counts once, also when the crawl ends between two attempts."""
+    CloseWhileItFails.failing = site.replies["/robots.txt"] = Failing(float("inf"), Reply(503))
+    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}
+    result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails)
+    assert result.stats["finish_reason"] == "enough"
+    assert (result.stat("set_aside"), result.stat("undecided"), result.stat("origins/unreachable")) == (2, 1, 1)

@@ -1,0 +1,384 @@
+"""What users see of the middleware: verdicts, log lines, stats, signals, errbacks."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request, signals
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.exceptions import IgnoreRequest
+
+from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsDisallowed, RuleKind
+from scrapy_robots_rfc.middleware import enforcement
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
+from tests.support.crawling import Pages, crawl, records
+from tests.support.site import Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+pytestmark = pytest.mark.reactor
+
+RULES = "# hello\nUser-agent: *\nDisallow: /private\n"
+
+
+@ensureDeferred
+async def test_errback_sees_the_decision(site: Site) -> None:
+    """The exception is an IgnoreRequest that carries verdict, reason, rule, line, token and origin."""
+    site.replies["/robots.txt"] = robots(RULES)
+    result = await crawl([site.url("/private/x")])
+    error = result.outcomes[site.url("/private/x")]
+    assert isinstance(error, RobotsDisallowed)
+    assert isinstance(error, IgnoreRequest)
+    decision = error.decision
+    assert (decision.allowed, decision.reason, decision.token) == (False, Reason.RULE, "*")
+    assert decision.origin == site.url("")
+    assert decision.rule is not None
+    assert (decision.rule.kind, decision.rule.pattern, decision.rule.line) == (RuleKind.DISALLOW, "/private", 3)
+    assert str(error) == "Forbidden by robots.txt (robots.txt line 3: Disallow: /private)"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "page"), [("/*%C3%A9?q=%3D$", "/priv"), ("/*xxxxxx?%3Dlonglong$", "/priv?longlong")]
+)
+@ensureDeferred
+async def test_an_allow_that_matches_nothing_opens_nothing(site: Site, allowed: str, page: str) -> None:
+    """A closed site stays closed to a page that an Allow nearly matches, at the first request and at later ones."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nDisallow: /\nAllow: {allowed}\n")
+    requests = [Request(site.url(page), dont_filter=True, meta={"number": number}) for number in range(4)]
+    await crawl(requests)
+    assert site.pages == []
+
+
+@ensureDeferred
+async def test_log_line_has_the_reason(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The stock log line, with the line of the file or the access result added."""
+    site.replies["/robots.txt"] = robots(RULES)
+    other.replies["/robots.txt"] = Reply(503)
+    await crawl([site.url("/private"), other.url("/x")])
+    said = records(caplog, logging.DEBUG)
+    assert f"Forbidden by robots.txt: <GET {site.url('/private')}> (robots.txt line 3: Disallow: /private)" in said
+    assert f"Forbidden by robots.txt: <GET {other.url('/x')}> (robots.txt unreachable: 503)" in said
+
+
+@pytest.mark.parametrize(("dry_run", "is_dropped"), [(False, "is dropped"), (True, "would be dropped")])
+@ensureDeferred
+async def test_first_drop_of_an_origin(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture, dry_run: bool, is_dropped: str
+) -> None:
+    """At INFO, the log has one line for an origin that forbids pages; one that is unreachable has its warning."""
+    site.replies["/robots.txt"] = robots(RULES)
+    other.replies["/robots.txt"] = Reply(503)
+    pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
+    await crawl(pages, {"ROBOTSTXT_DRY_RUN": dry_run})
+    said = [record for record in caplog.records if record.name == "scrapy_robots_rfc.middleware.enforcement"]
+    assert [record.getMessage() for record in said if record.levelno > logging.DEBUG] == [
+        (
+            f"Pages of {site.url('')} are forbidden (robots.txt line 3: Disallow: /private); every request that "
+            f"{is_dropped} is logged at DEBUG"
+        )
+    ]
+    assert sum(record.levelno == logging.DEBUG for record in said) == 4
+
+
+@ensureDeferred
+async def test_origins_that_are_told(
+    site: Site, other: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only so many origins are remembered as told: the one told first is forgotten first."""
+    monkeypatch.setattr(enforcement, "_KEPT_TOLD", 1)
+    for one in (site, other):
+        one.replies["/robots.txt"] = robots(RULES)
+    pages = [one.url(f"/private/{n}") for n in range(2) for one in (site, other)]
+    await crawl(pages, {"CONCURRENT_REQUESTS": 1})
+    assert 2 <= sum("are forbidden" in line for line in records(caplog, logging.INFO)) <= 4
+
+
+@ensureDeferred
+async def test_unreachable_warns_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """An origin that closes says so once, at WARNING, with what follows from it."""
+    site.replies["/robots.txt"] = Reply(503)
+    await crawl([site.url(f"/{n}") for n in range(5)])
+    warnings = records(caplog)
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched")
+
+
+@ensureDeferred
+async def test_stats(site: Site, other: Site) -> None:
+    """Scrapy's own keys keep their meaning; ours count the rest."""
+    site.replies["/robots.txt"] = robots(RULES)
+    other.replies["/robots.txt"] = redirect(site.url("/moved"))
+    site.replies["/moved"] = Reply(500)
+    pages = [site.url("/a"), site.url("/private"), site.url("/b"), other.url("/x")]
+    exempt = Request(site.url("/private/2"), meta={"dont_obey_robotstxt": True})
+    result = await crawl([*pages, exempt, "data:,x"], {"CONCURRENT_REQUESTS": 1})
+    found = {key: value for key, value in result.stats.items() if key.startswith("robotstxt/")}
+    at_hand = found.pop("robotstxt/cache/hits", 0)  # the other two pages come before the file is there, or after
+    waited = found.pop("robotstxt/waits", 0)
+    assert at_hand + waited == 2
+    assert found.pop("robotstxt/set_aside") == waited + 2
+    assert found == {
+        "robotstxt/request_count": 2,
+        "robotstxt/response_count": 2,
+        "robotstxt/response_status_count/200": 1,
+        "robotstxt/response_status_count/500": 1,
+        "robotstxt/redirect_count": 1,
+        "robotstxt/result/successful": 1,
+        "robotstxt/result/unreachable": 1,
+        "robotstxt/allowed": 2,
+        "robotstxt/forbidden": 2,
+        "robotstxt/forbidden/rule": 1,
+        "robotstxt/forbidden/unreachable": 1,
+        "robotstxt/cache/misses": 2,
+        "robotstxt/origins/successful": 1,
+        "robotstxt/origins/unreachable": 1,
+        "robotstxt/exempted": 2,
+        f"robotstxt/costliest_origins/{site.url('')}": 1,
+        f"robotstxt/costliest_origins/{other.url('')}": 1,
+        f"robotstxt/costliest_rules/{site.url('')} line 3": 1,
+        f"robotstxt/origins/unreachable/{other.url('')}": 1,
+    }
+    assert result.outcomes[exempt.url] == 200
+    assert result.outcomes["data:,x"] == 200
+
+
+@ensureDeferred
+async def test_exception_stat_is_scrapys(site: Site) -> None:
+    """An exception is counted under the key that Scrapy's own middleware uses; IgnoreRequest is not."""
+    site.replies["/robots.txt"] = Reply(reset=True)
+    ours = await crawl([site.url("/x")])
+    stock = {"DOWNLOADER_MIDDLEWARES": {"scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": 100}}
+    theirs = await crawl([site.url("/x")], stock)
+    keys = [{key for key in result.stats if "exception_count/<" in key} for result in (ours, theirs)]
+    assert keys[0] == keys[1] != set()
+
+
+class Dropping:
+    """Drops every robots.txt."""
+
+    def process_request(self, request: Request) -> None:
+        """Raise."""
+        if request.url.endswith("/robots.txt"):
+            raise IgnoreRequest("dropped")
+
+
+@ensureDeferred
+async def test_ignored_by_another_middleware(site: Site) -> None:
+    """2.3.1.4: a robots.txt that another middleware drops closes the gate, and is no exception in the stats."""
+    middlewares = {
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+        "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
+        Dropping: 200,
+    }
+    result = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": middlewares})
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert not any("exception_count/<" in key for key in result.stats if key.startswith("robotstxt/"))
+    assert site.targets == []
+
+
+@ensureDeferred
+async def test_signals(site: Site, other: Site) -> None:
+    """robots_fetched tells how a fetch ended, request_disallowed what was dropped and why."""
+    site.replies["/robots.txt"] = robots(RULES)
+    other.replies["/robots.txt"] = Reply(503)
+    fetched: list[dict[str, Any]] = []
+    dropped: list[tuple[str, Decision]] = []
+
+    async def on_fetched(origin: Any, result: Any, status: Any, body: Any, error: Any, request: Request) -> None:
+        fetched.append(
+            {"origin": str(origin), "result": result, "status": status, "body": body, "error": error, "by": request.url}
+        )
+
+    def on_disallowed(request: Request, decision: Decision) -> None:
+        dropped.append((request.url, decision))
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(on_fetched, robots_fetched)
+        crawler.signals.connect(on_disallowed, request_disallowed)
+
+    await crawl([site.url("/private"), other.url("/x")], prepare=prepare)
+    by_origin = {event.pop("origin"): event for event in fetched}
+    assert by_origin == {
+        site.url(""): {
+            "result": Outcome.SUCCESSFUL,
+            "status": 200,
+            "body": RULES.encode(),
+            "error": None,
+            "by": site.url("/private"),
+        },
+        other.url(""): {
+            "result": Outcome.UNREACHABLE,
+            "status": 503,
+            "body": None,
+            "error": "503",
+            "by": other.url("/x"),
+        },
+    }
+    reasons = {url: decision.reason for url, decision in dropped}
+    assert reasons == {site.url("/private"): Reason.RULE, other.url("/x"): Reason.UNREACHABLE}
+
+
+@pytest.mark.skipif(not hasattr(signals, "robots_parsed"), reason="Scrapy before 2.18 has no robots_parsed")
+@ensureDeferred
+async def test_robots_parsed_is_sent_as_scrapy_sends_it(site: Site, other: Site) -> None:
+    """Scrapy's own signal carries the parser and the request that asked, once a file, and only for files."""
+    site.replies["/robots.txt"] = robots(RULES)
+    sent: list[tuple[Any, str]] = []
+
+    def on_parsed(robotparser: Any, request: Request) -> None:
+        sent.append((robotparser, request.url))
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(on_parsed, signals.robots_parsed)
+
+    await crawl([site.url("/1"), site.url("/2"), other.url("/3")], prepare=prepare)
+    assert len(sent) == 1
+    assert isinstance(sent[0][0], RfcRobotParser)
+    assert sent[0][0].allowed(site.url("/private"), "Scrapy") is False
+    assert sent[0][1] in (site.url("/1"), site.url("/2"))
+
+
+@ensureDeferred
+async def test_exception_in_signal_handlers(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A signal handler that raises changes no verdict and leaves nobody waiting."""
+    site.replies["/robots.txt"] = robots(RULES)
+
+    def fail() -> None:
+        raise RuntimeError("handler")
+
+    def prepare(crawler: Crawler) -> None:
+        for signal in (robots_fetched, request_disallowed):
+            crawler.signals.connect(fail, signal)
+
+    result = await crawl([site.url("/x"), site.url("/private")], prepare=prepare)
+    assert result.outcomes[site.url("/x")] == 200
+    assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+    assert sum("Error caught on signal handler" in r.getMessage() for r in caplog.records) == 2
+
+
+@ensureDeferred
+async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Section 3: credentials of a URL are neither sent to robots.txt nor logged by us, and make no new origin."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    pages = [f"http://{user}:secret@{site.netloc}/x" for user in ("ann", "bob")]
+    result = await crawl(pages)
+    assert all(isinstance(result.outcomes[page], RobotsDisallowed) for page in pages)
+    assert site.fetches == 1
+    assert "Authorization" not in site.asked[0].headers
+    said = [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_robots_rfc")]
+    assert len(said) == 4
+    assert not any("secret" in line or "ann" in line for line in said)
+
+
+@ensureDeferred
+async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
+    """The file is asked for with the crawl's User-Agent and codings, without what belongs to the page's request."""
+    page = Request(
+        site.url("/x"),
+        headers={"X-Mine": "1", "Authorization": "Basic eA==", "Cookie": "a=b"},
+        cookies={"c": "d"},
+        meta={"cookiejar": 1},
+    )
+    await crawl([page], {"USER_AGENT": "FooBot/1.0"})
+    headers, of_the_page = (asked.headers for asked in site.asked)
+    assert site.targets == ["/robots.txt", "/x"]
+    assert (headers["User-Agent"], headers["Accept-Encoding"]) == ("FooBot/1.0", of_the_page["Accept-Encoding"])
+    assert not {"X-Mine", "Authorization", "Cookie"} & set(headers)
+
+
+class BringsHtml(Pages):
+    """Follows nothing by itself."""
+
+
+@ensureDeferred
+async def test_no_meta_refresh_and_no_cookies(site: Site) -> None:
+    """An HTML page as robots.txt is read as it is: no meta refresh is followed, its cookies are not kept."""
+    html = b'<meta http-equiv="refresh" content="0;url=/other">\nUser-agent: *\nDisallow: /x\n'
+    headers = (("Content-Type", "text/html"), ("Set-Cookie", "a=b"))
+    site.replies["/robots.txt"] = Reply(body=html, headers=headers)
+    result = await crawl([site.url("/x"), site.url("/y")], {"METAREFRESH_ENABLED": True}, spider=BringsHtml)
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert site.targets == ["/robots.txt", "/y"]
+    assert "Cookie" not in site.asked[1].headers
+
+
+@ensureDeferred
+async def test_proxy_is_inherited(site: Site, other: Site) -> None:
+    """The file is fetched through the proxy, and with the credentials for it, that the page's request goes through."""
+    with Site() as proxy:
+        proxy.replies[site.url("/robots.txt")] = redirect(other.url("/r"))
+        proxy.replies[other.url("/r")] = robots(RULES)
+        url = f"http://user:pass@{proxy.netloc}"
+        result = await crawl([Request(site.url("/private"), meta={"proxy": url})])
+        assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+        assert proxy.targets == [site.url("/robots.txt"), other.url("/r")]
+        assert {asked.headers["Proxy-Authorization"] for asked in proxy.asked} == {"Basic dXNlcjpwYXNz"}
+    assert site.targets == other.targets == []
+
+
+@ensureDeferred
+async def test_proxy_of_a_request_on_its_second_way(site: Site) -> None:
+    """A retried request has its credentials in a header already; the file is fetched with them all the same."""
+    with Site() as proxy:
+        proxy.replies[site.url("/robots.txt")] = robots(RULES)
+        page = Request(
+            site.url("/private"),
+            meta={"proxy": f"http://{proxy.netloc}", "_auth_proxy": f"http://{proxy.netloc}"},
+            headers={"Proxy-Authorization": "Basic eHh4"},
+        )
+        await crawl([page])
+        assert [asked.headers["Proxy-Authorization"] for asked in proxy.asked] == ["Basic eHh4"]
+
+
+@ensureDeferred
+async def test_retries_are_scrapys(site: Site) -> None:
+    """RetryMiddleware retries a robots.txt as anything else, within one fetch."""
+    answers = iter([Reply(503), robots(RULES)])
+    site.replies["/robots.txt"] = lambda _: next(answers)
+    result = await crawl([site.url("/private")], {"RETRY_ENABLED": True})
+    assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+    assert site.fetches == 2
+    assert result.stat("request_count") == 1
+    assert result.stats["retry/count"] == 1
+
+
+@ensureDeferred
+async def test_http_cache_is_not_asked(site: Site, tmp_path: Any) -> None:
+    """HttpCacheMiddleware keeps pages; robots.txt comes from the site, as its 24 hours are not the cache's."""
+    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        await crawl([site.url("/x")], settings)
+    assert (site.fetches, site.pages) == (2, ["/x"])
+
+
+@ensureDeferred
+async def test_off(site: Site) -> None:
+    """With ROBOTSTXT_OBEY off the middleware is not there."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False})
+    assert (result.outcomes[site.url("/x")], site.fetches) == (200, 0)
+
+
+@ensureDeferred
+async def test_only_one_of_the_two_middlewares(site: Site) -> None:
+    """Enabled by hand as documented, Scrapy's own middleware is out of the way."""
+    result = await crawl([site.url("/x")])
+    assert result.crawler.get_downloader_middleware(RobotsTxtMiddleware) is None
+    assert site.fetches == 1
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:0/x", "http:///x", "http://a_b%2fc.example/x"])
+@ensureDeferred
+async def test_no_valid_authority(url: str) -> None:
+    """2.3: a URL whose robots.txt cannot be named is not fetched."""
+    result = await crawl([url])
+    [error] = result.outcomes.values()
+    assert isinstance(error, RobotsDisallowed)
+    assert (error.decision.reason, error.decision.origin) == (Reason.UNREACHABLE, None)
+    assert str(error) == "Forbidden by robots.txt (robots.txt unreachable: no valid authority)"
+    assert result.stat("forbidden/unreachable") == 1

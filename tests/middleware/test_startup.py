@@ -1,0 +1,139 @@
+"""What a crawl says at its start about its own set-up."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+
+from scrapy_robots_rfc import RfcRobotParser, RfcRobotsTxtMiddleware
+from tests.support import crawling
+from tests.support.crawling import crawl, records
+
+if TYPE_CHECKING:
+    from tests.support.site import Site
+
+OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
+STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+HERE = "tests.middleware.test_startup"
+
+
+class Stricter(RobotsTxtMiddleware):
+    """A subclass of Scrapy's own."""
+
+
+class Lenient(RfcRobotsTxtMiddleware):
+    """A subclass of ours."""
+
+
+class OwnVerdicts(RfcRobotParser):
+    """Decides by itself."""
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Allow all."""
+        return True
+
+
+class OwnDelay(RfcRobotParser):
+    """Leaves the verdicts alone."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Ask for none."""
+        return None
+
+
+def middlewares(**positions: Any) -> dict[str, Any]:
+    """The setting, with the components by their names in this module."""
+    names = {"ours": OURS, "stock": STOCK}
+    return {"DOWNLOADER_MIDDLEWARES": {names.get(name, f"{HERE}.{name}"): at for name, at in positions.items()}}
+
+
+def beside(names: str) -> list[str]:
+    """The warning about middlewares that work beside ours."""
+    twice = f"{names} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
+    return [f"{twice}, and a request needs the leave of both; set it to None in DOWNLOADER_MIDDLEWARES"]
+
+
+def unknown(key: str, near: str) -> str:
+    """The warning about a name that nothing reads."""
+    text = f"{key} is no setting of Scrapy or of scrapy-robots-rfc, so nothing comes of it"
+    return f"{text}; the nearest name of one is {near}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (middlewares(ours=100), beside(STOCK)),
+        (middlewares(ours=100, stock=None), []),
+        (middlewares(Lenient=100, stock=90), beside(STOCK)),
+        (middlewares(ours=100, stock=None, Stricter=50), beside(f"{HERE}.Stricter")),
+        ({"DOWNLOADER_MIDDLEWARES": {RfcRobotsTxtMiddleware: 1, STOCK: None, Stricter: 5}}, beside(f"{HERE}.Stricter")),
+        (middlewares(ours=100, Stricter=50), beside(f"{HERE}.Stricter, {STOCK}")),
+        ({"ROBOTSTXT_DELAY_MAX": 5, "ROBOTS_X": 1}, [unknown("ROBOTSTXT_DELAY_MAX", "ROBOTSTXT_CRAWL_DELAY_MAX")]),
+        (
+            {"ROBOTSTXT_USERAGENT": "a", "ROBOTSTAG_OBEYS": None, "ROBOTSTXT_TIMEOUT": 5},
+            [unknown("ROBOTSTAG_OBEYS", "ROBOTSTXT_OBEY"), unknown("ROBOTSTXT_USERAGENT", "ROBOTSTXT_USER_AGENT")],
+        ),
+        ({"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser", "ROBOTSTXT_USER_AGENT": "Scrapy"}, []),
+    ],
+)
+@ensureDeferred
+async def test_warnings(
+    site: Site, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], expected: list[str]
+) -> None:
+    """Scrapy's own middleware beside ours and a name that nothing reads are warned about, once each."""
+    result = await crawl([site.url("/x"), site.url("/y")], settings)
+    assert records(caplog) == expected
+    assert list(result.outcomes.values()) == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("settings", "level", "advice"),
+    [
+        ({"ROBOTSTXT_OBEY": False}, logging.INFO, ""),
+        ({}, logging.WARNING, "; set ROBOTSTXT_OBEY = True, or take the middleware out"),
+    ],
+)
+@ensureDeferred
+async def test_not_obeyed(
+    site: Site,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    level: int,
+    advice: str,
+) -> None:
+    """Our middleware without ROBOTSTXT_OBEY is told in a line, and warned about where nobody said that it is off."""
+    monkeypatch.delitem(crawling.SETTINGS, "ROBOTSTXT_OBEY")
+    await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OBAY": True})
+    off = (
+        "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
+    )
+    wrong = unknown("ROBOTSTXT_OBAY", "ROBOTSTXT_OBEY")
+    told = [(record.levelno, record.getMessage()) for record in caplog.records if record.name in LOGGERS]
+    assert told == [(logging.WARNING, wrong), (level, off + advice)]
+    assert site.targets == ["/x"]
+
+
+LOGGERS = {"scrapy_robots_rfc.middleware.downloader"}
+
+
+@pytest.mark.parametrize(
+    ("parser", "named"),
+    [
+        ("scrapy.robotstxt.ProtegoRobotParser", "scrapy.robotstxt.ProtegoRobotParser"),
+        (OwnVerdicts, f"{HERE}.OwnVerdicts"),
+        (f"{HERE}.OwnDelay", None),
+        ("scrapy_robots_rfc.RfcRobotParser", None),
+    ],
+)
+@ensureDeferred
+async def test_another_parser(site: Site, caplog: pytest.LogCaptureFixture, parser: Any, named: str | None) -> None:
+    """Where verdicts name no rule, one line at start says whose they are."""
+    await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": parser})
+    told = [line for line in records(caplog, logging.INFO) if "ROBOTSTXT_PARSER" in line]
+    text = f"ROBOTSTXT_PARSER is {named}, which decides alone: verdicts name no rule and no line"
+    assert told == ([] if named is None else [text])

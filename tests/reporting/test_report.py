@@ -1,0 +1,331 @@
+"""The report of what robots.txt forbids, written by real crawls: records, formats, places, batches, failures."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import hashlib
+import io
+import json
+import logging
+import lzma
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+from scrapy.extensions.feedexport import ItemFilter
+from scrapy.signals import feed_exporter_closed, feed_slot_closed, spider_opened
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.reporting.export import FIELDS
+from tests.support.crawling import crawl, records
+from tests.support.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from tests.support.scripted import Clock
+
+pytestmark = pytest.mark.reactor
+
+RULES = "User-agent: *\nDisallow: /private\n"
+CLOSED = "User-agent: *\nDisallow: /\n"
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The records of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def private(site: Site, count: int) -> list[str]:
+    """Pages that are forbidden."""
+    return [site.url(f"/private/{number}") for number in range(count)]
+
+
+async def reported(pages: list[Any], path: Path, settings: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    """Crawl; return the records by the path of their URL."""
+    await crawl(pages, {"ROBOTSTXT_REPORT": {path: {}}, **(settings or {})})
+    return {re.sub(r"^\w+://[^/]*", "", record["url"] or record["rule"]): record for record in read(path)}
+
+
+# Records.
+
+
+@ensureDeferred
+async def test_record_of_a_rule(site: Site, tmp_path: Path) -> None:
+    """Every field of a request that a rule forbids, in the order of the table, without anybody's password."""
+    body = f"# {'x' * 600_000}\n".encode()
+    site.replies["/robots.txt"] = Reply(body=RULES.encode() + body)
+    page = Request(
+        site.url("/private/x").replace("//", "//me:secret@"), headers={"Referer": "https://me:secret@a.example/\x1b"}
+    )
+    [record] = (await reported([page, site.url("/a")], tmp_path / "r.jsonl")).values()
+    assert list(record) == list(FIELDS)
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record.pop("time"))
+    assert record == {
+        "spider": "pages",
+        "url": site.url("/private/x"),
+        "referrer": "https://a.example/\\x1b",
+        "origin": site.url(""),
+        "token": "*",
+        "reason": "rule",
+        "line": 2,
+        "rule": "Disallow: /private",
+        "why": "robots.txt line 2: Disallow: /private",
+        "robots_url": site.url("/robots.txt"),
+        "digest": f"sha256:{hashlib.sha256((RULES.encode() + body)[:512_000]).hexdigest()}",
+        "stale": False,
+        "dry_run": False,
+        "count": 1,
+    }
+
+
+@ensureDeferred
+async def test_records_without_a_file(site: Site, tmp_path: Path) -> None:
+    """What nobody can ask about, and a site that cannot be reached: reason and cause, no rule, no digest."""
+    site.replies["/robots.txt"] = Reply(503)
+    found = await reported([site.url("/x"), "http:///y"], tmp_path / "r.jsonl")
+    known = ("origin", "reason", "line", "rule", "why", "robots_url", "digest", "token")
+    assert [found["/x"][name] for name in known] == [
+        *(site.url(""), "unreachable", None, None, "robots.txt unreachable: 503", site.url("/robots.txt"), None, None)
+    ]
+    assert [found["/y"][name] for name in known] == [
+        *(None, "unreachable", None, None, "robots.txt unreachable: no valid authority", None, None, None)
+    ]
+
+
+@ensureDeferred
+async def test_record_of_another_parser(site: Site, tmp_path: Path) -> None:
+    """The verdict of a parser that gives no rule is reported with the digest of what it was given."""
+    site.replies["/robots.txt"] = robots(RULES)
+    found = await reported(
+        private(site, 1), tmp_path / "r.jsonl", {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}
+    )
+    record = found["/private/0"]
+    digest = f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
+    assert [record[name] for name in ("reason", "rule", "digest")] == ["parser", None, digest]
+
+
+@ensureDeferred
+async def test_record_of_too_slow_a_site(site: Site, tmp_path: Path) -> None:
+    """A site that is left out because of its Crawl-delay."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 90\n")
+    found = await reported([site.url("/x")], tmp_path / "r.jsonl", {"ROBOTSTXT_CRAWL_DELAY_OVER": "forbid"})
+    why = "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s"
+    assert [found["/x"][name] for name in ("reason", "rule", "line", "why")] == ["crawl_delay", None, None, why]
+
+
+@ensureDeferred
+async def test_record_of_a_local_file(site: Site, tmp_path: Path) -> None:
+    """A local file that decided is named by its URI, with its own digest."""
+    local = tmp_path / "own file.txt"
+    local.write_text(CLOSED, encoding="utf-8")
+    settings = {"ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}}
+    record = (await reported([site.url("/x")], tmp_path / "r.jsonl", settings))["/x"]
+    assert (record["robots_url"], record["digest"]) == (
+        local.as_uri(),
+        f"sha256:{hashlib.sha256(CLOSED.encode()).hexdigest()}",
+    )
+
+
+@ensureDeferred
+async def test_record_of_a_stale_copy(site: Site, clock: Clock, tmp_path: Path) -> None:
+    """An earlier copy that decides is named with its digest, and the record says that it is stale, and why."""
+    site.replies["/robots.txt"] = robots(RULES)
+    job = {"JOBDIR": str(tmp_path / "job")}
+    await crawl(private(site, 1), job)
+    clock.now += 90_000
+    site.replies["/robots.txt"] = Reply(503)
+    record = (await reported(private(site, 1), tmp_path / "r.jsonl", job))["/private/0"]
+    assert (record["stale"], record["reason"], record["line"]) == (True, "rule", 2)
+    assert record["digest"] == f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
+    assert record["why"] == "robots.txt line 2: Disallow: /private; stale copy, its refresh failed: 503"
+
+
+@ensureDeferred
+async def test_folder_of_the_crawl_goes_away(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a local file is called is known from the start; a verdict does not depend on where the crawl runs."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    Path("own.txt").write_text(CLOSED, encoding="utf-8")  # noqa: ASYNC240 - short
+    settings = {"ROBOTSTXT_OVERRIDES": {site.url(""): "own.txt"}, "ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(lambda: shutil.rmtree(folder), spider_opened, weak=False)
+
+    result = await crawl([site.url("/x")], settings, prepare=prepare)
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert read(tmp_path / "r.jsonl")[0]["robots_url"] == (folder / "own.txt").as_uri()
+
+
+@ensureDeferred
+async def test_records_of_a_dry_run_and_of_exempt_sites(site: Site, other: Site, tmp_path: Path) -> None:
+    """What a dry run lets through is reported as such; the last records say which entries were used how often."""
+    other.replies["/robots.txt"] = robots(RULES)
+    settings = {"ROBOTSTXT_DRY_RUN": True, "ROBOTSTXT_EXEMPT": [site.url(""), "unused.example"]}
+    await crawl(
+        [site.url("/1"), site.url("/2"), *private(other, 1)],
+        {"ROBOTSTXT_REPORT": {tmp_path / "r.jl": {"format": "jsonl"}}, **settings},
+    )
+    refused, exempt = read(tmp_path / "r.jl")
+    assert (refused["reason"], refused["dry_run"]) == ("rule", True)
+    assert list(exempt) == list(FIELDS)
+    assert exempt.pop("time") >= refused["time"]
+    assert exempt == {
+        **dict.fromkeys(("url", "referrer", "origin", "token", "line", "robots_url", "digest")),
+        "spider": "pages",
+        "reason": "exempt",
+        "rule": site.url(""),
+        "why": f"not asked: `{site.url('')}` of ROBOTSTXT_EXEMPT",
+        "stale": False,
+        "dry_run": False,
+        "count": 2,
+    }
+
+
+@ensureDeferred
+async def test_hostile_text(site: Site, tmp_path: Path) -> None:
+    """No control character of a robots.txt gets into a report, and it stays well-formed in every format."""
+    site.replies["/robots.txt"] = Reply(
+        body="User-agent: *\nDisallow: /p*\x1b[2J\u202e<&\"',\x07\udcff".encode("utf-8", "surrogateescape")
+    )
+    report: dict[Path, Any] = {tmp_path / f"r.{name}": {} for name in ("jsonl", "csv", "xml", "json")}
+    page = site.url("/p\x1b[2J\u202e<&\"',\x07/a") + "%FF"
+    result = await crawl([page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")], {"ROBOTSTXT_REPORT": report})
+    assert result.stat("forbidden") == 1
+    for path in report:
+        text = path.read_text(encoding="utf-8")
+        assert all(character.isprintable() or character in "\r\n" for character in text)
+    rules = [
+        read(tmp_path / "r.jsonl")[0]["rule"],
+        json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))[0]["rule"],
+        next(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))["rule"],
+        ET.fromstring((tmp_path / "r.xml").read_bytes()).findtext("item/rule"),
+    ]
+    assert set(rules) == {"Disallow: /p*\\x1b[2J\\u202e<&\"',\\x07\\xff"}
+
+
+# Formats and places.
+
+
+@ensureDeferred
+async def test_formats(site: Site, tmp_path: Path) -> None:
+    """CSV, JSON, JSON lines and XML say the same, each in its way; options of the user's items mean nothing to it."""
+    site.replies["/robots.txt"] = robots(RULES)
+    report: dict[Path, Any] = {tmp_path / f"r.{name}": {} for name in ("jsonl", "json", "csv", "xml")}
+    items = {
+        "FEED_EXPORT_FIELDS": ["price"],
+        "FEED_EXPORT_BATCH_ITEM_COUNT": 1,
+        "FEED_EXPORT_ENCODING": "utf-16",
+        "FEED_EXPORT_INDENT": 8,
+    }
+    result = await crawl(private(site, 2), {**items, "ROBOTSTXT_REPORT": report})
+    lines = read(tmp_path / "r.jsonl")
+    assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8")) == lines
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))
+    assert rows == [{name: "" if value is None else str(value) for name, value in line.items()} for line in lines]
+    elements = ET.fromstring((tmp_path / "r.xml").read_bytes())
+    assert [{child.tag: child.text for child in item} for item in elements] == [
+        {name: str(value) for name, value in line.items() if value is not None} for line in lines
+    ]
+    assert (result.stat("report/records"), result.stat("report/errors")) == (8, 0)
+
+
+@ensureDeferred
+async def test_options(site: Site, tmp_path: Path) -> None:
+    """Options of a feed are Scrapy's: fields, arguments of the exporter, a filter, overwriting."""
+    site.replies["/robots.txt"] = robots(RULES)
+    paths = [tmp_path / name for name in ("r.csv", "none.jsonl", "new.jsonl")]
+    paths[2].write_text("old\n", encoding="utf-8")
+    report = {
+        paths[0]: {"fields": ["rule", "line"], "item_export_kwargs": {"include_headers_line": False}},
+        paths[1]: {"item_filter": Nothing, "store_empty": False},
+        paths[2]: {"overwrite": True},
+    }
+    result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": report})
+    assert paths[0].read_text(encoding="utf-8") == "Disallow: /private,2\n" * 2 or paths[0].read_bytes() == (
+        b"Disallow: /private,2\r\n" * 2
+    )
+    assert not paths[1].exists()
+    assert len(read(paths[2])) == 2
+    assert result.stat("report/records") == 4
+
+
+class Nothing(ItemFilter):
+    """Wants nothing."""
+
+    def accepts(self, item: Any) -> bool:
+        """Say no."""
+        return False
+
+
+@pytest.mark.parametrize(
+    ("plugin", "opened"), [("GzipPlugin", gzip.open), ("Bz2Plugin", bz2.open), ("LZMAPlugin", lzma.open)]
+)
+@ensureDeferred
+async def test_compressed(site: Site, tmp_path: Path, plugin: str, opened: Any) -> None:
+    """Scrapy's plugins compress a report."""
+    site.replies["/robots.txt"] = robots(RULES)
+    path = tmp_path / "r.packed"
+    options = {"format": "jsonlines", "postprocessing": [f"scrapy.extensions.postprocessing.{plugin}"]}
+    await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {path: options}})
+    with opened(path, "rt", encoding="utf-8") as file:
+        assert [json.loads(line)["url"] for line in file] == private(site, 2)
+
+
+@ensureDeferred
+async def test_places(
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A path, a `file:` URI, standard output; folders that are missing are made, placeholders filled in."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.chdir(tmp_path)
+    site.replies["/robots.txt"] = robots(RULES)
+    uris = ["plain.jsonl", (tmp_path / "new" / "a.jsonl").as_uri(), "of/%(name)s.jsonl", "stdout:"]
+    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": json.dumps({uri: {"format": "jsonlines"} for uri in uris})})
+    texts = {Path(name).read_bytes() for name in ("plain.jsonl", "new/a.jsonl", "of/pages.jsonl")}  # noqa: ASYNC240 - short
+    assert len(texts) == 1
+    assert capfdbinary.readouterr().out in texts
+    assert "ROBOTSTXT_REPORT: 1 record in of/pages.jsonl" in records(caplog, logging.INFO)
+
+
+@ensureDeferred
+async def test_nothing_is_forbidden(site: Site, tmp_path: Path) -> None:
+    """The file is there, and empty: nothing was forbidden."""
+    await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}})
+    assert (tmp_path / "r.jsonl").read_bytes() == b""
+
+
+@ensureDeferred
+async def test_user_items_are_apart(site: Site, tmp_path: Path) -> None:
+    """Feeds of items and extensions that act on them see nothing of a report; no record is an item."""
+    site.replies["/robots.txt"] = robots(RULES)
+    told: list[object] = []
+
+    def prepare(crawler: Crawler) -> None:
+        for signal in (feed_slot_closed, feed_exporter_closed):
+            crawler.signals.connect(lambda signal=signal: told.append(signal), signal, weak=False)
+
+    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}, prepare=prepare)
+    assert told == []
+    items = tmp_path / "items.jsonl"
+    result = await crawl(
+        private(site, 1),
+        {"FEEDS": {items: {"format": "jsonl"}}, "ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}},
+        prepare=prepare,
+    )
+    assert len(told) == 2
+    assert items.read_bytes() == b""
+    assert "item_scraped_count" not in result.stats
+    assert result.stats["feedexport/success_count/FileFeedStorage"] == 1

@@ -1,0 +1,263 @@
+"""The report as the crawl goes: records at once, full batches too; and what becomes of it where a place fails."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.extensions.feedexport import FeedExporter, FeedSlot
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.reporting.summary import CrawlSummary
+from tests.support.crawling import Pages, crawl, records
+from tests.support.site import Reply, Site, robots
+from tests.support.storages import Broken, Uploading
+
+pytestmark = pytest.mark.reactor
+
+RULES = "User-agent: *\nDisallow: /private\n"
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The records of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def private(site: Site, count: int) -> list[str]:
+    """Pages that are forbidden."""
+    return [site.url(f"/private/{number}") for number in range(count)]
+
+
+class Looking(Pages):
+    """Looks into the report when a page is refused."""
+
+    path: ClassVar[Path]
+    seen: ClassVar[list[bool]]
+
+    def failed(self, failure: Any) -> None:
+        """Find its record."""
+        self.seen.append(failure.request.url in {record["url"] for record in read(self.path)})
+
+
+@ensureDeferred
+async def test_written_as_the_crawl_goes(site: Site, tmp_path: Path) -> None:
+    """A record is in the file when the request is refused: its errback can read it there."""
+    site.replies["/robots.txt"] = robots(RULES)
+    Looking.path, Looking.seen = tmp_path / "r.jsonl", []
+    await crawl(private(site, 3), {"ROBOTSTXT_REPORT": {Looking.path: {}}}, spider=Looking)
+    assert Looking.seen == [True] * 3
+
+
+#: Whether Scrapy stores a batch when it is full.
+AT_ONCE = hasattr(FeedExporter, "_schedule_slot_close")
+BATCHES = {"up://x/%(batch_id)d.jsonl": {"batch_item_count": 2}}
+
+
+@pytest.mark.skipif(not AT_ONCE, reason="this version of Scrapy stores all batches at the end")
+@ensureDeferred
+async def test_batches_are_stored_as_the_crawl_goes(site: Site) -> None:
+    """A batch that is full is where it belongs before the crawl ends."""
+    settings = Uploading.prepare()
+    Uploading.gate.set()
+    stored = threading.Event()
+    original = Uploading._store_in_thread
+
+    def last(asked: Any) -> Reply:
+        assert stored.wait(50)
+        return Reply(body=b"late")
+
+    def keep(self: Any, file: Any) -> None:
+        original(self, file)
+        stored.set()
+
+    site.replies.update({"/robots.txt": robots(RULES), "/last": last})
+    Uploading._store_in_thread = keep  # type: ignore[method-assign]  # told when it is done
+    try:
+        result = await crawl([*private(site, 2), site.url("/last")], {**settings, "ROBOTSTXT_REPORT": BATCHES})
+    finally:
+        Uploading._store_in_thread = original  # type: ignore[method-assign]
+    assert result.outcomes[site.url("/last")] == 200
+    assert list(Uploading.stored) == ["up://x/1.jsonl"]
+
+
+@ensureDeferred
+async def test_batches_of_local_files(site: Site, tmp_path: Path) -> None:
+    """A file that needs no upload is closed at once: each has as many records as are asked for."""
+    site.replies["/robots.txt"] = robots(RULES)
+    report = {str(tmp_path / "%(batch_id)02d.jsonl"): {"batch_item_count": 1}}
+    await crawl(private(site, 30), {"ROBOTSTXT_REPORT": report})
+    assert [len(read(path)) for path in sorted(tmp_path.iterdir())] == [1] * 30  # noqa: ASYNC240 - short
+
+
+class Shy(Pages):
+    """Has an attribute that is only there when the crawl is under way."""
+
+    @property
+    def under_way(self) -> str:
+        """Fail before."""
+        assert self.crawler.engine is not None
+        return "yes"
+
+
+@ensureDeferred
+async def test_attributes_of_the_spider(site: Site, tmp_path: Path) -> None:
+    """A spider is asked for its attributes only where the URI has placeholders."""
+    site.replies["/robots.txt"] = robots(RULES)
+    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}, spider=Shy)
+    assert len(read(tmp_path / "r.jsonl")) == 1
+
+
+# What fails.
+
+
+BROKEN = {"FEED_STORAGES": {"broken": "tests.support.storages.Broken"}}
+
+
+@pytest.mark.parametrize(("where", "errors"), [("open", 6), ("store", 1)])
+@ensureDeferred
+async def test_failing_storage(
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    where: str,
+    errors: int,
+) -> None:
+    """Every page is refused all the same, the other feed has all, and there is one error that says what to do."""
+    monkeypatch.chdir(tmp_path)
+    Broken.where = where
+    site.replies["/robots.txt"] = robots(RULES)
+    report = {"broken:x": {"format": "jsonlines"}, "r.jsonl": {}}
+    result = await crawl(private(site, 5), {**BROKEN, "ROBOTSTXT_REPORT": report})
+    assert all(isinstance(result.outcomes[page], RobotsDisallowed) for page in private(site, 5))
+    assert len(read(Path("r.jsonl"))) == 5
+    assert (result.stat("report/errors"), result.stat("report/records")) == (errors, 5 if where == "open" else 10)
+    if where == "open":
+        [error] = records(caplog, logging.ERROR)
+        assert error.startswith("ROBOTSTXT_REPORT: broken:x cannot be written (OSError: ")
+        assert error.endswith("Look for a full disk, missing rights, or a server that is down")
+    else:
+        assert records(caplog, logging.ERROR) == []
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert said[-1] == f"Error storing jsonlines feed ({0 if where == 'open' else 5} items) in: broken:x"
+    assert len(said) == (2 if where == "open" else 1)
+    assert "secret" not in caplog.text
+
+
+@ensureDeferred
+async def test_batch_that_cannot_be_begun(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch whose storage cannot be made just then is made with the next record; one is lost, and counted."""
+    monkeypatch.chdir(tmp_path)
+    Broken.where, Broken.made = "third", 0
+    site.replies["/robots.txt"] = robots(RULES)
+    report = {"broken:%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}}
+    result = await crawl(private(site, 8), {**BROKEN, "ROBOTSTXT_REPORT": report})
+    files = {path.name: len(read(path)) for path in sorted(tmp_path.iterdir())}  # noqa: ASYNC240 - short
+    assert files == {"broken:1": 2, "broken:2": 2, "broken:3": 2, "broken:4": 1}
+    assert (result.stat("report/records"), result.stat("report/errors")) == (7, 1)
+
+
+@pytest.mark.parametrize(
+    ("report", "cause"),
+    [
+        ({".": {"format": "csv"}}, "IsADirectoryError: "),
+        ({"file.txt/x/r.csv": {}}, "NotADirectoryError: "),
+        ({"nul\0/r.jsonl": {}}, "ValueError: embedded null byte"),
+    ],
+)
+@ensureDeferred
+async def test_file_that_cannot_be_written(
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    report: dict[str, Any],
+    cause: str,
+) -> None:
+    """A file that cannot be made costs records, and one error says so; no verdict, and not the crawl."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.txt").touch()
+    site.replies["/robots.txt"] = robots(RULES)
+    result = await crawl([*private(site, 3), site.url("/a")], {"ROBOTSTXT_REPORT": report})
+    assert (result.outcomes[site.url("/a")], result.stat("forbidden")) == (200, 3)
+    assert (result.stat("report/errors") >= 3, result.stat("report/records")) == (True, 0)
+    ours = [text for text in records(caplog, logging.ERROR) if text.startswith("ROBOTSTXT_REPORT: ")]
+    assert len(ours) == 1
+    assert f" cannot be written ({cause}" in ours[0]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110 - a device
+@pytest.mark.parametrize("format_", ["jsonlines", "csv", "json", "xml"])
+@ensureDeferred
+async def test_full_disk(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, format_: str) -> None:
+    """A disk without room costs records, counted, and one error; no verdict, and not the crawl."""
+    site.replies["/robots.txt"] = robots(RULES)
+    pages = [*private(site, 3), site.url("/a")]
+    result = await crawl(pages, {"ROBOTSTXT_REPORT": {"/dev/full": {"format": format_}}})
+    assert result.outcomes[pages[3]] == 200
+    assert result.stat("forbidden") == 3
+    assert (result.stat("report/errors"), result.stat("report/records")) == (4, 0)
+    assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 records in /dev/full; writes that failed: 4"
+    [error] = records(caplog, logging.ERROR)
+    assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error
+
+
+@pytest.mark.parametrize(
+    ("used", "name"),
+    [
+        *((FeedExporter, name) for name in ("open_spider", "item_scraped", "close_spider")),
+        *((FeedSlot, name) for name in ("start_exporting", "finish_exporting")),
+    ],
+)
+@ensureDeferred
+async def test_scrapy_without_a_name(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, used: type, name: str
+) -> None:
+    """Where Scrapy has no such method any more there is no report, and one warning; every verdict holds."""
+    monkeypatch.delattr(used, name)
+    site.replies["/robots.txt"] = robots(RULES)
+    result = await crawl([*private(site, 2), site.url("/a")], {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}})
+    assert (result.outcomes[site.url("/a")], result.stat("forbidden")) == (200, 2)
+    [warning] = records(caplog, logging.WARNING)
+    text = "(a private name of Scrapy 2.15.0 and 2.19.0)"
+    assert warning == f"ROBOTSTXT_REPORT is not written: {used.__name__} has no `{name}` {text}"
+    assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - short
+
+
+@ensureDeferred
+async def test_scrapy_without_slots(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Scrapy's slots do not tell their number of items, each record that was written without an error counts."""
+    monkeypatch.setattr(FeedSlot, "itemcount", property(lambda _: None, lambda _, __: None), raising=False)
+    monkeypatch.setattr(FeedExporter, "item_scraped", lambda self, item, _: Kept.items.append(item))
+    Kept.items = []
+    site.replies["/robots.txt"] = robots(RULES)
+    result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {"store_empty": False}}})
+    assert (len(Kept.items), result.stat("report/records"), result.stat("report/errors")) == (2, 2, 0)
+
+
+class Kept:
+    """What an exporter was given."""
+
+    items: ClassVar[list[Any]]
+
+
+@ensureDeferred
+async def test_no_last_words(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the crawl cannot be summed up, as with stats of somebody else's, its report is complete all the same."""
+
+    def fails(_: CrawlSummary) -> str:
+        raise RuntimeError("these stats have no items")
+
+    monkeypatch.setattr(CrawlSummary, "text", fails)
+    site.replies["/robots.txt"] = robots(RULES)
+    packed = {"format": "jsonlines", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}
+    await crawl(private(site, 3), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl.gz": packed}})
+    with gzip.open(tmp_path / "r.jsonl.gz") as file:
+        assert len(file.readlines()) == 3

@@ -1,0 +1,77 @@
+"""What docs/report.md shows is what happens: its settings are used, its records and lines come out of a real crawl."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+
+from scrapy_robots_rfc.reporting.export import FIELDS
+from tests.support.crawling import crawl, records
+from tests.support.documents import block, plain, settings
+from tests.support.site import Reply, robots
+from tests.test_reference_pages import rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from tests.support.site import Site
+
+#: The lines at the end of a crawl.
+CLOSING = block("docs/report.md", "text", "What robots.txt did")
+
+
+def test_fields() -> None:
+    """The page has a row a field, in their order."""
+    assert rows("report.md") == [[f"`{name}`", text] for name, text in FIELDS.items()]
+
+
+@ensureDeferred
+async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record, from the setting that is shown; only the time is another one."""
+    monkeypatch.chdir(tmp_path)
+    proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
+    page = Request("http://example.com/private/plan.html", headers={"Referer": "http://example.com/"})
+    await crawl([page], settings(block("docs/report.md", "python", "ROBOTSTXT_REPORT")))
+    written = json.loads((tmp_path / "robots.jsonl").read_text(encoding="utf-8"))
+    shown = json.loads(plain(block("docs/report.md", "json", "digest")))
+    assert list(written) == list(shown)
+    assert {**written, "time": ""} == {**shown, "time": ""}
+
+
+@ensureDeferred
+async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The lines of a crawl of three sites, and the same in stats; only the seconds that it was held up are others."""
+    shop = "User-agent: *\nDisallow: /cart/\nDisallow: /search\nCrawl-delay: 0.5\n"
+    proxy.replies.update({"http://shop.example/robots.txt": robots(shop), "http://news.example/robots.txt": Reply(503)})
+    targets = {
+        "shop": ["/", "/a", "/b", "/cart/1", "/cart/2", "/cart/3", "/cart/4", "/search"],
+        "news": ["/", "/a"],
+        "intranet": ["/", "/a"],
+    }
+    pages = [f"http://{host}.example{path}" for host, paths in targets.items() for path in paths]
+    result = await crawl(pages, {"ROBOTSTXT_EXEMPT": ["intranet.example"]})
+    assert timeless(records(caplog, logging.INFO)[-1]) == timeless(plain(CLOSING).rstrip())
+    assert (
+        result.stat("crawl_delay/added_seconds/http://shop.example") == result.stat("crawl_delay/added_seconds") > 0.9
+    )
+    assert result.stat("costliest_origins/http://shop.example") == 5
+    assert result.stat("costliest_rules/http://shop.example line 3") == 1
+    assert result.stat("origins/unreachable/http://news.example") == 1
+
+
+def test_readme() -> None:
+    """The README shows the same setting and the same lines."""
+    assert block("README.md", "python", "ROBOTSTXT_REPORT") == block("docs/report.md", "python", "ROBOTSTXT_REPORT")
+    assert block("README.md", "text", "What robots.txt did") == CLOSING
+
+
+def timeless(text: str) -> str:
+    """Lines without the seconds that were measured."""
+    return re.sub(r"\d+(\.\d+)? s (added|  *http)", r"... \2", text)

@@ -1,0 +1,152 @@
+"""Feeds of the report that cannot work stop the crawl at start: key, value and what is accepted, no credentials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc.errors import SettingError
+from tests.support.crawling import crawl
+
+if TYPE_CHECKING:
+    from tests.support.site import Site
+
+BATCHED = {"format": "jsonlines", "batch_item_count": 5}
+SCRAPY = "a feed that Scrapy takes; the error above says what is wrong"
+TYPES = "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS"
+
+
+class Picky:
+    """A filter that cannot be made."""
+
+    def __init__(self, feed_options: dict[str, Any]) -> None:
+        raise ValueError("I need more")
+
+
+@pytest.mark.parametrize(
+    ("report", "accepted"),
+    [
+        (["r.jsonl"], TYPES),
+        ("r.jsonl", TYPES),
+        ('["ftp://me:secret@h/r"]', TYPES),
+        ({"ftp://me:secret@h/r.jsonl": "jsonlines"}, "a dict of the feed's options"),
+        ({"": {}}, "a URI or a path"),
+        ({3: {}}, "a URI or a path"),
+        ({"r.jsonl": {"format": "yaml"}}, SCRAPY),
+        ({"r": {}}, SCRAPY),
+        ({"r": {"format": ["json"]}}, "options that work: TypeError: "),
+        ({"gopher://me:secret@h/r": {"format": "csv"}}, SCRAPY),
+        ({"ftp:///r": {"format": "csv"}}, "options that work: ValueError: Got a storage URI without a hostname"),
+        ({"ftp://me:secret@/r": {"format": "csv"}}, "options that work: ValueError: "),
+        ({"absent://h/r": {"format": "csv"}}, SCRAPY),
+        ({"r.jsonl": BATCHED}, SCRAPY),
+        ({"r.jsonl": {"item_filter": "no.such.Filter"}}, "options that work: ModuleNotFoundError: "),
+        ({"r.jsonl": {"item_filter": Picky}}, "options that work: ValueError: I need more"),
+        ({"r.jsonl": {"item_classes": ["no.such.Item"]}}, "options that work: ModuleNotFoundError: "),
+        ({"r.jsonl": {"uri_params": "no.such.function"}}, "options that work: ModuleNotFoundError: "),
+        ({"r.jsonl": {"item_filter": "scrapy.Spider"}}, "options that work: AttributeError: "),
+        ({"r.jsonl": {"item_export_kwargs": {"nonsense": 1}}}, "options that work: TypeError: "),
+        ({"r.csv": {"encoding": "klingon"}}, "options that work: LookupError: unknown encoding: klingon"),
+        ({"r.jsonl": {"postprocessing": ["no.such.Plugin"]}}, "options that work: ModuleNotFoundError: "),
+        ({"%(nobody)s.jsonl": {}}, "options that work: KeyError: 'nobody'"),
+    ],
+)
+@ensureDeferred
+async def test_refused(
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    report: Any,
+    accepted: str,
+) -> None:
+    """The crawl does not start, nothing is asked, no file is left, and no password is told."""
+    monkeypatch.chdir(tmp_path)
+    settings = {"FEED_STORAGES": {"absent": "tests.reporting.test_report_refused.Absent"}, "ROBOTSTXT_REPORT": report}
+    with pytest.raises(SettingError) as caught:
+        await crawl([site.url("/x")], settings)
+    assert caught.value.key.removeprefix("a key of ").startswith("ROBOTSTXT_REPORT")
+    assert caught.value.accepted.startswith(accepted)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "secret" not in str(error)
+        error = None if error.__suppress_context__ else error.__cause__ or error.__context__
+    assert "secret" not in caplog.text
+    assert (site.targets, contents(tmp_path)) == ([], {})
+
+
+class Absent:
+    """A storage whose library is missing."""
+
+    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
+        from scrapy.exceptions import NotConfigured  # noqa: PLC0415 - as a library that is missing
+
+        raise NotConfigured("not here")
+
+
+@ensureDeferred
+async def test_error_names_the_feed(site: Site) -> None:
+    """The whole error, of a feed whose URI holds a password."""
+    report = {"ok.jsonl": {}, "ftp://me:secret@h.example/r": {"format": "yaml"}}
+    with pytest.raises(SettingError) as caught:
+        await crawl([], {"ROBOTSTXT_REPORT": report})
+    said = "ROBOTSTXT_REPORT['ftp://h.example/r'] = {'format': 'yaml'} is not accepted; it must be "
+    assert str(caught.value) == f"{said}{SCRAPY}"
+
+
+@ensureDeferred
+async def test_trying_harms_nothing(site: Site, tmp_path: Path) -> None:
+    """A file that is there keeps what it has, also one that is to be overwritten, when the crawl does not start."""
+    for name in ("old.jsonl", "over.jsonl"):
+        (tmp_path / name).write_text("old\n", encoding="utf-8")
+    report = {
+        tmp_path / "old.jsonl": {},
+        tmp_path / "over.jsonl": {"overwrite": True},
+        tmp_path / "new.jsonl": {},
+        tmp_path / "far" / "new.jsonl": {},
+        tmp_path / "bad": {},
+    }
+    with pytest.raises(SettingError):
+        await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": report})
+    assert contents(tmp_path) == {"old.jsonl": "old\n", "over.jsonl": "old\n"}
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """What is in the files of a folder."""
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("feeds", "report", "owner"),
+    [
+        ({"r.jsonl": {"format": "csv"}}, {"r.jsonl": {}}, "FEEDS"),
+        ({"r.jsonl": {"format": "csv"}}, {Path("r.jsonl"): {}}, "FEEDS"),
+        ({Path("r.jsonl"): {"format": "csv"}}, {"./r.jsonl": {}}, "FEEDS"),
+        ({"stdout:": {"format": "csv"}}, {"stdout:": {"format": "csv"}}, "FEEDS"),
+        ({"ftp://me:secret@h/r": {"format": "csv"}}, {"ftp://me:secret@h/r": {"format": "csv"}}, "FEEDS"),
+        ({}, {"r.jsonl": {}, "./r.jsonl": {}}, "ROBOTSTXT_REPORT"),
+        ({}, {"r.jsonl": {}, "below/../r.jsonl": {}}, "ROBOTSTXT_REPORT"),
+        ({"link.jsonl": {"format": "csv"}}, {"r.jsonl": {}}, "FEEDS"),
+    ],
+)
+@ensureDeferred
+async def test_two_feeds_at_one_place(
+    site: Site, feeds: Any, report: Any, owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of items, or another report, does not get records in between, whatever leads to it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.jsonl").symlink_to("r.jsonl")
+    with pytest.raises(SettingError) as caught:
+        await crawl([site.url("/x")], {"FEEDS": feeds, "ROBOTSTXT_REPORT": report})
+    assert caught.value.accepted == f"at a place of its own; {owner} has another one there"
+    assert "secret" not in str(caught.value)
+
+
+@ensureDeferred
+async def test_not_read_without_obeying(site: Site, tmp_path: Path) -> None:
+    """A crawl that does not obey robots.txt has no report, and needs none that works."""
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_REPORT": {tmp_path: {"format": "csv"}}})
+    assert result.outcomes == {site.url("/x"): 200}

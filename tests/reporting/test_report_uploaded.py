@@ -1,0 +1,84 @@
+"""Reports that are uploaded: to a real FTP server, and with the real client of S3."""
+
+from __future__ import annotations
+
+import json
+import logging
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from tests.support.crawling import crawl, records
+from tests.support.site import Site, robots
+from tests.support.uploads import PASSWORD, ftp_server, s3_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.reactor
+
+
+def private(site: Site, count: int) -> list[str]:
+    """Pages that are forbidden."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    return [site.url(f"/private/{number}") for number in range(count)]
+
+
+def urls(*files: bytes) -> list[list[str]]:
+    """The URLs in files of JSON lines."""
+    return [sorted(json.loads(line)["url"] for line in file.splitlines()) for file in files]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What is in the files of a folder."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@ensureDeferred
+async def test_ftp(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One file at the end, or one for every batch; the log does not tell the password."""
+    pages = private(site, 5)
+    with ftp_server(tmp_path) as address:
+        report = {f"{address}/all.jsonl": {}, f"{address}/%(batch_id)d.jsonl": {"batch_item_count": 2}}
+        result = await crawl(pages, {"ROBOTSTXT_REPORT": report})
+    files = contents(tmp_path)
+    assert list(files) == ["1.jsonl", "2.jsonl", "3.jsonl", "all.jsonl"]
+    found = urls(*files.values())
+    assert (sorted(chain(*found[:3])), found[3]) == (pages, pages)
+    assert (result.stat("report/records"), result.stat("report/errors")) == (10, 0)
+    assert PASSWORD not in "".join(records(caplog, logging.DEBUG))
+    assert records(caplog, logging.WARNING) == []
+
+
+@ensureDeferred
+async def test_ftp_that_refuses(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A server that does not let us in costs the report, not a verdict; one error says so, without the password."""
+    with ftp_server(tmp_path) as address:
+        wrong = address.replace("me:", "you:")
+        result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {f"{wrong}/r.jsonl": {}}})
+    assert (result.stat("forbidden"), result.stat("report/errors"), contents(tmp_path)) == (2, 1, {})
+    [error] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert error == f"Error storing jsonl feed (2 items) in: ftp://{address.partition('@')[2]}/r.jsonl"
+    assert "error_perm" in caplog.text
+    assert PASSWORD not in caplog.text
+
+
+@ensureDeferred
+async def test_s3(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches go to S3 with the credentials and the endpoint that Scrapy's settings name."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    pages = private(site, 3)
+    with s3_server() as (endpoint, stored):
+        settings = {
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_REGION_NAME": "us-east-1",
+        }
+        report = {"s3://bucket/%(name)s-%(batch_id)d.jsonl": {"batch_item_count": 2}}
+        result = await crawl(pages, {**settings, "ROBOTSTXT_REPORT": report})
+    assert sorted(stored) == ["/bucket/pages-1.jsonl", "/bucket/pages-2.jsonl"]
+    assert sorted(chain(*urls(*stored.values()))) == pages
+    assert (result.stat("report/records"), result.stat("report/errors")) == (3, 0)

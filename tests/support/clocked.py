@@ -1,0 +1,82 @@
+"""A site that notes when each request arrives, by its own clock, and what a test asks of those times."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from scrapy_robots_rfc import _runtime
+from tests.support.crawling import Crawl, Pages
+from tests.support.site import Asked, Reply, Site, robots
+
+if TYPE_CHECKING:
+    import pytest
+
+#: Seconds that the sites of the tests ask for.
+DELAY = 0.2
+
+PACED = robots(f"User-agent: *\nCrawl-delay: {DELAY}\n")
+
+
+@dataclass
+class Clocked(Site):
+    """The site.
+
+    :param late: seconds that a request for a target takes to arrive, after its connection was made.
+    """
+
+    late: dict[str, float] = field(default_factory=dict)
+    arrivals: list[tuple[float, str]] = field(default_factory=list)
+
+    def reply(self, asked: Asked) -> Reply:
+        """Note the time, then answer."""
+        self.closed.wait(self.late.get(asked.target, 0))
+        self.arrivals.append((time.monotonic(), asked.target))
+        return super().reply(asked)
+
+
+def gaps(*sites: Clocked) -> list[float]:
+    """The seconds between successive requests to some sites, robots.txt among them."""
+    times = sorted(when for site in sites for when, _ in site.arrivals)
+    return [after - before for before, after in pairwise(times)]
+
+
+def urls(site: Site, count: int) -> list[str]:
+    """Pages of a site."""
+    return [site.url(f"/{number}") for number in range(count)]
+
+
+def fetched(result: Crawl) -> int:
+    """How many pages came."""
+    return sum(outcome == 200 for outcome in result.outcomes.values())
+
+
+class Following(Pages):
+    """Asks for further pages when the first one is there: some of them one after the other, then all at once."""
+
+    def __init__(self, *args: Any, following: Any = (), one_by_one: int = 0, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.following = list(following)
+        self.one_by_one = one_by_one
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Keep the status, ask for more."""
+        super().parse(response)
+        self.before_next()
+        while self.following:
+            request = self.following.pop(0)
+            yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
+            if self.one_by_one:
+                self.one_by_one -= 1
+                return
+
+    def before_next(self) -> None:
+        """For subclasses."""
+
+
+def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let it be twelve o'clock UTC."""
+    monkeypatch.setattr(_runtime.Runtime, "utc", lambda _: datetime.time(12))

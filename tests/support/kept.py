@@ -1,0 +1,47 @@
+"""Stores for crawls in the test's own process: they outlive a crawl, are shared by several, or fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tests.support.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+#: The setting that has every crawl use `Kept.store`.
+KEPT = {"ROBOTSTXT_CACHE": "tests.support.kept.Kept"}
+
+
+class Kept(MemoryStore):
+    """One store for all crawls, until a test asks for another one."""
+
+    store: ClassVar[Kept]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Return the store that there is."""
+        assert isinstance(cls.store, cls)
+        return cls.store
+
+
+class Failing(MemoryStore):
+    """Opens, and fails from then on."""
+
+    def get(self, key: str) -> bytes | None:
+        """Fail."""
+        raise OSError("the store is gone")
+
+    def put(self, key: str, value: bytes, keep: float) -> None:
+        """Fail."""
+        raise OSError("the store is gone")
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """Fail."""
+        raise OSError("the store is gone")
+
+    def release(self, key: str, owner: str) -> None:
+        """Fail."""
+        raise OSError("the store is gone")

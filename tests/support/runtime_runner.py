@@ -1,0 +1,83 @@
+"""Run the scenarios of some modules in this process, under one runtime, and print what came of them as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import traceback
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from scrapy.crawler import AsyncCrawlerRunner, Crawler, CrawlerRunner
+from scrapy.utils.reactor import install_reactor
+
+from tests.support.crawling import ASYNCIO_REACTOR, SETTINGS, Crawl, Pages
+from tests.support.runtimes import scenarios
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+SELECT_REACTOR = "twisted.internet.selectreactor.SelectReactor"
+
+
+def merged(spider: type[Pages], settings: dict[str, Any], mode: str) -> Crawler:
+    """Make a crawler for a runtime."""
+    reactors: dict[str, dict[str, Any]] = {
+        "asyncio": {"TWISTED_REACTOR": ASYNCIO_REACTOR},
+        "select": {"TWISTED_REACTOR": SELECT_REACTOR},
+        "none": {"TWISTED_REACTOR_ENABLED": False},
+    }
+    return Crawler(spider, {**SETTINGS, **settings, **reactors[mode]})
+
+
+async def one_crawl(mode: str, spider: type[Pages], settings: dict[str, Any], requests: list[Any]) -> Crawl:
+    """Crawl, and wait for the end."""
+    crawler = merged(spider, settings, mode)
+    runner = (CrawlerRunner if mode == "select" else AsyncCrawlerRunner)(crawler.settings)
+    await runner.crawl(crawler, requests)
+    return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
+
+
+async def run_all(mode: str, *modules: str) -> dict[str, Any]:
+    """Run the scenarios of some modules one after the other."""
+    results: dict[str, Any] = {}
+    for name, scenario in chain.from_iterable(scenarios(module).items() for module in modules):  # after the reactor
+        try:
+            results[name] = await scenario(partial(one_crawl, mode))
+        except Exception:  # noqa: BLE001 - goes into the report
+            results[name] = {"error": traceback.format_exc()}
+    return results
+
+
+def run_in(mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
+    """Run a coroutine under asyncio's reactor, the select reactor, or none; return its result."""
+    if mode == "none":
+        from scrapy.utils.reactorless import install_reactor_import_hook  # noqa: PLC0415 - only without a reactor
+
+        install_reactor_import_hook()
+        return asyncio.run(work())
+    return _with_reactor(mode, work)
+
+
+def _with_reactor(mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
+    install_reactor(ASYNCIO_REACTOR if mode == "asyncio" else SELECT_REACTOR)
+    from scrapy.utils.defer import deferred_from_coro  # noqa: PLC0415 - after the reactor
+    from twisted.internet import reactor as installed  # noqa: PLC0415 - as above
+
+    reactor: Any = installed  # the module stands for the reactor
+    results: dict[str, Any] = {}
+
+    def go() -> None:
+        deferred = deferred_from_coro(work())
+        deferred.addCallback(results.update)
+        deferred.addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(go)
+    reactor.run()
+    return results
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(run_in(sys.argv[1], partial(run_all, *sys.argv[1:]))))

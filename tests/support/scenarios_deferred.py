@@ -1,0 +1,332 @@
+"""Crawls in which requests wait for a robots.txt that is slow; what must come of it is in `test_deferred.py`.
+
+In here: what is crawled. Nothing sleeps: a robots.txt comes when what must not wait for it has happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scrapy import Request, signals
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.middleware import progress
+from scrapy_robots_rfc.middleware.deferred import WAITED
+from tests.support.clocked import PACED
+from tests.support.crawling import Pages
+from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate, Run
+from tests.support.scenarios_unreachable import short
+from tests.support.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from tests.support.site import Asked
+
+FEW = "User-agent: *\nDisallow: /\nAllow: /few/\n"
+
+
+class Opens(Pages):
+    """Lets robots.txt come when the first page is here."""
+
+    gate: threading.Event
+
+    def parse(self, response: Any, **_: Any) -> None:
+        """Open."""
+        super().parse(response)
+        self.gate.set()
+
+
+async def slow_origin(run: Run) -> dict[str, Any]:
+    """300 requests for a site whose robots.txt hangs until a page of another site, asked for last, has come."""
+    gate = Opens.gate = threading.Event()
+    with Site({"/robots.txt": robots(FEW, gate=gate)}) as slow, Site() as other:
+        urls = [slow.url(f"/few/{n}" if n < 10 else f"/{n}") for n in range(300)]
+        result = await run(Opens, {"CONCURRENT_REQUESTS": 16}, [*urls, other.url("/page")])
+        outcomes = result.outcomes
+        return {
+            "order": [outcome if isinstance(outcome, int) else "no" for outcome in outcomes.values()][:1],
+            "fetched": Counter(slow.pages) == {f"/few/{n}": 1 for n in range(10)},
+            "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in outcomes.values()),
+            "first": next(iter(outcomes)) == other.url("/page"),
+            "set_aside": result.stat("set_aside"),
+            "look_ups": [result.stat("cache/misses"), result.stat("waits"), result.stat("cache/hits")],
+        }
+
+
+async def many_slow(run: Run) -> dict[str, Any]:
+    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page has come."""
+    gate = Opens.gate = threading.Event()
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(Site({"/robots.txt": robots(FORBID_ALL, gate=gate)})) for _ in range(6)]
+        other = stack.enter_context(Site())
+        result = await run(Opens, {"CONCURRENT_REQUESTS": 2}, [site.url() for site in slow] + [other.url("/page")])
+        return {
+            "first": next(iter(result.outcomes)) == other.url("/page"),
+            "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()),
+        }
+
+
+class Faithful(Pages):
+    """Asks for pages with everything a request can carry, and for each of them twice."""
+
+    allowed_domains = ("127.0.0.1",)
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask; `dont_filter` stays off, so that the second ones are duplicates."""
+        self.sent: list[Any] = []
+        self.came: list[Any] = []
+        self.dropped: list[str] = []
+        self.crawler.signals.connect(self.on_dropped, signals.request_dropped)
+        self.crawler.signals.connect(self.on_scheduled, signals.request_scheduled)
+        self.scheduled = 0
+        for number, item in enumerate([*self.requests, *self.requests]):
+            request = Request(
+                str(item),
+                callback=self.parse,
+                errback=self.failed,
+                headers={"X-Test": "yes"},
+                cookies={"a": "b"},
+                meta={"own": 1},
+                priority=number % 3 - 1,
+                flags=["flag"],
+                cb_kwargs={"argument": 2},
+            )
+            self.sent.append((request, snapshot(request)))
+            yield request
+
+    def on_scheduled(self) -> None:
+        """Count."""
+        self.scheduled += 1
+
+    def on_dropped(self, request: Request) -> None:
+        """Keep the duplicates."""
+        self.dropped.append(request.url)
+
+    def parse(self, response: Any, argument: int = 0, **_: Any) -> None:
+        """Keep the request that came through, and what the callback got."""
+        self.came.append((response.request, argument))
+        self.outcomes[response.url] = response.status
+
+    def failed(self, failure: Any) -> None:
+        """Keep the request that was dropped."""
+        self.came.append((failure.request, 2))
+        self.outcomes[failure.request.url] = failure.value
+
+
+#: What Scrapy's own middlewares add on the way.
+ADDED = {"download_timeout", "download_slot", "download_latency", "depth", "is_start_request"}
+
+
+def snapshot(request: Request) -> dict[str, Any]:
+    """All that a request carries, less what Scrapy adds."""
+    carried = {name: getattr(request, name) for name in request.attributes if name not in ("meta", "headers")}
+    carried["meta"] = {key: value for key, value in request.meta.items() if key not in ADDED}
+    carried["header"] = request.headers["X-Test"]
+    return carried
+
+
+async def faithful(run: Run) -> dict[str, Any]:
+    """Requests that were set aside reach the callback and the errback as they were, and stay known as seen."""
+    Gate.opened, Gate.expected = threading.Event(), 4
+    with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
+        urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
+        result = await run(Faithful, OURS, urls)
+        spider = result.spider
+        sent = {id(request): before for request, before in spider.sent}
+        return {
+            "same": sum(sent[id(request)] == snapshot(request) for request, _ in spider.came),
+            "arguments": {argument for _, argument in spider.came} == {2},
+            "dropped": sorted(spider.dropped) == sorted(urls),
+            "outcomes": sorted(str(getattr(outcome, "why", outcome)) for outcome in spider.outcomes.values()),
+            "scheduled": spider.scheduled,
+            "fetched": site.fetches,
+            "set_aside": result.stat("set_aside"),
+        }
+
+
+class Direct(Pages):
+    """Downloads past the scheduler, as media pipelines do."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Download, without asking for anything else."""
+        for url in self.requests:
+            request = Request(str(url), callback=NO_CALLBACK)
+            try:
+                response = await self.crawler.engine.download_async(request)
+                self.outcomes[str(url)] = response.status
+            except RobotsDisallowed as error:
+                self.outcomes[str(url)] = error
+        nothing: tuple[Any, ...] = ()
+        for item in nothing:
+            yield item
+
+
+async def direct(run: Run) -> dict[str, Any]:
+    """A request past the scheduler waits in place; it comes to the middlewares before ours once more."""
+    Gate.opened, Gate.expected = threading.Event(), 2
+    with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
+        result = await run(Direct, OURS, [site.url("/few/1"), site.url("/x")])
+        return {
+            "outcomes": [getattr(outcome, "why", outcome) for outcome in result.outcomes.values()],
+            "pages": site.pages,
+            "set_aside": result.stat("set_aside"),
+        }
+
+
+async def bounds(run: Run) -> dict[str, Any]:
+    """More requests wait than may be set aside: the others wait in place, and every one gets its verdict."""
+    found = {}
+    for limit in (0, 5):
+        Gate.opened, Gate.expected = threading.Event(), 20
+        settings = {**OURS, "ROBOTSTXT_MAX_WAITING": limit, "CONCURRENT_REQUESTS": 20 - limit}
+        with Site({"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}) as site:
+            result = await run(Pages, settings, [site.url(f"/{n}") for n in range(20)])
+            disallowed = sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values())
+            found[str(limit)] = [disallowed, site.pages, result.stat("set_aside")]
+    return found
+
+
+class Following(Pages):
+    """Asks for the pages from a callback, so that they stand in the usual queue."""
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Ask for the others, once."""
+        if not self.outcomes:
+            for number in range(8):
+                yield response.follow(f"//{self.other}/few/{number}", self.parse)  # type: ignore[attr-defined]
+        self.outcomes[response.url] = response.status
+
+
+async def order(run: Run) -> dict[str, Any]:
+    """Start requests come in the order in which they come without a robots.txt; of others, all of them come.
+
+    In what order requests of a callback come depends on when Scrapy's engine looks, also without us.
+    """
+    found: dict[str, list[list[str]]] = {"start": [], "followed": []}
+    for obey in (False, True):
+        settings = {**OURS, "ROBOTSTXT_OBEY": obey, "CONCURRENT_REQUESTS": 1}
+        Gate.opened, Gate.expected = threading.Event(), 8
+        with Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as site:
+            await run(Pages, settings, [site.url(f"/few/{n}") for n in range(8)])
+            found["start"].append([target for target in site.targets if target != "/robots.txt"])
+        Gate.opened, Gate.expected = threading.Event(), 9
+        with Site() as site, Site({"/robots.txt": robots(FEW, gate=Gate.opened)}) as other:
+            Following.other = other.netloc  # type: ignore[attr-defined]
+            await run(Following, settings, [site.url("/")])
+            found["followed"].append(sorted(target for target in other.targets if target != "/robots.txt"))
+    return {name: [without == with_ours, len(with_ours)] for name, (without, with_ours) in found.items()}
+
+
+async def few_fetches(run: Run) -> dict[str, Any]:
+    """Only two robots.txt files are fetched at once: a third one is asked for when one of them has come."""
+    gate = threading.Event()
+    asked: list[str] = []
+
+    def hold(name: str) -> Callable[[Asked], Reply]:
+        def reply(_: Asked) -> Reply:
+            asked.append(name)
+            if len(asked) == 3:
+                gate.set()
+            return robots(FEW, gate=gate if name != "c" else None)
+
+        return reply
+
+    with Site({"/robots.txt": hold("a")}) as one, Site({"/robots.txt": hold("b")}) as two:
+        urls = [site.url("/few/1") for site in (one, two)]
+        settings = {"ROBOTSTXT_CONCURRENT_FETCHES": 2, "ROBOTSTXT_TIMEOUT": 1, "ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+        with Site({"/robots.txt": hold("c")}) as three:
+            result = await run(Pages, settings, [*urls, three.url("/few/1")])
+            return {
+                "asked": [sorted(asked[:2]), asked[2:]],
+                "outcome": result.outcomes[three.url("/few/1")],
+                "too_late": any(isinstance(result.outcomes[url], RobotsDisallowed) for url in urls),
+            }
+
+
+class Closes:
+    """A robots.txt that allows all pages the first time, once the gate is open, and none from then on."""
+
+    def __init__(self) -> None:
+        self.fetches = 0
+
+    def __call__(self, _: Asked) -> Reply:
+        """Answer."""
+        self.fetches += 1
+        return robots("User-agent: *\nDisallow:\n", gate=Gate.opened) if self.fetches == 1 else robots(FORBID_ALL)
+
+
+class Linked(Pages):
+    """Asks for a page that the first one leads to; keeps what is in the meta of what comes."""
+
+    metas: ClassVar[list[str]] = []
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Ask, once, ahead of all that waits."""
+        self.metas.extend(response.meta)
+        if not self.outcomes:
+            yield response.follow("/linked", self.parse, errback=self.failed, priority=5)
+        super().parse(response)
+
+
+async def reserved(run: Run) -> dict[str, Any]:
+    """Three pages wait for a file that is stale at once; the first one links to another page."""
+    Gate.opened, Gate.expected = threading.Event(), 3
+    Linked.metas = []
+    changes = Closes()
+    settings = {**OURS, "CONCURRENT_REQUESTS": 1, "ROBOTSTXT_CACHE_MAX_AGE": 1e-6}
+    with Site({"/robots.txt": changes}) as site:
+        meta = {WAITED: "of another crawl"}
+        requests = [Request(site.url(f"/{number}"), priority=9 - 4 * number, meta=meta) for number in range(3)]
+        result = await run(Linked, settings, requests)
+        return {
+            "waited": [short(result.outcomes[request.url]) for request in requests[:2]],
+            "linked": short(result.outcomes[site.url("/linked")]),
+            "fetches": changes.fetches,
+            "set_aside": result.stat("set_aside"),
+            "leaked": WAITED in Linked.metas,
+        }
+
+
+class Heard(logging.Handler):
+    """Hears what waits, and lets the slow robots.txt come then."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self.gate = gate
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self.lines.append(record.getMessage())
+        if "for the robots.txt of" in self.lines[-1]:
+            self.gate.set()
+
+
+async def told(run: Run) -> dict[str, Any]:
+    """Pages of one site wait for its robots.txt, which comes when that was told; those of another one keep its pace."""
+    gate = threading.Event()
+    heard, long = Heard(gate), progress.LONG
+    progress.logger.addHandler(heard)
+    progress.logger.setLevel(logging.INFO)
+    progress.LONG = 0.01
+    try:
+        with Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) as slow, Site({"/robots.txt": PACED}) as paced:
+            pages = [site.url(f"/{number}") for site in (slow, paced) for number in range(3)]
+            await run(Pages, {"LOGSTATS_INTERVAL": 0.02}, pages)
+            return {"lines": sorted({re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in heard.lines})}
+    finally:
+        progress.LONG = long
+        progress.logger.removeHandler(heard)
+
+
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+    function.__name__: function
+    for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches, reserved, told)
+}

@@ -1,0 +1,262 @@
+"""Crawls whose own parts fail on the way to robots.txt; see `test_local_faults_and_proxies.py` for what must come."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, signals
+from scrapy.core.downloader import Downloader
+from scrapy.exceptions import IgnoreRequest, NotConfigured, StopDownload
+from scrapy.utils.misc import load_object
+
+from scrapy_robots_rfc import RobotsDisallowed
+from tests.support.crawling import SETTINGS, Pages
+from tests.support.site import Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from scrapy.crawler import Crawler
+
+    from tests.support.scenarios_obeying import Run
+
+RULES = "User-agent: *\nDisallow: /x\n"
+#: Who retries waits for so long that the crawl would never end.
+NEVER = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [3600]}
+SECRET = "http://user:secret@"
+#: Those that need no reactor.
+HANDLERS = (
+    "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
+    "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler",
+)
+
+
+def handlers(run: Run, *, proxies: bool = False) -> list[dict[str, Any]]:
+    """Return settings for each download handler that Scrapy has for a runtime.
+
+    :param proxies: only those that send requests through one: without a reactor, older versions have none such.
+    """
+    if run.args[0] != "none":  # type: ignore[attr-defined]  # it is a `partial`
+        return [{}]
+    found = {path: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for path in HANDLERS if _exists(path)}
+    capable = {path for path in found if getattr(load_object(path), "supports_proxies", False)}
+    return [settings for path, settings in found.items() if path in capable or not proxies]
+
+
+def _exists(path: str) -> bool:
+    return importlib.util.find_spec(path.rpartition(".")[0]) is not None
+
+
+def short(outcome: int | BaseException) -> Any:
+    """What became of a page, as JSON: the reason, or the class of another exception."""
+    if isinstance(outcome, RobotsDisallowed):
+        return outcome.decision.reason.value
+    return type(outcome).__name__ if isinstance(outcome, BaseException) else outcome
+
+
+@contextlib.contextmanager
+def logged() -> Iterator[list[str]]:
+    """Collect what our own loggers say, from WARNING on, with tracebacks."""
+    lines: list[str] = []
+    formatter = logging.Formatter("%(levelname)s %(message)s")
+
+    class Collecting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(formatter.format(record))
+
+    logger, handler = logging.getLogger("scrapy_robots_rfc"), Collecting(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+
+
+class Serial(Pages):
+    """Asks for one page after the other."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Begin."""
+        for request in self.requests[:1]:
+            yield self.made(request)
+
+    def made(self, item: str | Request) -> Request:
+        """Make a request."""
+        request = Request(item) if isinstance(item, str) else item
+        return request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Go on."""
+        super().parse(response)
+        yield from self.next()
+
+    def failed(self, failure: Any) -> Any:
+        """Go on."""
+        super().failed(failure)
+        yield from self.next()
+
+    def next(self) -> Iterator[Request]:
+        """Ask for the next page."""
+        del self.requests[0]
+        yield from map(self.made, self.requests[:1])
+
+
+class Stopping(Pages):
+    """Stops every transfer at its headers, as Scrapy documents it."""
+
+    fail = False
+    signal: object = signals.headers_received
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Any:
+        """Connect."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.on_signal, cls.signal)
+        return spider
+
+    def on_signal(self) -> None:
+        """Stop."""
+        raise StopDownload(fail=self.fail)
+
+
+class StoppingBody(Stopping):
+    """Stops every transfer at the first octets of its body, and takes that for a failure."""
+
+    fail = True
+    signal = signals.bytes_received
+
+
+async def stopped(run: Run) -> dict[str, Any]:
+    """A spider stops all transfers: its pages are judged by the whole robots.txt."""
+    results = []
+    for handler in handlers(run):
+        for spider in (Stopping, StoppingBody):
+            with Site({"/robots.txt": robots("#\n" * 50_000 + RULES)}) as site:
+                result = await run(spider, {**NEVER, **handler}, [site.url("/a"), site.url("/x")])
+                found = [short(outcome) for _, outcome in sorted(result.outcomes.items())]
+                results.append([spider.__name__, found, site.pages])
+    return {"found": results}
+
+
+class Middleware:
+    """Fails for every robots.txt."""
+
+    error: Exception = KeyError("token")
+
+    def process_request(self, request: Request) -> None:
+        """Raise."""
+        if request.url.endswith("/robots.txt"):
+            raise self.error
+
+
+class Dropping(Middleware):
+    """A list of URLs that may be asked for."""
+
+    error = IgnoreRequest("not in the list")
+
+
+class Offline(Middleware):
+    """Asks somebody else first, who is not there."""
+
+    error = ConnectionRefusedError(111, "Connection refused")
+
+
+class Unloadable:
+    """A download handler whose library is not installed."""
+
+    lazy = True
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> None:
+        """Raise."""
+        raise NotConfigured("needs the `nowhere` library")
+
+
+class Crashing:
+    """A download handler that fails."""
+
+    lazy = True
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Crashing:
+        """Make one."""
+        return cls()
+
+    async def download_request(self, request: Request) -> None:
+        """Raise."""
+        raise AttributeError("no attribute `session`")
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Fading(Middleware):
+    """Lets the first robots.txt pass, and fails then."""
+
+    asked = 0
+
+    def process_request(self, request: Request) -> None:
+        """Raise, or not."""
+        if request.url.endswith("/robots.txt"):
+            Fading.asked += 1
+            if Fading.asked > 1:
+                raise self.error
+
+
+def beside(middleware: type) -> dict[str, Any]:
+    """Return the settings for one more middleware."""
+    return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: 200}}
+
+
+async def local(run: Run) -> dict[str, Any]:
+    """A part of the crawl fails on the way to robots.txt, for the first of two pages and for the second one."""
+    path = __name__
+    cases: dict[str, dict[str, Any]] = {
+        "Middleware": beside(Middleware),
+        "Dropping": beside(Dropping),
+        "Offline": beside(Offline),
+        "Unloadable": {"DOWNLOAD_HANDLERS": {"http": f"{path}.Unloadable"}},
+        "Crashing": {"DOWNLOAD_HANDLERS": {"http": f"{path}.Crashing"}},
+    }
+    results: dict[str, Any] = {}
+    for name, settings in cases.items():
+        with Site({"/robots.txt": robots(RULES)}) as site, logged() as lines:
+            result = await run(Serial, {**NEVER, **settings}, [site.url("/a"), site.url("/b")])
+            results[name] = {
+                "outcomes": [short(outcome) for outcome in result.outcomes.values()],
+                "targets": site.targets,
+                "log": [line.replace(site.netloc, "SITE").replace(f"{path}.", "") for line in lines],
+                "counted": [result.stat(f"{key}/local") for key in ("forbidden", "result")],
+                "asked": result.stat("request_count"),
+            }
+    return results
+
+
+_HIDDEN = ("handlers", "slots", "total_concurrency", "_process_queue", "_latercall")
+
+
+class Own(Downloader):
+    """A downloader that has nothing but what the engine asks it for, as far as we can see."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Let nobody else look."""
+        if name in _HIDDEN and sys._getframe(1).f_globals["__name__"].startswith("scrapy_robots_rfc"):
+            raise AttributeError(f"Own has no `{name}`")
+        return super().__getattribute__(name)
+
+
+async def own_downloader(run: Run) -> dict[str, Any]:
+    """A downloader without `.handlers` serves two schemes."""
+    with Site({"/robots.txt": robots(RULES)}) as site, Site(tls=True) as secure, logged() as lines:
+        urls = [site.url("/a"), site.url("/x"), secure.url("/a")]
+        result = await run(Pages, {**NEVER, "DOWNLOADER": f"{__name__}.Own"}, urls)
+        return {"outcomes": [short(result.outcomes[url]) for url in urls], "log": lines}
+
+
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+    function.__name__: function for function in (stopped, local, own_downloader)
+}

@@ -1,0 +1,366 @@
+"""Crawls that must come out alike under asyncio, under another reactor and without one. Each gives a dict for the test.
+
+In here: what is crawled. `runtime_runner.py` runs all of them in one process a runtime; `test_runtimes.py` says what
+must come of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scrapy import Request
+from scrapy.signals import request_reached_downloader
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from scrapy_robots_rfc import RobotsDisallowed, RobotsService, robots_service
+from scrapy_robots_rfc.signals import robots_fetched
+from tests.support.clocked import DELAY, PACED, Clocked, gaps, urls
+from tests.support.crawling import Crawl, Pages
+from tests.support.site import HANG, PAGE, Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+#: Crawls with a spider class, settings and arguments for the spider.
+Run = Callable[..., Awaitable[Crawl]]
+
+FORBID_ALL = "User-agent: *\nDisallow: /\n"
+
+STOCK = {
+    "DOWNLOADER_MIDDLEWARES": {
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": 100,
+        "tests.support.scenarios_obeying.Gate": 50,
+    }
+}
+OURS = {
+    "DOWNLOADER_MIDDLEWARES": {
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+        "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
+        "tests.support.scenarios_obeying.Gate": 50,
+    }
+}
+
+
+class Gate:
+    """Opens robots.txt when as many pages as expected have come to the middleware after it, and so wait."""
+
+    opened: ClassVar[threading.Event]
+    expected: ClassVar[int]
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.seen = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware of a crawl."""
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> None:
+        """Count pages."""
+        if request.url.endswith("/robots.txt"):
+            return
+        self.seen += 1
+        if self.seen == self.expected:
+            self.opened.set()
+            if isinstance(self.crawler.spider, ClosesItself):
+                self.crawler.spider.close_now()
+
+
+async def _waiting(run: Run, count: int, settings: dict[str, Any]) -> dict[str, Any]:
+    Gate.opened, Gate.expected = threading.Event(), count
+    concurrent = {"CONCURRENT_REQUESTS": count + 1, "CONCURRENT_REQUESTS_PER_DOMAIN": count + 1}
+    with Site({"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}) as site:
+        result = await run(Pages, {**settings, **concurrent}, [site.url(f"/{n}") for n in range(count)])
+        return {
+            "leaked": len(site.pages),
+            "fetches": site.fetches,
+            "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()),
+            "waits": result.stat("waits"),
+        }
+
+
+async def stock_leak(run: Run) -> dict[str, Any]:
+    """20 pages wait with Scrapy's own middleware."""
+    return await _waiting(run, 20, STOCK)
+
+
+async def waiting(run: Run) -> dict[str, Any]:
+    """1 to 100 pages wait with ours."""
+    return {str(count): await _waiting(run, count, OURS) for count in (1, 2, 3, 20, 100)}
+
+
+async def access(run: Run) -> dict[str, Any]:
+    """A redirect, a failing server, a missing file, and a page allowed by a rule."""
+    with Site() as redirecting, Site() as failing, Site() as missing:
+        missing.replies["/moved"] = robots("User-agent: *\nDisallow: /x\nAllow: /x/y\n")
+        redirecting.replies["/robots.txt"] = redirect(missing.url("/moved"))
+        failing.replies["/robots.txt"] = Reply(503, b"User-agent: *\nAllow: /\n")
+        urls = [redirecting.url("/x"), redirecting.url("/x/y"), failing.url("/x"), missing.url("/x")]
+        result = await run(Pages, {}, urls)
+        return {"outcomes": [_short(result.outcomes[url]) for url in urls]}
+
+
+def _short(outcome: int | BaseException) -> Any:
+    return outcome.decision.reason.value if isinstance(outcome, RobotsDisallowed) else outcome
+
+
+async def sizes(run: Run) -> dict[str, Any]:
+    """Files that never end, chunked, and compressed into little: what counts is their beginning."""
+    line = b"# " + b"x" * 997 + b"\n"
+    start = b"User-agent: *\nDisallow: /first\n"
+    big = start + line * 600 + b"Disallow: /last\n"
+    bomb = gzip.compress(start + line * 30_000)
+    compressed = (("Content-Encoding", "gzip"),)
+    replies = [Reply(body=start, endless=True), Reply(chunks=(big,)), Reply(body=bomb, headers=compressed)]
+    outcomes = []
+    for reply in replies:
+        with Site({"/robots.txt": reply}) as site:
+            result = await run(Pages, {"DOWNLOAD_MAXSIZE": 1000}, [site.url("/first"), site.url("/last")])
+            outcomes.append([_short(outcome) for _, outcome in sorted(result.outcomes.items())])
+            outcomes[-1].append(result.stat("truncated"))
+    return {"outcomes": outcomes}
+
+
+async def timeout(run: Run) -> dict[str, Any]:
+    """A robots.txt that never comes, with Scrapy's retries on."""
+    with Site({"/robots.txt": HANG}) as site:
+        settings = {"ROBOTSTXT_TIMEOUT": 0.4, "RETRY_ENABLED": True}
+        result = await run(Pages, settings, [site.url("/x"), site.url("/y")])
+        return {
+            "outcomes": [_short(outcome) for outcome in result.outcomes.values()],
+            "pages": site.pages,
+            "seconds": result.stats["elapsed_time_seconds"],
+        }
+
+
+class ClosesItself(Pages):
+    """Closes itself while robots.txt hangs; the Gate tells when."""
+
+    def close_now(self) -> None:
+        """Close, and take the time."""
+        self.began = time.monotonic()
+        deferred_from_coro(self.crawler.engine.close_spider_async(reason="test"))
+
+    def closed(self, reason: str) -> None:
+        """Keep the time that closing took."""
+        self.took = time.monotonic() - self.began
+        self.reason = reason
+
+
+async def closing(run: Run) -> dict[str, Any]:
+    """The spider is closed while robots.txt hangs and pages wait for it; and with Scrapy alone, when they are there."""
+    with Site() as site:
+        Gate.opened, Gate.expected = threading.Event(), 10
+        alone = await run(ClosesItself, {**OURS, "ROBOTSTXT_OBEY": False}, [site.url(f"/{n}") for n in range(10)])
+    with Site({"/robots.txt": HANG}) as site:
+        Gate.opened, Gate.expected = threading.Event(), 10
+        result = await run(ClosesItself, OURS, [site.url(f"/{n}") for n in range(10)])
+        return {
+            "pages": site.pages,
+            "told": len(result.outcomes),
+            "stats": {key: value for key, value in result.stats.items() if key.startswith("robotstxt/")},
+            "longer": result.spider.took - alone.spider.took,
+            "reason": result.spider.reason,
+        }
+
+
+class HangingHandler(Pages):
+    """Has a signal handler that never ends."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Connect, then ask for the pages."""
+        self.crawler.signals.connect(self.hang, robots_fetched)
+        async for request in super().start():
+            yield request
+
+    async def hang(self) -> None:
+        """Wait for what never comes."""
+        await maybe_deferred_to_future(Deferred())
+
+
+async def hanging_handler(run: Run) -> dict[str, Any]:
+    """A signal handler never ends: the parsed file is obeyed all the same, in time."""
+    with Site({"/robots.txt": robots("User-agent: *\nDisallow: /x\n")}) as site:
+        result = await run(HangingHandler, {"ROBOTSTXT_TIMEOUT": 0.5}, [site.url("/x"), site.url("/y")])
+        return {
+            "outcomes": [_short(outcome) for _, outcome in sorted(result.outcomes.items())],
+            "seconds": result.stats["elapsed_time_seconds"],
+        }
+
+
+class Asking(Pages):
+    """Asks the service from start() and from a callback."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask before the first request."""
+        service: RobotsService = robots_service(self.crawler)
+        self.first = await service.robots(self.requests[0])  # type: ignore[arg-type]  # strings here
+        async for request in super().start():
+            yield request
+
+    async def parse(self, response: Any, **_: Any) -> Any:
+        """Ask about the page's site."""
+        self.second = await robots_service(self.crawler).robots(response.url)
+        self.outcomes[response.url] = response.status
+
+
+async def asking(run: Run) -> dict[str, Any]:
+    """A spider awaits the service; nothing is fetched twice."""
+    text = "User-agent: *\nDisallow: /x\nCrawl-delay: 0.3\nSitemap: http://a.example/map.xml\n"
+    with Site({"/robots.txt": robots(text)}) as site:
+        result = await run(Asking, {}, [site.url("/y")])
+        known = result.spider.second
+        return {
+            "same": result.spider.first is known,
+            "fetches": site.fetches,
+            "sitemaps": list(known.sitemaps),
+            "delay": known.crawl_delay(),
+            "decision": [known.decide(site.url("/x")).allowed, known.decide(site.url("/z")).allowed],
+            "rules": [str(rule) for group in known.robots.groups for rule in group.rules],
+        }
+
+
+async def broken_parser(run: Run) -> dict[str, Any]:
+    """The user's parser fails, on every file and on every URL: nothing opens, nobody waits."""
+    outcomes = {}
+    for name in ("FailsToParse", "FailsToDecide"):
+        with Site({"/robots.txt": robots("User-agent: *\nAllow: /\n")}) as site:
+            settings = {"ROBOTSTXT_PARSER": f"tests.support.parsers.{name}"}
+            result = await run(Pages, settings, [site.url("/x"), site.url("/y")])
+            outcomes[name] = [*(_short(outcome) for outcome in result.outcomes.values()), len(site.pages)]
+            outcomes[name].append(result.stat("parser_errors"))
+    return outcomes
+
+
+async def pacing(run: Run) -> dict[str, Any]:
+    """A paced site, with much that would speed it up, and another origin in a slot of its own."""
+    settings = {
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
+        "DOWNLOAD_DELAY": 0.01,
+        "AUTOTHROTTLE_ENABLED": True,
+        "AUTOTHROTTLE_START_DELAY": 0.01,
+        "AUTOTHROTTLE_MAX_DELAY": 0.02,
+        "RETRY_ENABLED": True,
+    }
+    with Clocked({"/robots.txt": PACED, "/1": redirect("/x")}) as site:
+        answers = iter([Reply(reset=True), Reply(503)])
+        site.replies["/0"] = lambda _: next(answers, PAGE)
+        result = await run(Pages, settings, [*urls(site, 3), Request(site.url("/3"), meta={"download_slot": "3"})])
+        return {
+            "pages": sum(outcome == 200 for outcome in result.outcomes.values()),
+            "requests": len(site.arrivals),
+            "kept": min(gaps(site)) >= DELAY,
+            "sites": result.stat("crawl_delay/sites"),
+        }
+
+
+class ClosingBeside(ClosesItself):
+    """Closes itself when a page stands in the downloader behind the robots.txt of another site, which hangs."""
+
+    page, hanging = "", ""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Watch what comes to the downloader."""
+        self.crawler.signals.connect(self.reached, request_reached_downloader)
+        async for request in super().start():
+            yield request
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        """Ask for the next page, and at first for one of the site that hangs."""
+        super().parse(response)
+        if len(self.outcomes) == 1:
+            yield Request(f"{self.hanging}/x", self.parse, errback=self.failed)
+        yield Request(f"{self.page}{len(self.outcomes)}", self.parse, errback=self.failed)
+
+    def reached(self, request: Request) -> None:
+        """Close, once the request has joined the queue."""
+        slots = self.crawler.engine.downloader.slots.values()
+        if any(other.url.startswith(self.hanging) for slot in slots for other in slot.transferring):
+            self.crawler.signals.disconnect(self.reached, request_reached_downloader)
+            call_later(0, self.close_now)
+
+
+async def closing_beside(run: Run) -> dict[str, Any]:
+    """The spider is closed while a robots.txt hangs in the slot of pages that wait: for a turn, for the one place."""
+    found = {}
+    for name, pace, concurrency in (("paced", 0.05, 8), ("one by one", 0, 1)):
+        paced = robots(f"User-agent: *\nCrawl-delay: {pace}\n")
+        with Site({"/robots.txt": paced}) as site, Site({"/robots.txt": HANG}) as hanging:
+            ClosingBeside.page, ClosingBeside.hanging = site.url("/"), hanging.url("").rstrip("/")
+            settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": concurrency, "CLOSESPIDER_TIMEOUT": 20}
+            result = await run(ClosingBeside, settings, [site.url("/0")])
+            found[name] = [result.spider.took, result.spider.reason, hanging.pages]
+    return found
+
+
+class _Busy(Site):
+    """Notes whether it was asked for something while it was answering; opens a gate with the last page."""
+
+    gate: threading.Event
+    busy = together = False
+
+    def reply(self, asked: Any) -> Reply:
+        """Answer, slowly."""
+        self.together = self.together or self.busy
+        self.busy = True
+        self.closed.wait(0.05)
+        self.busy = False
+        if asked.target == "/3":
+            self.gate.set()
+        return super().reply(asked)
+
+
+async def hanging_beside(run: Run) -> dict[str, Any]:
+    """A robots.txt hangs until the pages of another port have come, which go one by one."""
+    one = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "ROBOTSTXT_TIMEOUT": 8}
+    slots = {"127.0.0.1": {"concurrency": 1, "delay": 0.05}}
+    throttled = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05}
+    found = {}
+    # Without a delay, Scrapy under asyncio starts all that is queued as soon as a place is free, with or without us.
+    for name, settings, meta in (
+        ("delayed", {**one, "DOWNLOAD_DELAY": 0.05}, {}),
+        ("slots", {**one, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "DOWNLOAD_SLOTS": slots}, {}),
+        ("own slot", {**one, **throttled}, {"download_slot": "mine"}),
+    ):
+        gate = threading.Event()
+        concurrency: list[int] = []
+
+        class Noting(Pages):
+            def closed(self, _: str, kept: list[int] = concurrency) -> None:
+                kept.extend(slot.concurrency for slot in self.crawler.engine.downloader.slots.values())
+
+        with Site({"/robots.txt": robots("", gate=gate)}) as hanging, _Busy() as other:
+            other.gate = gate
+            urls = [hanging.url("/"), *(other.url(f"/{n}") for n in range(4))]
+            result = await run(Noting, settings, [Request(url, meta=dict(meta)) for url in urls])
+            outcomes = [_short(result.outcomes[url]) for url in urls]
+            found[name] = [outcomes, next(reversed(result.outcomes)) == urls[0], other.together, concurrency]
+    return found
+
+
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+    function.__name__: function
+    for function in (
+        stock_leak,
+        waiting,
+        access,
+        sizes,
+        timeout,
+        closing,
+        closing_beside,
+        hanging_beside,
+        hanging_handler,
+        asking,
+        broken_parser,
+        pacing,
+    )
+}

@@ -1,0 +1,102 @@
+"""Crawls that use a store: see scenarios_obeying.py; what must come of them: test_crawls_of_one_store.py."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_robots_rfc.cache import peers
+from scrapy_robots_rfc.throttling import shared as shared_module
+from tests.support.clocked import DELAY, PACED, Clocked, gaps
+from tests.support.crawling import Pages
+from tests.support.kept import KEPT, Kept
+from tests.support.scenarios_unreachable import short
+from tests.support.scripted import gather
+from tests.support.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.support.scenarios_obeying import Run
+    from tests.support.site import Asked
+
+RULES = "User-agent: *\nDisallow: /x\n"
+
+
+async def resumed(run: Run) -> dict[str, Any]:
+    """A job is resumed; then once more, with a file that is asked for again each time."""
+    with tempfile.TemporaryDirectory() as folder, Site({"/robots.txt": robots(RULES)}) as site:
+        settings: dict[str, Any] = {"JOBDIR": str(Path(folder) / "job")}
+        urls = [site.url("/x"), site.url("/y")]
+        results = [await run(Pages, settings, urls) for _ in range(3)]
+        return {
+            "outcomes": [[short(outcome) for _, outcome in sorted(r.outcomes.items())] for r in results],
+            "fetches": site.fetches,
+            "hits": [r.stat("cache/store_hits") for r in results],
+        }
+
+
+async def confirmed(run: Run) -> dict[str, Any]:
+    """A file that is used once, and confirmed by its server from then on."""
+
+    def answer(asked: Asked) -> Reply:
+        known = asked.headers.get("If-None-Match") == '"1"'
+        return Reply(304) if known else Reply(200, RULES.encode(), (("ETag", '"1"'), ("Cache-Control", "no-cache")))
+
+    Kept.store = Kept()
+    with Site({"/robots.txt": answer}) as site:
+        settings = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0}
+        results = [await run(Pages, settings, [site.url("/x")]) for _ in range(2)]
+        return {
+            "outcomes": [short(outcome) for r in results for outcome in r.outcomes.values()],
+            "statuses": [
+                r.stat(f"response_status_count/{status}") for r, status in zip(results, (200, 304), strict=True)
+            ],
+        }
+
+
+class _Opening(Kept):
+    """Opens the gate of robots.txt when somebody has found that it is being fetched."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self._gate = gate
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """See `SharedStore`."""
+        ours = super().lease(key, owner, seconds)
+        if not ours:
+            self._gate.set()
+        return ours
+
+
+async def side_by_side(run: Run) -> dict[str, Any]:
+    """Three crawls need a file at once."""
+    gate = threading.Event()
+    Kept.store = _Opening(gate)
+    with Site({"/robots.txt": robots(RULES, gate=gate)}) as site:
+        results = await gather(*(run(Pages, KEPT, [site.url("/x"), site.url("/y")]) for _ in range(3)))
+        return {
+            "outcomes": [[short(outcome) for _, outcome in sorted(r.outcomes.items())] for r in results],
+            "fetches": site.fetches,
+            "waits": sum(r.stat("cache/lease_waits") for r in results),
+        }
+
+
+async def together(run: Run) -> dict[str, Any]:
+    """Three crawls without a store are at a paced site at once."""
+    with Clocked({"/robots.txt": PACED}) as site:
+        results = await gather(*(run(Pages, {}, [site.url(f"/{who}/{n}") for n in range(3)]) for who in "abc"))
+        return {
+            "outcomes": [sorted(r.outcomes.values()) for r in results],
+            "fetches": site.fetches,
+            "kept": min(gaps(site)) >= DELAY,
+            "left": len(shared_module._LOOPS) + len(peers._GROUPS),
+        }
+
+
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+    function.__name__: function for function in (resumed, confirmed, side_by_side, together)
+}

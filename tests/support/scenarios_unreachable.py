@@ -1,0 +1,196 @@
+"""Crawls of sites whose robots.txt fails, for a while or for good; what must come of it: `test_unreachable.py`.
+
+In here: what is crawled. The delays of a backoff are waited for, since they are what is shown; nothing else is.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import signals
+from scrapy.exceptions import CloseSpider
+
+from scrapy_robots_rfc import RobotsDisallowed
+from tests.support.crawling import Pages
+from tests.support.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from tests.support.scenarios_obeying import Run
+    from tests.support.site import Asked
+
+RULES = "User-agent: *\nDisallow: /x\n"
+
+
+class Failing:
+    """A robots.txt that fails so many times, and notes when it was asked for.
+
+    :param times: how often it fails before it is there.
+    :param reply: how.
+    """
+
+    def __init__(self, times: float, reply: Reply) -> None:
+        self.times = times
+        self.reply = reply
+        self.arrived: list[float] = []
+
+    def __call__(self, _: Asked) -> Reply:
+        """Answer."""
+        self.arrived.append(time.monotonic())
+        return self.reply if len(self.arrived) <= self.times else robots(RULES)
+
+    @property
+    def gaps(self) -> list[float]:
+        """Seconds between two requests, by the server's clock."""
+        return [later - earlier for earlier, later in pairwise(self.arrived)]
+
+
+def short(outcome: int | BaseException) -> Any:
+    """What became of a page, as JSON."""
+    return outcome.decision.reason.value if isinstance(outcome, RobotsDisallowed) else outcome
+
+
+async def recovers(run: Run) -> dict[str, Any]:
+    """The file fails twice, with Scrapy's retries on; then its rules are obeyed by all that waited."""
+    failing = Failing(2, Reply(503))
+    with Site({"/robots.txt": failing}) as site:
+        settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1, 0.4], "RETRY_ENABLED": True, "CONCURRENT_REQUESTS": 2}
+        urls = [site.url(target) for target in ("/a", "/b", "/c", "/x")]
+        result = await run(Pages, settings, urls)
+        return {
+            "outcomes": [short(result.outcomes[url]) for url in urls],
+            "first": site.targets[:3],
+            "kept": [gap >= delay for gap, delay in zip(failing.gaps, (0.1, 0.4), strict=True)],
+            "soon": all(gap < 2 for gap in failing.gaps),
+            "counted": [result.stat(key) for key in ("set_aside", "recovered", "request_count", "result/unreachable")],
+            "origins": [result.stat("origins/successful"), result.stat("origins/unreachable")],
+        }
+
+
+async def gives_up(run: Run) -> dict[str, Any]:
+    """The file fails for good: after the last attempt all that waited are disallowed; it is not asked for again."""
+    failing = Failing(float("inf"), Reply(500))
+    with Site({"/robots.txt": failing}) as site:
+        urls = [site.url(f"/{n}") for n in range(5)]
+        # What was decided holds for those who waited, however short the time for which it would hold otherwise.
+        result = await run(Pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}, urls)
+        return {
+            "outcomes": [short(outcome) for outcome in result.outcomes.values()],
+            "fetches": site.fetches,
+            "pages": site.pages,
+            "origins": result.stat("origins/unreachable"),
+        }
+
+
+async def retry_after(run: Run) -> dict[str, Any]:
+    """Retry-After is heeded up to its cap; it makes no delay shorter."""
+    gaps = []
+    for header, cap, delay in (("1", 300, 0.01), ("3600", 0.5, 0.01), ("0", 300, 0.5), ("x", 300, 0.01)):
+        failing = Failing(1, Reply(429, headers=(("Retry-After", header),)))
+        with Site({"/robots.txt": failing}) as site:
+            settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [delay], "ROBOTSTXT_RETRY_AFTER_MAX": cap}
+            result = await run(Pages, settings, [site.url("/a")])
+            gaps.append([failing.gaps[0], short(result.outcomes[site.url("/a")])])
+    return {"gaps": gaps}
+
+
+async def at_once(run: Run) -> dict[str, Any]:
+    """A host that does not exist is not waited for."""
+    url = "http://no-such-host.invalid/"
+    result = await run(Pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600]}, [url])
+    return {"outcome": short(result.outcomes[url]), "requests": result.stat("request_count")}
+
+
+class CloseSoon(Pages):
+    """Closes when the pages of the good site are here."""
+
+    good = ""
+    expected = 0
+
+    def parse(self, response: Any, **_: Any) -> None:
+        """Count."""
+        super().parse(response)
+        if len(self.outcomes) == self.expected:
+            raise CloseSpider("enough")
+
+
+async def many_failing(run: Run) -> dict[str, Any]:
+    """Three hundred hosts refuse connections, and are waited for; another site is crawled to its end meanwhile."""
+    with Site() as site, Site() as closed:
+        port = closed.port
+    with Site() as site:
+        CloseSoon.expected = 100
+        failing = [f"http://127.0.{n // 250 + 1}.{n % 250 + 1}:{port}/" for n in range(300)]
+        pages = [site.url(f"/{n}") for n in range(100)]
+        settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600], "CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "ERROR"}
+        result = await run(CloseSoon, settings, failing + pages)
+        return {
+            "pages": len(site.pages),
+            "others": sum(outcome != 200 for outcome in result.outcomes.values()),
+            "set_aside": result.stat("set_aside") >= 300,
+            "undecided": result.stat("undecided") >= 300,
+            "reason": result.stats["finish_reason"],
+        }
+
+
+async def many_hanging(run: Run) -> dict[str, Any]:
+    """Three times as many hosts as are asked at once take connections and never answer; another site comes last."""
+    with Site() as site, socket.create_server(("", 0), backlog=100) as hanging, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scrapy_robots_rfc.fetching.queue.PATIENCE", 0.3)
+        CloseSoon.expected = 10
+        port = hanging.getsockname()[1]
+        urls = [f"http://127.0.1.{n + 1}:{port}/" for n in range(24)]
+        settings = {"ROBOTSTXT_CONCURRENT_FETCHES": 8, "LOG_LEVEL": "ERROR"}
+        result = await run(CloseSoon, settings, [*urls, *(site.url(f"/{n}") for n in range(10))])
+        return {
+            "pages": len(site.pages),
+            "failed": result.stat("result/unreachable"),
+            "reason": result.stats["finish_reason"],
+        }
+
+
+class OpensWhenIdle(Pages):
+    """Lets robots.txt come when there is nothing else to do."""
+
+    gate: threading.Event
+    idle = 0
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Connect, then ask for the pages."""
+        self.crawler.signals.connect(self.on_idle, signals.spider_idle)
+        async for request in super().start():
+            yield request
+
+    def on_idle(self) -> None:
+        """Open."""
+        self.idle += 1
+        self.gate.set()
+
+
+async def idle(run: Run) -> dict[str, Any]:
+    """All requests are set aside, and robots.txt is there only when the spider was idle."""
+    gate = OpensWhenIdle.gate = threading.Event()
+
+    def reply(_: Asked) -> Reply:
+        return robots(RULES) if gate.is_set() else Reply(503)
+
+    with Site({"/robots.txt": reply}) as site:
+        settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01] * 50}
+        result = await run(OpensWhenIdle, settings, [site.url("/a"), site.url("/x")])
+        return {
+            "outcomes": sorted(str(short(outcome)) for outcome in result.outcomes.values()),
+            "idle": 1 <= result.spider.idle <= 3,
+            "reason": result.stats["finish_reason"],
+        }
+
+
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+    function.__name__: function
+    for function in (recovers, gives_up, retry_after, at_once, many_failing, many_hanging, idle)
+}

@@ -1,0 +1,79 @@
+"""Crawls in which a test's own coroutine talks to the service, on a clock that the test sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred, DeferredList
+
+from scrapy_robots_rfc import RobotsService, robots_service
+from scrapy_robots_rfc._runtime import Runtime
+from tests.support.crawling import Crawl, Pages, crawl
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+    from scrapy.crawler import Crawler
+
+
+class Clock:
+    """A clock that stands until it is told. What it says of the date may be set ahead, or back."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def date(self) -> float:
+        """Return the time in seconds since 1970."""
+        return 1_700_000_000.0 + self.now + self.ahead
+
+
+class Scripted(Pages):
+    """Runs a coroutine of the test's with the service, inside a real crawl."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Run it."""
+        await self.script(robots_service(self.crawler))  # type: ignore[attr-defined]  # an argument of the spider
+        async for request in super().start():
+            yield request
+
+
+async def run(
+    script: Callable[[RobotsService], Awaitable[None]],
+    settings: dict[str, Any] | None = None,
+    *,
+    requests: Iterable[str] = (),
+    prepare: Callable[[Crawler], None] = lambda _: None,
+) -> Crawl:
+    """Run a script in a crawl, then crawl pages; give the crawl."""
+    errors: list[BaseException] = []
+
+    async def guarded(service: RobotsService) -> None:
+        try:
+            await script(service)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    result = await crawl(requests, settings, spider=Scripted, prepare=prepare, script=guarded)
+    if errors:
+        raise errors[0]
+    return result
+
+
+async def gather(*coroutines: Any) -> list[Any]:
+    """Run coroutines side by side under any reactor."""
+    together = DeferredList([deferred_from_coro(c) for c in coroutines], consumeErrors=True)
+    return [result for _, result in await maybe_deferred_to_future(together)]
+
+
+async def next_turn() -> None:
+    """Let everything else run once."""
+    turn: Deferred[None] = Deferred()
+    Runtime().call_later(0, lambda: turn.callback(None))
+    await maybe_deferred_to_future(turn)

@@ -1,0 +1,109 @@
+"""Where the stores of the contract keep their values: one place a kind, several stores at each, and its time."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from redis import Redis
+
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.support import own_store
+from tests.support.memory_store import MemoryStore
+from tests.support.own_store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+    from scrapy_robots_rfc.cache.stores.base import Store
+
+
+class Place:
+    """A place that is empty at first.
+
+    :param make: makes a store there, not opened yet.
+    """
+
+    def __init__(self, make: Callable[[], Store]) -> None:
+        self._make = make
+        self._opened: list[Store] = []
+
+    def store(self) -> Store:
+        """Open a store; another one sees the same values."""
+        store = self._make()
+        self._opened.append(store)
+        store.open()
+        return store
+
+    def later(self, seconds: float) -> None:
+        """Let time pass: it is what ends a value."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Close all stores."""
+        for store in self._opened:
+            store.close()
+
+
+class Timed(Place):
+    """A place whose time the test sets."""
+
+    def __init__(self, make: Callable[[Callable[[], float]], Store]) -> None:
+        super().__init__(lambda: make(lambda: self._now))
+        self._now = 1_700_000_000.0
+
+    def later(self, seconds: float) -> None:
+        """Set the clock."""
+        self._now += seconds
+
+
+def memory() -> Place:
+    """The memory of this process: there is one store."""
+    kept: list[MemoryStore] = []
+
+    def make(now: Callable[[], float]) -> Store:
+        kept.extend([] if kept else [MemoryStore(now)])
+        return kept[0]
+
+    return Timed(make)
+
+
+def sqlite(folder: Path) -> Place:
+    """An SQLite file."""
+    return Timed(lambda now: SqliteStore(folder / "robots.sqlite", now))
+
+
+class Patched(Place):
+    """A folder of a user's own store, which asks `time` for the time: the test sets what that says."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(lambda: FolderStore(str(folder)))
+        self._now = time.time()
+        monkeypatch.setattr(own_store, "time", SimpleNamespace(time=lambda: self._now))
+
+    def later(self, seconds: float) -> None:
+        """Set the clock."""
+        self._now += seconds
+
+
+class Served(Place):
+    """A part of a Redis server, which has a clock of its own."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(lambda: RedisStore(address))
+        self._server = address.partition("?")[0]
+
+    def later(self, seconds: float) -> None:
+        """Let the server wait, by that clock."""
+        with Redis.from_url(self._server, socket_timeout=None) as client:
+            pass_by(client, seconds)
+
+
+def pass_by(client: Redis, seconds: float) -> None:
+    """Wait for an item of a list that nobody fills: a Redis server answers when the time is over by its own clock."""
+    assert client.blpop(["nothing"], timeout=max(seconds, 0.001)) is None

@@ -1,0 +1,216 @@
+"""The add-on as a table: the user's settings in, exact settings out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.core.spidermw import SpiderMiddlewareManager
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.settings import Settings
+
+from scrapy_robots_rfc import RfcEarlyMiddleware, RfcRobotsTxtMiddleware
+from scrapy_robots_rfc.addon import Addon
+from scrapy_robots_rfc.middleware.early import EARLY_KEY
+from tests.support.documents import block, settings
+
+STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
+OURS_IN_FULL = "scrapy_robots_rfc.middleware.downloader.RfcRobotsTxtMiddleware"
+PARSER = "scrapy_robots_rfc.RfcRobotParser"
+OTHER = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
+EARLY = "scrapy_robots_rfc.RfcEarlyMiddleware"
+EARLY_IN_FULL = "scrapy_robots_rfc.middleware.early.RfcEarlyMiddleware"
+PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
+
+
+class Stricter(RfcRobotsTxtMiddleware):
+    """A user's own subclass of ours."""
+
+
+class Earlier(RfcEarlyMiddleware):
+    """A user's own subclass of the spider middleware."""
+
+
+class OwnStock(RobotsTxtMiddleware):
+    """A user's own subclass of Scrapy's."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the user set, and what the add-on makes of it; settings not named are the defaults and the add-on's."""
+
+    says: str
+    user: dict[str, Any]
+    middlewares: dict[Any, Any] = field(default_factory=lambda: {STOCK: None, OURS: 100})
+    spider_middlewares: dict[Any, Any] = field(default_factory=lambda: {EARLY: 10})
+    obey: Any = True
+    parser: Any = PARSER
+    priority: str = "project"
+
+
+def mw(middlewares: Any) -> dict[str, Any]:
+    """Name the setting."""
+    return {"DOWNLOADER_MIDDLEWARES": middlewares}
+
+
+def spider_mw(middlewares: Any) -> dict[str, Any]:
+    """Name the other one."""
+    return {"SPIDER_MIDDLEWARES": middlewares}
+
+
+def early(middlewares: dict[Any, Any]) -> dict[str, Any]:
+    """Name the field that says what comes of it."""
+    return {"spider_middlewares": middlewares}
+
+
+TABLE = (
+    Row("nothing set", {}),
+    Row("the project template", {"ROBOTSTXT_OBEY": True}),
+    Row("obeying refused", {"ROBOTSTXT_OBEY": False}, obey=False),
+    Row("obeying refused as text", {"ROBOTSTXT_OBEY": "0"}, obey="0", priority="cmdline"),
+    Row("obeying refused by a spider", {"ROBOTSTXT_OBEY": False}, obey=False, priority="spider"),
+    Row("obeying refused by an earlier add-on", {"ROBOTSTXT_OBEY": False}, obey=False, priority="addon"),
+    Row("a command's default gives way", {"ROBOTSTXT_OBEY": False}, priority="command"),
+    Row("a parser of the user's", {"ROBOTSTXT_PARSER": "my.Parser"}, parser="my.Parser"),
+    Row("Scrapy's parser on purpose", {"ROBOTSTXT_PARSER": PROTEGO}, parser=PROTEGO),
+    Row("other middlewares", mw({OTHER: None, "my.Other": 5}), {OTHER: None, "my.Other": 5, STOCK: None, OURS: 100}),
+    Row("stock moved, by path", mw({STOCK: 543}), {STOCK: None, OURS: 543}),
+    Row("stock moved, by class", mw({RobotsTxtMiddleware: 543}), {STOCK: None, OURS: 543}),
+    Row("stock moved to the front", mw({STOCK: 0}), {STOCK: None, OURS: 0}),
+    Row("stock moved by a spider", mw({STOCK: 7}), {STOCK: None, OURS: 7}, priority="spider"),
+    Row("stock moved by a command line", mw(f'{{"{STOCK}": 7}}'), {STOCK: None, OURS: 7}, priority="cmdline"),
+    Row("stock switched off, by path", mw({STOCK: None})),
+    Row("stock switched off, by class", mw({RobotsTxtMiddleware: None})),
+    Row("ours placed, by path", mw({OURS: 50}), {STOCK: None, OURS: 50}),
+    Row("ours placed, by full path", mw({OURS_IN_FULL: 50}), {STOCK: None, OURS_IN_FULL: 50}),
+    Row("ours placed, by class", mw({RfcRobotsTxtMiddleware: 50}), {STOCK: None, RfcRobotsTxtMiddleware: 50}),
+    Row("ours and stock placed", mw({OURS: 50, STOCK: 60}), {STOCK: None, OURS: 50}),
+    Row("ours by hand", mw({STOCK: None, OURS: 100})),
+    Row("a subclass of ours", mw({Stricter: 50}), {STOCK: None, Stricter: 50}),
+    Row("a subclass instead of ours", mw({Stricter: 50, OURS: None}), {STOCK: None, Stricter: 50, OURS: None}),
+    Row("ours switched off", mw({OURS: None, STOCK: 60}), {OURS: None, STOCK: 60}, **early({})),
+    Row("a subclass of stock stays", mw({OwnStock: 50}), {OwnStock: 50, STOCK: None, OURS: 100}),
+    Row("no middlewares at all", mw(None)),
+    Row("no base", {"DOWNLOADER_MIDDLEWARES_BASE": {}}),
+    Row("stock moved in the base", {"DOWNLOADER_MIDDLEWARES_BASE": {STOCK: 33}}, {STOCK: None, OURS: 33}),
+    Row("stock off in the base", {"DOWNLOADER_MIDDLEWARES_BASE": {STOCK: None}}),
+    Row("a key that is no class", mw({"my.nowhere.Class": 1}), {"my.nowhere.Class": 1, STOCK: None, OURS: 100}),
+    Row("other spider middlewares", spider_mw({"my.Other": 5}), **early({"my.Other": 5, EARLY: 10})),
+    Row("early placed, by path", spider_mw({EARLY: 7}), **early({EARLY: 7})),
+    Row("early placed, by full path", spider_mw({EARLY_IN_FULL: 7}), **early({EARLY_IN_FULL: 7})),
+    Row("early placed, by class", spider_mw({RfcEarlyMiddleware: 7}), **early({RfcEarlyMiddleware: 7})),
+    Row("a subclass of early", spider_mw({Earlier: 7}), **early({Earlier: 7})),
+    Row("early switched off", spider_mw({EARLY: None}), **early({EARLY: None})),
+    Row("early placed by a spider", spider_mw({EARLY: 7}), **early({EARLY: 7}), priority="spider"),
+    Row(
+        "others by a command line",
+        spider_mw('{"my.Other": 5}'),
+        **early({"my.Other": 5, EARLY: 10}),
+        priority="cmdline",
+    ),
+    Row("no spider middlewares at all", spider_mw(None)),
+    Row("early without ours", {**mw({OURS: None}), **spider_mw({EARLY: 7})}, {OURS: None}, {EARLY: 7}),
+)
+
+
+def seen(settings: Settings) -> tuple[Any, ...]:
+    """Return the settings that the add-on may change."""
+    components = [settings.getdict(f"{name}_MIDDLEWARES") for name in ("DOWNLOADER", "SPIDER")]
+    return *components, settings["ROBOTSTXT_OBEY"], settings["ROBOTSTXT_PARSER"]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.says)
+def test_settings_in_settings_out(row: Row) -> None:
+    """The add-on makes exactly these settings of the user's, and applied again it changes nothing."""
+    settings = Settings()
+    settings.setdict(row.user, row.priority)
+    wanted = (row.middlewares, row.spider_middlewares, row.obey, row.parser)
+    for _ in range(2):
+        Addon().update_settings(settings)
+        assert seen(settings) == wanted
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.says)
+def test_everything_else_stays(row: Row) -> None:
+    """The add-on touches four settings and no other."""
+    ours = {"DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER"}
+    settings = Settings()
+    settings.setdict(row.user, row.priority)
+    before = settings.copy_to_dict()
+    Addon().update_settings(settings)
+    after = settings.copy_to_dict()
+    assert {name for name in after if after[name] != before.get(name)} <= ours
+    assert set(after) == set(before)
+
+
+def test_its_name_in_the_log() -> None:
+    """Scrapy's line on the add-ons that are at work names it as ADDONS does."""
+    assert repr(Addon()) == "scrapy_robots_rfc.Addon"
+
+
+def test_the_priority_is_the_addons() -> None:
+    """What the add-on sets has the priority of an add-on, so that whatever the user says later still wins."""
+    settings = Settings()
+    Addon().update_settings(settings)
+    names = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER")
+    assert [settings.getpriority(name) for name in names] == [15, 15, 15, 15]
+
+
+def middlewares_of(settings: dict[str, Any], custom: dict[str, Any] | None = None) -> list[type]:
+    """Return the classes of the downloader middlewares that a real crawler makes, in their order."""
+    spider = type("Named", (Spider,), {"name": "named", "custom_settings": custom})
+    # The reactor is whichever pytest runs.
+    crawler = Crawler(spider, {"TELNETCONSOLE_ENABLED": False, "TWISTED_REACTOR": None, **settings})
+    crawler._apply_settings()
+    crawler.spider = crawler._create_spider()
+    return [type(made) for made in DownloaderMiddlewareManager.from_crawler(crawler).middlewares]
+
+
+#: The two ways that the page shows.
+ADDON = settings(block("docs/addon.md", "python", "ADDONS"))
+BY_HAND = settings(block("docs/addon.md", "python", "DOWNLOADER_MIDDLEWARES"))
+
+
+def test_the_addon_equals_settings_by_hand() -> None:
+    """A crawler with the add-on has the middlewares of one that was set by hand, in the same order."""
+    assert middlewares_of(ADDON) == middlewares_of(BY_HAND)
+
+
+def test_the_place_is_that_of_scrapys_own() -> None:
+    """A crawler with the add-on has ours exactly where a stock crawler that obeys has Scrapy's own."""
+    stock = middlewares_of({"ROBOTSTXT_OBEY": True})
+    assert RobotsTxtMiddleware in stock
+    assert middlewares_of(ADDON) == [RfcRobotsTxtMiddleware if made is RobotsTxtMiddleware else made for made in stock]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_the_place_of_early(early: bool) -> None:
+    """ROBOTSTXT_EARLY puts its middleware behind all of Scrapy's own; without it there is none."""
+    crawler = Crawler(Spider, {"TELNETCONSOLE_ENABLED": False, "TWISTED_REACTOR": None, **ADDON, EARLY_KEY: early})
+    crawler._apply_settings()
+    crawler.spider = Spider(name="named")
+    made = [type(middleware) for middleware in SpiderMiddlewareManager.from_crawler(crawler).middlewares]
+    assert (made[0] is RfcEarlyMiddleware) is early
+    assert (RfcEarlyMiddleware in made) is early
+
+
+def test_a_spiders_own_settings_count() -> None:
+    """A spider that refuses in its custom settings gets neither middleware."""
+    found = middlewares_of(ADDON, {"ROBOTSTXT_OBEY": False})
+    assert not {RobotsTxtMiddleware, RfcRobotsTxtMiddleware} & set(found)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.says)
+def test_never_two_of_them(row: Row) -> None:
+    """No user's settings make a crawler that asks Scrapy's own middleware beside ours."""
+    settings = Settings()
+    settings.setdict(row.user, row.priority)
+    Addon().update_settings(settings)
+    names = settings.getdict("DOWNLOADER_MIDDLEWARES")
+    active = [key for key, value in names.items() if value is not None]
+    assert not ({STOCK, RobotsTxtMiddleware} & set(active) and {OURS, RfcRobotsTxtMiddleware} & set(active))

@@ -1,0 +1,120 @@
+"""The Python that the documents show does in a crawl what they say of it; that of the README has tests of its own."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+import scrapy
+from pytest_twisted import ensureDeferred
+
+from tests.support.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
+from tests.support.crawling import crawl, make_crawler
+from tests.support.documents import block, executed, imported, plain, settings
+from tests.support.linked import run
+from tests.support.redis_server import RedisServer
+from tests.support.site import robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from tests.support.site import Site
+
+FORBID = robots("User-agent: *\nDisallow: /private\nSitemap: /map.xml\n")
+
+#: Both ways to switch everything on.
+ADDON: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {}, **settings(block("docs/addon.md", "python", "ADDONS"))}
+BY_HAND = settings(block("docs/addon.md", "python", "DOWNLOADER_MIDDLEWARES"))
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {**ADDON, **settings(block("docs/early.md", "python", "ROBOTSTXT_EARLY", without="SPIDER_MIDDLEWARES"))},
+        {**BY_HAND, **settings(block("docs/early.md", "python", "SPIDER_MIDDLEWARES"))},
+    ],
+    ids=["add-on", "by hand"],
+)
+@ensureDeferred
+async def test_early(site: Site, shown: dict[str, Any]) -> None:
+    """Either way to switch it on drops a link that is forbidden before it is queued."""
+    site.replies["/robots.txt"] = FORBID
+    result, _ = await run([site.url("/"), site.url("/private")], shown)
+    assert (result.stat("early"), result.stat("forbidden"), site.pages) == (1, 1, ["/"])
+
+
+@ensureDeferred
+async def test_slot() -> None:
+    """A request that has a slot of its own does not wait for the paced site in the slot of its host."""
+    with Clocked({"/robots.txt": PACED}) as paced, Clocked() as other:
+        code = block("docs/pacing.md", "python", "download_slot")
+        free = executed(code, scrapy=scrapy, url=other.url("/free"))["request"]
+        result = await crawl([*urls(paced, 3), free])
+        assert fetched(result) == 4
+        assert min(gaps(paced)) >= DELAY
+        assert other.arrivals[-1][0] < paced.arrivals[-1][0]
+
+
+@ensureDeferred
+async def test_service(proxy: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The spider sees the sitemaps, and what is closed, without another request for the file."""
+    proxy.replies["http://example.com/robots.txt"] = FORBID
+    page = imported(plain(block("docs/service.md", "python", "class MySpider")), tmp_path)
+    crawler = make_crawler(page.MySpider)
+    await crawler.crawl()
+    assert proxy.targets == [f"http://example.com/{name}" for name in ("robots.txt", "", "map.xml")]
+    assert crawler.stats.get_value("item_scraped_count") == 1
+    assert ("my", logging.INFO, "robots.txt closes /private") in caplog.record_tuples
+
+
+class Listening:
+    """Somebody who is told of signals."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def on_disallowed(self, request: Request, decision: Any) -> None:
+        """Note it."""
+        self.told.append((request.url, str(decision.rule)))
+
+
+@ensureDeferred
+async def test_signal(site: Site) -> None:
+    """A handler that is connected so is told of a request that is dropped."""
+    site.replies["/robots.txt"] = FORBID
+    listening = Listening()
+
+    def connect(crawler: Crawler) -> None:
+        executed(block("docs/signals.md", "python", "signals.connect"), crawler=crawler, self=listening)
+
+    await crawl([site.url("/"), site.url("/private")], prepare=connect)
+    assert listening.told == [(site.url("/private"), "Disallow: /private")]
+
+
+@ensureDeferred
+async def test_reuse(proxy: Site) -> None:
+    """A request for a robots.txt that is made so is answered with the file that the crawl has."""
+    proxy.replies["http://shop.example/robots.txt"] = FORBID
+    request = executed(plain(block("docs/sitemaps.md", "python", "robotstxt_reuse")), scrapy=scrapy)["request"]
+    result = await crawl(["http://shop.example/"], spider=Following, following=[request])
+    assert proxy.targets == ["http://shop.example/robots.txt", "http://shop.example/"]
+    assert (fetched(result), result.stat("reused")) == (2, 1)
+
+
+@pytest.mark.usefixtures("redis_installed")
+@ensureDeferred
+async def test_worker(site: Site) -> None:
+    """The settings of a worker put what it learns into its Redis server, under the names of its own fleet."""
+    site.replies["/robots.txt"] = FORBID
+    with RedisServer() as server, redis.Redis(port=server.port) as client:
+        client.acl_setuser("user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"])
+        code = block("docs/scaling.md", "python", "ROBOTSTXT_MAX_WAITING")
+        shown = settings(code.replace("host:6379", f"127.0.0.1:{server.port}"))
+        result = await crawl([site.url("/"), site.url("/private")], {"DOWNLOADER_MIDDLEWARES": {}, **shown})
+        kept = client.exists(f"news:copy:{site.url('')}")
+    assert (fetched(result), result.stat("forbidden"), result.stat("cache/store_errors"), kept) == (1, 1, 0, 1)

@@ -1,0 +1,108 @@
+"""The lines of the log that failing.md, caching.md, pacing.md and the README show are those that such crawls write."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.exceptions import IgnoreRequest
+
+from tests.support.clocked import at_noon
+from tests.support.crawling import SETTINGS, crawl, lines
+from tests.support.documents import block, plain
+from tests.support.scenarios_unreachable import Failing
+from tests.support.scripted import run
+from tests.support.site import Reply, robots
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from scrapy_robots_rfc import RobotsService
+    from tests.support.scripted import Clock
+    from tests.support.site import Site
+
+DAY = 86_400.0
+
+
+@pytest.mark.usefixtures("hurried")
+@ensureDeferred
+async def test_failing(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Of a site that can be reached again, and one that stays unreachable, the log says what the page shows."""
+    proxy.replies["http://a.example/robots.txt"] = Failing(1, Reply(503))
+    proxy.replies["http://b.example/robots.txt"] = Reply(500)
+    pages = [f"http://{page}" for page in ("a.example/", "a.example/1", "a.example/2", "b.example/", "b.example/1")]
+    await crawl(
+        pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [5, 15, 45], "ROBOTSTXT_TIMEOUT": 3000, "LOGSTATS_INTERVAL": 0}
+    )
+    shown = [timeless(line) for line in block("docs/failing.md", "text", "is unreachable").splitlines()]
+    told = [timeless(line) for line in lines(caplog, logging.INFO)]
+    assert sorted(told) == sorted(shown)  # which of the two sites fails first, nobody knows
+    assert told[-5:] == shown[-5:]
+
+
+def timeless(line: str) -> str:
+    """A line without the time of day."""
+    return re.sub(r" at [\d :-]+ at the latest", " at the latest", line)
+
+
+class AllowList:
+    """A middleware that lets pass what is in its list."""
+
+    def process_request(self, request: Request) -> None:
+        """Raise."""
+        if "robots.txt" in request.url:
+            raise IgnoreRequest("not in the list")
+
+
+@ensureDeferred
+async def test_local_fault(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Of a middleware that drops the requests for robots.txt, the log says what the page shows."""
+    monkeypatch.setattr(AllowList, "__module__", "myproject")
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], AllowList: 200}
+    await crawl(["http://a.example/"], {"DOWNLOADER_MIDDLEWARES": middlewares})
+    assert lines(caplog, logging.ERROR) == block("docs/failing.md", "text", "the crawl itself failed").splitlines()
+
+
+@ensureDeferred
+async def test_stale(proxy: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """Of a site whose file cannot be had again a day later, the log says what the page shows."""
+    proxy.replies["http://a.example/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
+
+    async def script(service: RobotsService) -> None:
+        await service.robots("http://a.example/")
+        proxy.replies["http://a.example/robots.txt"] = Reply(503)
+        clock.now += DAY
+
+    await run(script, requests=[f"http://a.example/{page}" for page in ("", "1", "x")])
+    assert lines(caplog) == block("docs/caching.md", "text", "stale").splitlines()
+
+
+def asking_for(record: str, line: int) -> Reply:
+    """A robots.txt with a record on a line."""
+    return robots("User-agent: *\nDisallow: /private/\n" + "#\n" * (line - 3) + f"{record}\n")
+
+
+@pytest.mark.usefixtures("hurried")
+@ensureDeferred
+async def test_pace(proxy: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Of three sites that ask for a pace, the log says what the page shows; the README has the first line."""
+    at_noon(monkeypatch)
+    proxy.replies["http://example.com/robots.txt"] = asking_for("Crawl-delay: 10", line=4)
+    proxy.replies["http://example.org/robots.txt"] = asking_for("Crawl-delay: 3600", line=4)
+    proxy.replies["http://example.net/robots.txt"] = asking_for("Visit-time: 0600-0845", line=5)
+    await crawl([f"http://example.{top}/" for top in ("com", "org", "net")], {"ROBOTSTXT_TIMEOUT": 3000})
+    shown = plain(block("docs/pacing.md", "text", "Crawl-delay")).splitlines()
+    told = [line for line in lines(caplog, logging.INFO) if " for http:" in line]
+    assert sorted(told) == sorted(shown)
+    assert plain(block("README.md", "text", "Crawl-delay")).splitlines() == shown[:1]
+
+
+@ensureDeferred
+async def test_forbidden(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A page that is dropped has the line in the log that the README shows."""
+    proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
+    await crawl(["http://example.com/private/plan.html"])
+    assert lines(caplog)[:1] == plain(block("README.md", "text", "Forbidden by robots.txt")).splitlines()

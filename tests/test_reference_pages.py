@@ -1,0 +1,68 @@
+"""The reference pages say what the code says, both ways: a row for every value, and a value for every row."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+from scrapy_robots_rfc import RobotsService, signals, stats
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.settings import TABLE
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def rows(page: str, table: int = 0) -> list[list[str]]:
+    """The cells of one table of a page, without its head."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in tables[table].splitlines()[2:]]
+
+
+def shown(value: object) -> str:
+    """A default as the page shows it."""
+    return f"`{int(value) if isinstance(value, float) and value.is_integer() else value!r}`"
+
+
+def test_settings_page() -> None:
+    """docs/settings.md has a row a setting: key, type, default, accepted values, and the line of text."""
+    expected = [[f"`{row.key}`", row.type, shown(row.default), row.accepted, row.text] for row in TABLE]
+    assert rows("settings.md") == [[cell.strip() for cell in row] for row in expected]
+
+
+def test_stats_page() -> None:
+    """docs/stats.md has a row a key, with what it counts."""
+    assert rows("stats.md") == [[f"`{key}`", text] for key, text in stats.TABLE.items()]
+
+
+def test_stats_table_has_every_key() -> None:
+    """The table of stats has every key that the module names."""
+    keys = {value for name, value in vars(stats).items() if name.isupper() and isinstance(value, str)}
+    assert keys == set(stats.TABLE)
+
+
+def test_signals_page() -> None:
+    """docs/signals.md has a row a signal."""
+    names = {name for name, value in vars(signals).items() if type(value) is object}
+    assert {row[0].strip("`") for row in rows("signals.md")} == names
+
+
+def public(cls: type) -> set[str]:
+    """The public names of a class, its fields among them."""
+    fields = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
+    return {name for name in {*vars(cls), *fields} if not name.startswith("_")}
+
+
+def inner(page: str) -> list[set[str]]:
+    """The names that a page calls apt to change, by paragraph."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return [set(re.findall(r"`(\w+)`", names)) for names in re.findall(r"change: (.*)\.$", text, re.MULTILINE)]
+
+
+def test_service_page() -> None:
+    """docs/service.md has a row a public name of the service and of what it gives, or says that it is not for users."""
+    for table, (cls, names) in enumerate(zip((RobotsService, OriginPolicy), inner("service.md"), strict=True)):
+        described = {row[0].strip("`") for row in rows("service.md", table)}
+        assert described | names == public(cls)
+        assert not described & names

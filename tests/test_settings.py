@@ -1,0 +1,252 @@
+"""The table of settings: what is read, what is refused, what it says then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.settings import Settings as ScrapySettings
+
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.policy import origins
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.pacing import Over
+from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
+from tests.support.crawling import crawl, records
+
+if TYPE_CHECKING:
+    from tests.support.site import Site
+
+A = Origin("https", "a.example", 443)
+
+
+def test_defaults() -> None:
+    """Without a setting of the user's, every value is the documented default."""
+    assert read_settings(ScrapySettings()) == Settings(
+        obey=False,
+        parser=OUR_PARSER,
+        user_agent=None,
+        timeout=30,
+        max_size=512_000,
+        cache=None,
+        cache_max_age=86_400,
+        cache_min_age=600,
+        cache_size=10_000,
+        unreachable_ttl=300,
+        unreachable_statuses=frozenset({429}),
+        stale_max_age=2_592_000,
+        unreachable_max_age=2_592_000,
+        crawl_delay=True,
+        crawl_delay_max=60,
+        crawl_delay_over=Over.CLAMP,
+        crawl_delay_shared=True,
+        max_waiting=100_000,
+        concurrent_fetches=500,
+        unreachable_backoff=(5, 15, 45),
+        retry_after_max=300,
+        early=False,
+        dry_run=False,
+        exempt=(),
+        overrides={},
+        report={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field", "expected"),
+    [
+        ("ROBOTSTXT_OBEY", "1", "obey", True),
+        ("ROBOTSTXT_OBEY", "True", "obey", True),
+        ("ROBOTSTXT_OBEY", 0, "obey", False),
+        ("ROBOTSTXT_OBEY", "false", "obey", False),
+        ("ROBOTSTXT_PARSER", "scrapy.robotstxt.ProtegoRobotParser", "parser", "scrapy.robotstxt.ProtegoRobotParser"),
+        ("ROBOTSTXT_USER_AGENT", "FooBot", "user_agent", Agent(("FooBot",), "FooBot")),
+        ("ROBOTSTXT_USER_AGENT", ["A", "B", "A"], "user_agent", Agent(("A", "B"), "A")),
+        ("ROBOTSTXT_USER_AGENT", "A-news, A", "user_agent", Agent(("A-news", "A"), "A-news")),
+        ("ROBOTSTXT_USER_AGENT", "Foo/1.0 (a, b)", "user_agent", Agent(("Foo",), "Foo/1.0 (a, b)")),
+        ("ROBOTSTXT_USER_AGENT", "", "user_agent", None),
+        ("ROBOTSTXT_TIMEOUT", "2.5", "timeout", 2.5),
+        ("ROBOTSTXT_MAX_SIZE", "1000000", "max_size", 1_000_000),
+        ("ROBOTSTXT_CACHE", "memory:", "cache", "memory:"),
+        ("ROBOTSTXT_CACHE", "", "cache", None),
+        ("ROBOTSTXT_CACHE_MAX_AGE", 1, "cache_max_age", 1),
+        ("ROBOTSTXT_CACHE_MAX_AGE", 60, "cache_min_age", 60),
+        ("ROBOTSTXT_CACHE_MIN_AGE", "0", "cache_min_age", 0),
+        ("ROBOTSTXT_CACHE_MIN_AGE", 86_400, "cache_min_age", 86_400),
+        ("JOBDIR", "jobs/1", "cache", "sqlite:///jobs/1/robots.sqlite"),
+        ("JOBDIR", "/jobs/1/", "cache", "sqlite:////jobs/1/robots.sqlite"),
+        ("ROBOTSTXT_CRAWL_DELAY_SHARED", "0", "crawl_delay_shared", False),
+        ("ROBOTSTXT_CACHE_SIZE", 1, "cache_size", 1),
+        ("ROBOTSTXT_UNREACHABLE_TTL", 0.1, "unreachable_ttl", 0.1),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", "401, 403", "unreachable_statuses", frozenset({401, 403})),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", [], "unreachable_statuses", frozenset()),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", "", "unreachable_statuses", frozenset()),
+        ("ROBOTSTXT_STALE_MAX_AGE", 0, "stale_max_age", 0),
+        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", None, "unreachable_max_age", None),
+        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "None", "unreachable_max_age", None),
+        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
+        ("ROBOTSTXT_CRAWL_DELAY", "False", "crawl_delay", False),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", "0.5", "crawl_delay_max", 0.5),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", Over.FORBID),
+        ("ROBOTSTXT_MAX_WAITING", "0", "max_waiting", 0),
+        ("ROBOTSTXT_CONCURRENT_FETCHES", "1", "concurrent_fetches", 1),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", [], "unreachable_backoff", ()),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", "1, 2.5", "unreachable_backoff", (1, 2.5)),
+        ("ROBOTSTXT_RETRY_AFTER_MAX", 0, "retry_after_max", 0),
+        ("ROBOTSTXT_DRY_RUN", "1", "dry_run", True),
+        (
+            "ROBOTSTXT_EXEMPT",
+            "a.example, *.b.example",
+            "exempt",
+            (origins.Site.of("a.example"), origins.Site.of("*.b.example")),
+        ),
+        ("ROBOTSTXT_EXEMPT", ("https://a.example",), "exempt", (origins.Site.of("https://a.example"),)),
+        ("ROBOTSTXT_EXEMPT", "", "exempt", ()),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
+        ("ROBOTSTXT_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
+        ("ROBOTSTXT_OVERRIDES", "", "overrides", {}),
+    ],
+)
+def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
+    """A value may also be the string that the command line makes of it."""
+    assert getattr(read_settings(ScrapySettings({key: value})), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ROBOTSTXT_OBEY", "perhaps"),
+        ("ROBOTSTXT_OBEY", []),
+        ("ROBOTSTXT_USER_AGENT", 7),
+        ("ROBOTSTXT_TIMEOUT", 0),
+        ("ROBOTSTXT_TIMEOUT", -1),
+        ("ROBOTSTXT_TIMEOUT", "soon"),
+        ("ROBOTSTXT_TIMEOUT", None),
+        ("ROBOTSTXT_TIMEOUT", True),
+        ("ROBOTSTXT_TIMEOUT", float("inf")),
+        ("ROBOTSTXT_TIMEOUT", float("nan")),
+        ("ROBOTSTXT_MAX_SIZE", 511_999),
+        ("ROBOTSTXT_MAX_SIZE", 600_000.5),
+        ("ROBOTSTXT_MAX_SIZE", float("inf")),
+        ("ROBOTSTXT_CACHE_MAX_AGE", 86_401),
+        ("ROBOTSTXT_CACHE_MAX_AGE", 0),
+        ("ROBOTSTXT_CACHE_MIN_AGE", -1),
+        ("ROBOTSTXT_CACHE_MIN_AGE", 86_401),
+        ("ROBOTSTXT_CACHE_SIZE", 0),
+        ("ROBOTSTXT_UNREACHABLE_TTL", 0),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", 429),
+        ("ROBOTSTXT_STALE_MAX_AGE", -1),
+        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", 0),
+        ("ROBOTSTXT_CRAWL_DELAY", "sometimes"),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", 0),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", 86_401),
+        ("ROBOTSTXT_CRAWL_DELAY_MAX", None),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", "drop"),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", None),
+        ("ROBOTSTXT_CRAWL_DELAY_OVER", []),
+        ("ROBOTSTXT_DRY_RUN", "perhaps"),
+        ("ROBOTSTXT_EXEMPT", 7),
+        ("ROBOTSTXT_OVERRIDES", "a.txt"),
+        ("ROBOTSTXT_OVERRIDES", ["https://a.example"]),
+    ],
+)
+def test_refused(key: str, value: Any) -> None:
+    """A wrong value is an error that names the key, the value and what is accepted."""
+    with pytest.raises(SettingError) as caught:
+        read_settings(ScrapySettings({key: value}))
+    [row] = [row for row in TABLE if row.key == key]
+    assert str(caught.value) == f"{key} = {value!r} is not accepted; it must be {row.accepted}"
+
+
+SITE = "'HOST', '*.HOST', 'HOST:PORT', 'https://HOST' or 'https://HOST:PORT'"
+STATUS = "a status from 400 to 499"
+ORIGIN = "an origin, 'https://HOST' or 'https://HOST:PORT'"
+TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "entry", "accepted"),
+    [
+        ("ROBOTSTXT_USER_AGENT", ["a", 7], "{}[1] = 7", "a string"),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", [429, 399], "{}[1] = 399", STATUS),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", [500], "{}[0] = 500", STATUS),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", {500}, "an entry of {} = 500", STATUS),
+        ("ROBOTSTXT_UNREACHABLE_STATUSES", "429,many", "{}[1] = 'many'", STATUS),
+        ("ROBOTSTXT_UNREACHABLE_BACKOFF", [5, -1], "{}[1] = -1", "a number, at least 0"),
+        ("ROBOTSTXT_EXEMPT", "*", "{}[0] = '*'", SITE),
+        ("ROBOTSTXT_EXEMPT", ["a.example", "https://b.example/path"], "{}[1] = 'https://b.example/path'", SITE),
+        ("ROBOTSTXT_EXEMPT", [7], "{}[0] = 7", SITE),
+        ("ROBOTSTXT_EXEMPT", ["https://me:secret@a.example"], "{}[0] = 'https://***@a.example'", SITE),
+        ("ROBOTSTXT_OVERRIDES", {"a.example": "a.txt"}, "a key of {} = 'a.example'", ORIGIN),
+        ("ROBOTSTXT_OVERRIDES", {"https://*.a.example": "a.txt"}, "a key of {} = 'https://*.a.example'", ORIGIN),
+        ("ROBOTSTXT_OVERRIDES", {"https://me:secret@a.b": "r.txt"}, "a key of {} = 'https://***@a.b'", ORIGIN),
+        ("ROBOTSTXT_OVERRIDES", {7: "a.txt"}, "a key of {} = 7", ORIGIN),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example": ""}, "{}['https://a.example'] = ''", "the path of a file"),
+        ("ROBOTSTXT_OVERRIDES", {"https://a.example": None}, "{}['https://a.example'] = None", "the path of a file"),
+        (
+            "ROBOTSTXT_OVERRIDES",
+            TWICE,
+            "a key of {} = 'https://A.example:443/'",
+            "another origin: https://a.example is there twice",
+        ),
+        ("ROBOTSTXT_REPORT", {"": {}}, "a key of {} = ''", "a URI or a path"),
+        ("ROBOTSTXT_REPORT", {"a%s": 7}, "{}['a%s'] = 7", "a dict of the feed's options, as in FEEDS"),
+        (
+            "ROBOTSTXT_REPORT",
+            {Path("/a"): {}, "/a": {}},
+            "a key of {} = '/a'",
+            "another feed: it is there twice",
+        ),
+    ],
+)
+def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) -> None:
+    """Of a list or a dict, the error names the entry that is wrong, without userinfo, and what is accepted of one."""
+    with pytest.raises(SettingError) as caught:
+        read_settings(ScrapySettings({key: value}))
+    assert str(caught.value) == f"{entry.format(key)} is not accepted; it must be {accepted}"
+
+
+def test_ages_that_cross() -> None:
+    """A smallest age of the user's above the largest one is an error; the default one gives way."""
+    with pytest.raises(SettingError, match=r"^ROBOTSTXT_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"):
+        read_settings(ScrapySettings({"ROBOTSTXT_CACHE_MAX_AGE": 60, "ROBOTSTXT_CACHE_MIN_AGE": 90}))
+
+
+def test_a_store_of_the_users_goes_before_the_job() -> None:
+    """JOBDIR says where files are kept only where the user says nothing; no address of a store is ever shown."""
+    read = read_settings(ScrapySettings({"JOBDIR": "jobs/1", "ROBOTSTXT_CACHE": "redis://:secret@a.example"}))
+    assert read.cache == "redis://:secret@a.example"
+    assert "secret" not in repr(read)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ROBOTSTXT_TIMEOUT", "soon"),
+        ("ROBOTSTXT_PARSER", "no.such.Parser"),
+        ("ROBOTSTXT_PARSER", "tests.support.site.Site"),
+        ("ROBOTSTXT_PARSER", None),
+    ],
+)
+@ensureDeferred
+async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
+    """A wrong value stops the crawl before anything is requested."""
+    with pytest.raises(SettingError, match=key):
+        await crawl([site.url("/x")], {key: value})
+    assert site.targets == []
+
+
+@ensureDeferred
+async def test_unheeded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Where robots.txt is not obeyed, one warning says of which settings nothing comes."""
+    overrides = {"http://a.example": "a.txt"}
+    settings = {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_DRY_RUN": True, "ROBOTSTXT_OVERRIDES": overrides}
+    result = await crawl([site.url("/x")], settings)
+    unheeded = "ROBOTSTXT_DRY_RUN, ROBOTSTXT_OVERRIDES"
+    assert records(caplog) == [f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"]
+    assert site.targets == ["/x"]
+    assert result.outcomes[site.url("/x")] == 200

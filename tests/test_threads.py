@@ -1,0 +1,80 @@
+"""Threads for calls that block: what comes back from them, and that they keep nobody waiting."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from scrapy_robots_rfc._runtime import Runtime, Threads
+from tests.support.running import under_the_reactor
+
+pytestmark = pytest.mark.reactor
+
+HANGS = """
+import asyncio, threading
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._runtime import Threads
+
+async def main():
+    try:
+        await Threads(1, Runtime(), "test").call(threading.Event().wait, limit=0.01)
+    except TimeoutError as error:
+        print(error)
+
+asyncio.run(main())
+"""
+
+
+def test_the_process_ends() -> None:
+    """A call that hangs for ever keeps no process alive, with an event loop and no reactor."""
+    found = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "no answer in 0.01 s\n", "")
+
+
+@under_the_reactor
+async def test_results_and_errors() -> None:
+    """What a call returns, or raises, comes back to who waits for it."""
+    threads = Threads(1, Runtime(), "test")
+
+    def fail() -> None:
+        raise KeyError("x")
+
+    assert await threads.call(lambda: 5, limit=60) == 5
+    with pytest.raises(KeyError, match="x"):
+        await threads.call(fail, limit=60)
+    threads.stop()
+
+
+@under_the_reactor
+async def test_calls_that_nobody_waits_for_are_not_made() -> None:
+    """A call whose time was over while it stood in line is dropped; one that hangs is known to be under way."""
+    threads, go_on, made = Threads(1, Runtime(), "test"), threading.Event(), []
+    with pytest.raises(TimeoutError):
+        await threads.call(go_on.wait, limit=0.01)
+    with pytest.raises(TimeoutError):
+        await threads.call(lambda: made.append("late"), limit=0.01)
+    assert threads.busy == 1
+    go_on.set()
+    await threads.call(lambda: made.append("last"), limit=60)
+    assert made == ["last"]
+    assert threads.busy == 0
+    threads.stop()
+
+
+@under_the_reactor
+async def test_as_many_at_once_as_there_are_threads() -> None:
+    """Two threads make two calls at once: each of them waits for the other one."""
+    threads, both = Threads(2, Runtime(), "test"), threading.Barrier(2, timeout=60)
+    runtime, done = Runtime(), []
+
+    async def one() -> None:
+        done.append(await threads.call(both.wait, limit=60))
+
+    runtime.spawn(one())
+    await threads.call(both.wait, limit=60)
+    while not done:
+        await threads.call(lambda: None, limit=60)
+    threads.stop()

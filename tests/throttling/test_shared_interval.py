@@ -1,0 +1,206 @@
+"""The pace of a site over several crawls that share a store: real ones, and a site that notes when requests arrive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request, signals
+from scrapy.utils.defer import deferred_from_coro
+from twisted.internet.defer import Deferred, DeferredList
+
+from tests.support.clocked import DELAY, PACED, Clocked, fetched, gaps, urls
+from tests.support.crawling import Crawl, Pages, crawl, records
+from tests.support.kept import KEPT, Kept
+from tests.support.site import Reply, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+
+pytestmark = pytest.mark.reactor
+
+
+@pytest.fixture
+def site() -> Iterator[Clocked]:
+    """A site that asks for the delay."""
+    with Clocked({"/robots.txt": PACED}) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def store() -> Kept:
+    """The store of the crawls of a test."""
+    Kept.store = Kept()
+    return Kept.store
+
+
+async def crawls(*requests: list[Any], settings: dict[str, Any] | None = None) -> list[Crawl]:
+    """Crawl side by side."""
+    together = [Deferred.fromCoroutine(crawl(items, {**KEPT, **(settings or {})})) for items in requests]
+    return [result for _, result in await DeferredList(together, consumeErrors=True)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"DOWNLOAD_DELAY": 0.1, "DOWNLOAD_DELAY_JITTER": 1.0}, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}],
+    ids=str,
+)
+@ensureDeferred
+async def test_several_crawls(site: Clocked, settings: dict[str, Any]) -> None:
+    """The site sees the interval between all requests, whichever crawl sends them, from the one for robots.txt on."""
+    results = await crawls(*([site.url(f"/{who}/{n}") for n in range(4)] for who in "abc"), settings=settings)
+    assert [fetched(result) for result in results] == [4, 4, 4]
+    assert site.targets.count("/robots.txt") == site.targets[:1].count("/robots.txt") == 1
+    assert min(gaps(site)) >= DELAY
+    pages = [target.split("/")[1] for target in site.targets[1:]]
+    assert len(pages) == 12
+    firsts, lasts = zip(*((pages.index(who), 11 - pages[::-1].index(who)) for who in "abc"), strict=True)
+    assert max(firsts) < min(lasts)  # they take turns
+
+
+@ensureDeferred
+async def test_slow_answers(site: Clocked) -> None:
+    """The next request waits for the answer to the one before, whichever crawl sent it."""
+    site.late = {"/0": 2 * DELAY, "/1": DELAY}
+    assert sum(map(fetched, await crawls(urls(site, 3), urls(site, 3)))) == 6
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_several_slots(site: Clocked) -> None:
+    """Requests of several slots of several crawls keep the interval."""
+    requests = [Request(url, meta={"download_slot": f"slot {n % 2}"}) for n, url in enumerate(urls(site, 4))]
+    results = await crawls(requests, [request.copy() for request in requests])
+    assert [fetched(result) for result in results] == [4, 4]
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_requests_that_fail(site: Clocked) -> None:
+    """A request that ends without an answer ends its turn."""
+    site.replies["/0"] = Reply(reset=True)
+    results = await crawls(urls(site, 3), urls(site, 3))
+    assert [fetched(result) for result in results] == [2, 2]
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_file_that_is_asked_for_again(site: Clocked) -> None:
+    """A crawl that has never been at the site, and asks for a file again that another one has kept, takes turns."""
+    text = f"User-agent: *\nCrawl-delay: {DELAY}\n"
+    headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
+    site.replies["/robots.txt"] = Reply(body=text.encode(), headers=headers)
+    results = await crawls(urls(site, 3), urls(site, 3), settings={"ROBOTSTXT_CACHE_MIN_AGE": 0})
+    assert [fetched(result) for result in results] == [3, 3]
+    assert site.fetches >= 2
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_not_shared(site: Clocked) -> None:
+    """Without ROBOTSTXT_CRAWL_DELAY_SHARED each crawl keeps an interval of its own."""
+    results = await crawls(urls(site, 6), urls(site, 6), settings={"ROBOTSTXT_CRAWL_DELAY_SHARED": False})
+    assert [fetched(result) for result in results] == [6, 6]
+    assert min(gaps(site)) < DELAY
+
+
+class NoTurns(Kept):
+    """Keeps files, and fails where turns are taken."""
+
+    def take_turn(self, key: str, owner: str, hold: float) -> float:
+        """Fail."""
+        raise OSError("no turns")
+
+    def end_turn(self, key: str, owner: str, interval: float) -> None:
+        """Fail."""
+        raise OSError("no turns")
+
+
+@ensureDeferred
+async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+    """Where turns cannot be taken, the crawl goes on and keeps an interval of its own; the log says it once."""
+    Kept.store = NoTurns()
+    result = await crawl(urls(site, 4), {"ROBOTSTXT_CACHE": "tests.throttling.test_shared_interval.NoTurns"})
+    assert fetched(result) == 4
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("cache/store_errors") >= 1
+    assert len([line for line in records(caplog) if "no turns" in line]) == 1
+
+
+class Noting(Kept):
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def take_turn(self, key: str, owner: str, hold: float) -> float:
+        """Note it."""
+        self.asked.append(key)
+        return super().take_turn(key, owner, hold)
+
+    def end_turn(self, key: str, owner: str, interval: float) -> None:
+        """Note it."""
+        self.asked.append(key)
+        super().end_turn(key, owner, interval)
+
+
+NOTING = {"ROBOTSTXT_CACHE": "tests.throttling.test_shared_interval.Noting"}
+
+
+@ensureDeferred
+async def test_site_that_asks_for_nothing(site: Clocked) -> None:
+    """Of a site without an interval nobody is asked for turns."""
+    Kept.store = store = Noting()
+    site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
+    assert fetched(await crawl(urls(site, 4), NOTING)) == 4
+    assert store.asked == []
+
+
+@ensureDeferred
+async def test_end_of_a_crawl(site: Clocked) -> None:
+    """When a crawl has ended, the next turn is anybody's after the interval."""
+    Kept.store = store = Noting()
+    await crawl(urls(site, 2), NOTING)
+    key = site.url("").rstrip("/")
+    assert set(store.asked) == {key}
+    assert 0 < store.take_turn(key, "next", 1) <= DELAY
+
+
+class ClosedWhileWaiting(Pages):
+    """Is closed when its requests stand in the downloader."""
+
+    reached = 0
+
+    def note(self, request: Request) -> None:
+        """Count them."""
+        if not request.url.endswith("/robots.txt"):
+            self.reached += 1
+            if self.reached == len(self.requests):
+                deferred_from_coro(self.crawler.engine.close_spider_async(reason="test"))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@ensureDeferred
+async def test_closing_while_another_has_the_turn(site: Clocked, kept: bool, store: Kept, tmp_path: Path) -> None:
+    """A spider that is closed waits for nobody's turn: its requests go back to the scheduler, and to JOBDIR."""
+    key = site.url("").rstrip("/")
+    store.take_turn(key, "somebody", 1000)
+    settings = {**KEPT, "JOBDIR": str(tmp_path)} if kept else KEPT
+
+    def prepare(crawler: Crawler) -> None:
+        def note(request: Request) -> None:
+            crawler.spider.note(request)  # type: ignore[union-attr]  # it is open
+
+        crawler.signals.connect(note, signals.request_reached_downloader, weak=False)
+
+    result = await crawl(urls(site, 4), settings, spider=ClosedWhileWaiting, prepare=prepare)
+    assert site.targets == ["/robots.txt"]
+    assert result.outcomes == {}
+    store.end_turn(key, "somebody", 0)
+    resumed = await crawl([], settings)
+    assert fetched(resumed) == (4 if kept else 0)

@@ -1,0 +1,215 @@
+"""What a robots.txt asks of a crawl's pace: which values are kept, up to where, for whom, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+
+from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed
+from tests.support.clocked import DELAY, PACED, Clocked, Following, at_noon, fetched, gaps, urls
+from tests.support.crawling import crawl
+from tests.support.parsers import Fixed
+from tests.support.site import robots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.site import Site
+
+PAGES = 4
+
+
+@pytest.fixture
+def site() -> Iterator[Clocked]:
+    """A site that asks for the delay."""
+    with Clocked({"/robots.txt": PACED}) as running:
+        yield running
+
+
+@ensureDeferred
+async def test_off(site: Clocked) -> None:
+    """With ROBOTSTXT_CRAWL_DELAY off, nothing is held back, logged or counted."""
+    result = await crawl(urls(site, PAGES), {"ROBOTSTXT_CRAWL_DELAY": False})
+    assert min(gaps(site)) < DELAY
+    assert result.stat("crawl_delay/sites") == 0
+
+
+@pytest.mark.parametrize("text", ["Crawl-delay: 3600", "Crawl-delay: inf", "Request-rate: 1/1h"])
+@ensureDeferred
+async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """More than the maximum is kept at the maximum, and the log and the stats say so once."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\n{text}\n")
+    result = await crawl(urls(site, 3), {"ROBOTSTXT_CRAWL_DELAY_MAX": DELAY})
+    assert fetched(result) == 3
+    assert DELAY <= min(gaps(site)) < 10 * DELAY
+    [said] = said_of(site, caplog)
+    assert said.endswith(f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTSTXT_CRAWL_DELAY_MAX)")
+    assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 1, DELAY]
+
+
+@ensureDeferred
+async def test_unit(site: Clocked) -> None:
+    """A Crawl-delay is kept in its unit, which may be a plural and end in a full stop."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 60} mins.\n")
+    result = await crawl(urls(site, 3))
+    assert fetched(result) == 3
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("crawl_delay/max") == pytest.approx(DELAY)
+
+
+def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged of a site's pace."""
+    return [r.getMessage() for r in caplog.records if r.name == "scrapy_robots_rfc.throttling.throttle"]
+
+
+@ensureDeferred
+async def test_forbid(site: Clocked) -> None:
+    """With "forbid" none of a site's pages is fetched that asks for more than the maximum; its robots.txt may be."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 61\n")
+    result = await crawl([*urls(site, 3), site.url("/robots.txt")], {"ROBOTSTXT_CRAWL_DELAY_OVER": "forbid"})
+    error = result.outcomes[site.url("/0")]
+    assert isinstance(error, RobotsDisallowed)
+    assert (error.decision.allowed, error.decision.reason, error.decision.token) == (False, Reason.CRAWL_DELAY, "*")
+    assert error.decision.origin == site.url("")
+    assert error.why == "Crawl-delay 61 s (robots.txt line 2) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s"
+    assert set(site.targets) == {"/robots.txt"}
+    assert result.outcomes[site.url("/robots.txt")] == 200
+    assert [result.stat(key) for key in ("forbidden", "forbidden/crawl_delay", "crawl_delay/sites")] == [3, 3, 0]
+
+
+@ensureDeferred
+async def test_request_rate(site: Clocked) -> None:
+    """A Request-rate is one more lower bound: the larger interval holds."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.05\nRequest-rate: 5/1s\n")
+    result = await crawl(urls(site, PAGES))
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("crawl_delay/max") == DELAY
+
+
+@pytest.mark.parametrize(("window", "kept"), [("1100-1300", True), ("0600-0845", False)])
+@ensureDeferred
+async def test_window_of_a_request_rate(
+    site: Clocked, window: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Request-rate with a time window is kept inside of it only."""
+    at_noon(monkeypatch)
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nRequest-rate: 5/1s {window}\n")
+    result = await crawl(urls(site, PAGES))
+    assert (min(gaps(site)) >= DELAY) is kept
+    assert result.stat("crawl_delay/sites") == kept
+
+
+@pytest.mark.parametrize(("window", "outside"), [("1100-1300", False), ("0600-0845", True)])
+@ensureDeferred
+async def test_visit_time(
+    site: Clocked, window: str, outside: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl outside of the Visit-time goes on, and says so once a site."""
+    at_noon(monkeypatch)
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nVisit-time: {window}\n")
+    result = await crawl(urls(site, PAGES))
+    assert fetched(result) == PAGES
+    assert min(gaps(site)) < DELAY
+    text = f"Visit-time {window} (robots.txt line 2) for {site.url('')}: pages are asked for outside of it"
+    assert said_of(site, caplog) == ([text] if outside else [])
+    assert result.stat("visit_time/outside") == outside
+
+
+@ensureDeferred
+async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the delay, its line and its site once; the stats the sites, the largest delay, the time added."""
+    began = time.monotonic()
+    result = await crawl(urls(site, PAGES))
+    assert said_of(site, caplog) == [f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"]
+    assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 0, DELAY]
+    assert PAGES * DELAY * 0.9 <= result.stat("crawl_delay/added_seconds") <= time.monotonic() - began
+
+
+@ensureDeferred
+async def test_time_added_is_listed_by_site(site: Clocked, other: Site) -> None:
+    """The seconds of the sites listed make up the total: one that asks for nothing may stand behind one that does."""
+    pages = [page for pair in zip(urls(site, PAGES), urls(other, PAGES), strict=True) for page in pair]
+    result = await crawl([Request(page, meta={"download_slot": "both"}) for page in pages])
+    listed = [
+        seconds for key, seconds in result.stats.items() if key.startswith("robotstxt/crawl_delay/added_seconds/")
+    ]
+    assert len(listed) == 2
+    assert result.stat("crawl_delay/added_seconds") == pytest.approx(sum(listed), abs=0.002)
+
+
+@ensureDeferred
+async def test_time_added_is_what_the_user_did_not_ask_for(site: Clocked) -> None:
+    """A wait that DOWNLOAD_DELAY causes anyway is not counted as added."""
+    result = await crawl(urls(site, PAGES), {"DOWNLOAD_DELAY": DELAY * 3})
+    assert result.stat("crawl_delay/added_seconds") < DELAY
+
+
+@ensureDeferred
+async def test_agents(site: Clocked) -> None:
+    """Each agent has the delay of its group, also of one for several; a crawl with several keeps the largest."""
+    site.replies["/robots.txt"] = robots(
+        f"User-agent: one\nUser-agent: two\nCrawl-delay: {DELAY}\nDisallow:\n\nUser-agent: *\nCrawl-delay: 0.01\n"
+    )
+    await crawl(urls(site, PAGES), {"ROBOTSTXT_USER_AGENT": "three"})
+    assert min(gaps(site)) < DELAY
+    site.arrivals.clear()
+    await crawl(urls(site, PAGES), {"ROBOTSTXT_USER_AGENT": "two"})
+    assert min(gaps(site)) >= DELAY
+    site.arrivals.clear()
+    first = Request(site.url("/first"), meta={"robotstxt_user_agent": "one"})
+    await crawl([first], {"ROBOTSTXT_USER_AGENT": "three"}, spider=Following, following=map(Request, urls(site, 3)))
+    assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_refreshed_file(site: Clocked) -> None:
+    """The delay of the file that is obeyed counts: a refreshed one may ask for another, or for none."""
+    files = iter([PACED, robots("User-agent: *\nDisallow: /x\n")])
+    site.replies["/robots.txt"] = lambda _: next(files)
+    first, *following = map(Request, urls(site, 8))
+    settings = {"ROBOTSTXT_CACHE_MAX_AGE": 2.5 * DELAY}
+    await crawl([first], settings, spider=Following, following=following, one_by_one=8)
+    second = site.targets.index("/robots.txt", 1)
+    assert min(gaps(site)[:second]) >= DELAY
+    assert min(gaps(site)[second + 1 :]) < DELAY
+
+
+class Slow(Fixed):
+    """Gives a delay for everybody."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Give the delay."""
+        return DELAY
+
+
+class FailsToTell(Fixed):
+    """Raises when it is asked for a delay."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Raise."""
+        raise RuntimeError("cannot tell")
+
+
+class OwnDelay(RfcRobotParser):
+    """Our parser, with a delay for everybody."""
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Give the delay."""
+        return DELAY
+
+
+@pytest.mark.parametrize(("parser", "paced"), [(Slow, True), (OwnDelay, True), (FailsToTell, False)])
+@ensureDeferred
+async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> None:
+    """The delay that another parser gives is kept; where it raises there is none, which is counted once a file."""
+    site.replies["/robots.txt"] = robots("")
+    pages = [f"{url}yes" for url in urls(site, PAGES)]
+    result = await crawl(pages, {"ROBOTSTXT_PARSER": parser})
+    assert fetched(result) == PAGES
+    assert (min(gaps(site)) >= DELAY) is paced
+    assert result.stat("crawl_delay/sites") == paced
+    assert result.stat("parser_errors") == (not paced)
