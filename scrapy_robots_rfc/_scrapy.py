@@ -1,6 +1,6 @@
-"""What differs between Scrapy's versions, and every name of Scrapy's that its documentation does not name.
+"""What differs between Scrapy's versions, and every private name of Scrapy's: one that its documentation does not name.
 
-`PRIVATE` lists those names. Each is looked for before it is used: without it, what it serves is switched off.
+`_TABLE` lists those names. Each is looked for before it is used: without it, what it serves is switched off.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 #: An object of Scrapy's, of a library below it, or of the user's that stands in its place.
 Private: TypeAlias = Any
-Wrap: TypeAlias = "Callable[[Private], Private]"
 
 # What is lost; below it the names without which it is, each after the class, module or dictionary where it is looked
 # up. They were seen in Scrapy 2.15.0 and 2.19.0; those with an @, in that version only.
@@ -86,6 +85,9 @@ An error that stops a crawl at its start is logged with a traceback
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
+#: The method in which Scrapy's handlers without a reactor read an answer; it is found in tracebacks, and not called.
+READING = "_read_response"
+
 # The private names whose lack a crawl was told of.
 _TOLD: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 
@@ -114,7 +116,7 @@ def _tell(crawler: Crawler | None, owner: str, key: str) -> None:
 
 
 def _has(crawler: Crawler | None, owner: Private, names: str, *, own: bool = False) -> bool:
-    """Whether an object has private names. Each that it lacks is warned of once in a crawl, with what is lost.
+    """Whether an object has private names. The first that it lacks is warned of once in a crawl, with what is lost.
 
     :param names: as in the table; what they have in common is written once, as in `Slot.queue active`.
     :param own: whether to warn of an object, too, that the user has put in the place of Scrapy's.
@@ -122,9 +124,8 @@ def _has(crawler: Crawler | None, owner: Private, names: str, *, own: bool = Fal
     place, _, rest = names.partition(".")
     missing = [key for name in rest.split() if not _there(owner, key := f"{place}.{name}")]
     kind = owner if isinstance(owner, type) else type(owner)
-    for key in missing:
-        if own or _is(kind, place):
-            _tell(crawler, getattr(owner, "__name__", kind.__name__), key)
+    if missing and (own or _is(kind, place)):
+        _tell(crawler, getattr(owner, "__name__", kind.__name__), missing[0])
     return not missing
 
 
@@ -215,8 +216,7 @@ class DownloaderSlot:
         self._downloader, self._slot = downloader, slot
         #: The requests that are not in its queue: they were sent, or are about to join it.
         self.under_way: set[Request] = slot.active - {request for request, _ in slot.queue}
-        #: Whether it has sent one before.
-        self.used = slot.lastseen > 0
+        self.used = slot.lastseen > 0  # whether it has sent one before
 
     def gate(self, gated: dict[type, type], wait: Callable[[Request], float | None]) -> bool:
         """Have the slot ask before it starts the first request of its queue; false where it does so already.
@@ -288,9 +288,9 @@ def give_place(crawler: Crawler, request: Request) -> bool | None:
 
     :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
     """
-    slot = _slots(crawler).get(request.meta.get("download_slot"))
-    process = _find(crawler, _downloader(crawler), "Downloader._process_queue")
-    if slot is None or process is None or not _has(crawler, slot, "Slot.transferring active queue concurrency"):
+    slot: Private = _slots(crawler).get(request.meta.get("download_slot"))
+    process = None if slot is None else _find(crawler, _downloader(crawler), "Downloader._process_queue")
+    if process is None or not _has(crawler, slot, "Slot.transferring active queue concurrency"):
         return False
     if request not in slot.transferring:
         return None if request in slot.active else False
@@ -331,18 +331,19 @@ def unbound_pool(crawler: Crawler, handler: Private) -> None:
     session = _find(crawler, handler, "AiohttpDownloadHandler._session")
     if session is not None and _has(crawler, session.connector, "BaseConnector._limit"):
         session.connector._limit = 0
-    limits = _find(crawler, handler, "HttpxDownloadHandler._limits")  # for the clients of proxies, which are made later
-    if limits is not None:
-        handler._limits = type(limits)(max_connections=None, max_keepalive_connections=limits.max_keepalive_connections)
-    client = "_client" if _there(handler, "HttpxDownloadHandler._client") else "_default_client"
-    path = ("AsyncClient._transport", "AsyncHTTPTransport._pool")
-    pool = _find(crawler, handler, f"HttpxDownloadHandler.{client}", *path)
+    older = _there(handler, "HttpxDownloadHandler._client")
+    newer = not older and _has(crawler, handler, "HttpxDownloadHandler._limits _default_client")
+    if newer:  # for the clients of proxies, which are made later
+        kept = handler._limits.max_keepalive_connections
+        handler._limits = type(handler._limits)(max_connections=None, max_keepalive_connections=kept)
+    client = handler._client if older else handler._default_client if newer else None
+    pool = _find(crawler, client, "AsyncClient._transport", "AsyncHTTPTransport._pool")
     if pool is not None and _has(crawler, pool, "AsyncConnectionPool._max_connections"):
         pool._max_connections = sys.maxsize
 
 
-def watch(crawler: Crawler, handler: Private, connections: Wrap, answers: Wrap) -> None:
-    """Wrap what makes the connections of Twisted's handler, or what reads the answers of aiohttp's."""
+def watch(crawler: Crawler, handler: Private, connections: Private, answers: Private) -> None:
+    """Wrap, by a function, what makes the connections of Twisted's handler, or what reads the answers of aiohttp's."""
     if _is(type(handler), "HTTP11DownloadHandler"):
         pool = _find(crawler, handler, "HTTP11DownloadHandler._pool")
         if pool is not None and _has(crawler, pool, "HTTPConnectionPool._factory", own=True):
@@ -367,8 +368,7 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
 
 def environment_proxies(crawler: Crawler) -> dict[str, str]:
     """The proxies that HttpProxyMiddleware has from the environment, by scheme."""
-    chooser = crawler.get_downloader_middleware(HttpProxyMiddleware)
-    found = _find(crawler, chooser, "HttpProxyMiddleware.proxies") or {}
+    found = _find(crawler, crawler.get_downloader_middleware(HttpProxyMiddleware), "HttpProxyMiddleware.proxies") or {}
     if found:
         stock, probe = HttpProxyMiddleware(), Request("http://robots.invalid/")
         stock.proxies = {"http": (None, "http://robots.invalid")}

@@ -1,145 +1,111 @@
-"""Crawls in which our look-up of a private name of Scrapy's fails; Scrapy itself keeps the name."""
+"""The names of Scrapy's, and of the libraries below it, that no documentation names: all stand in `_scrapy.py`."""
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pytest_twisted import ensureDeferred
-from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_robots_rfc import _runtime, _scrapy
-from scrapy_robots_rfc.errors import RobotsError
-from tests.support.crawling import crawl, make_crawler, records
-from tests.support.linked import EARLY
-from tests.support.site import PAGE, Reply, Site
+from scrapy_robots_rfc import _scrapy
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from scrapy import Request
-    from scrapy.crawler import Crawler
+PACKAGE = Path(_scrapy.__file__).parent
+MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
-RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
-LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
-
-#: What no crawl looks up: a command does, and a crawl that does not start.
-ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "defer.log"}
-_HANDLERS = "scrapy.core.downloader.handlers"
-#: Download handlers that have to be asked for, and where their private names are.
-HANDLERS = {
-    f"{_HANDLERS}._aiohttp.AiohttpDownloadHandler": {
-        "AiohttpDownloadHandler", "BaseConnector", "ClientSession", "StreamReader",
-    },
-    f"{_HANDLERS}._httpx.HttpxDownloadHandler": {
-        "HttpxDownloadHandler", "AsyncClient", "AsyncHTTPTransport", "AsyncConnectionPool",
-    },
-}  # fmt: skip
+#: What documentation names: of namedtuples, of loggers.
+DOCUMENTED = {"_asdict", "_replace", "log"}
+#: All that the package may have of a crawler's engine, which leads to everything else: Scrapy documents it.
+ENGINE = {"download_async"}
+#: The private names, without the places where they are looked up.
+PRIVATE = {key.partition(".")[2] for key in _scrapy.PRIVATE}
 
 
-class Followed(CrawlSpider):
-    """Follows links, by a rule without errback."""
-
-    name = "followed"
-    rules = (Rule(LinkExtractor()),)
-
-    def __init__(self, start_urls: list[str], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.start_urls = start_urls
-
-
-class Blind:
-    """Our look-up of names, which fails for one of them.
-
-    :param key: as in the table.
-    """
-
-    def __init__(self, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.key, self.real = key, _scrapy._there
-        #: Whether Scrapy itself has the name, each time that it was looked up.
-        self.kept: list[bool] = []
-        monkeypatch.setattr(_scrapy, "_there", self)
-
-    def __call__(self, owner: Any, key: str) -> bool:
-        """Look for a name."""
-        there = self.real(owner, key)
-        if key == self.key:
-            self.kept.append(there)
-        return there and key != self.key
+def own_names() -> set[str]:
+    """Return the attributes and methods that the package gives to its own objects."""
+    found: set[str] = set()
+    for name, tree in TREES.items():
+        if name == "_scrapy.py":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found.add(node.target.id)
+            elif isinstance(node, ast.Assign):
+                found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and owner(node) in OWN:
+                found.add(node.attr)
+    return found
 
 
-def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a site a robots.txt that comes when its transfer was asked to hold no place any more, and three pages."""
-    gate = threading.Event()
-    real = _scrapy.give_place
-
-    def asked(crawler: Crawler, request: Request) -> bool | None:
-        gate.set()
-        return real(crawler, request)
-
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.download.give_place", asked)
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.download._PATIENCE", 0.0)
-    for place in ("", site.url("")):  # as a site, and as a proxy
-        site.replies |= {
-            f"{place}/robots.txt": Reply(body=RULES, gate=gate, closes=True),
-            f"{place}/": LINKS,
-            f"{place}/a": PAGE,
-            f"{place}/b": PAGE,
-        }
+OWN = ("self", "cls")
 
 
-@pytest.mark.parametrize("key", sorted(_scrapy.PRIVATE.keys() - ELSEWHERE))
-@ensureDeferred
-async def test_a_crawl_without_a_name(
-    site: Site, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without a private name the crawl ends, robots.txt is obeyed, and one warning says what is lost."""
-    handlers = [path for path, places in HANDLERS.items() if key.partition(".")[0] in places]
-    for path in handlers:
-        pytest.importorskip(path.rpartition(".")[0])
-    if key == "meta._scheme_proxy":
-        monkeypatch.setenv("http_proxy", site.url(""))
-    site_of(site, monkeypatch)
-    blind = Blind(key, monkeypatch)
-    settings = {
-        **EARLY,
-        "DOWNLOAD_HANDLERS": {"http": handlers[0]} if handlers else {},
-        "HTTPCACHE_ENABLED": True,
-        "HTTPCACHE_DIR": str(tmp_path / "cache"),
-        "ROBOTSTXT_REPORT": {tmp_path / "report.jsonl": {}},
-        "CLOSESPIDER_TIMEOUT": 30,
+def owner(node: ast.Attribute) -> str:
+    """Return what an attribute is of, as it is written."""
+    return ast.unparse(node.value)
+
+
+def used(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield line, owner and name of each attribute that is used, and of each that is looked up by a string."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.lineno, owner(node), node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+            of, name = node.args[:2]
+            if isinstance(name, ast.Constant):
+                yield node.lineno, ast.unparse(of), str(name.value)
+
+
+OURS = own_names()
+
+
+def is_private(of: str, name: str) -> bool:
+    """Whether a name is none that documentation gives to what it is asked of."""
+    if of.endswith("engine"):
+        return name not in ENGINE
+    if of in OWN or of.startswith("super(") or name.endswith("__") or name in DOCUMENTED | OURS:
+        return False
+    return name.startswith("_") or name in PRIVATE
+
+
+@pytest.mark.parametrize("name", sorted(MODULES.keys() - {"_scrapy.py"}))
+def test_private_names_stand_in_one_module(name: str) -> None:
+    """No other module uses an attribute that begins with an underscore, is in the table, or is of the engine."""
+    found = [f"{line}: {of}.{attribute}" for line, of, attribute in used(TREES[name]) if is_private(of, attribute)]
+    assert found == []
+
+
+def test_every_private_name_is_in_the_table() -> None:
+    """What the one module looks up stands in its table, and each row of the table is looked up."""
+    names = {attribute for _, of, attribute in used(TREES["_scrapy.py"]) if is_private(of, attribute)}
+    assert names - ENGINE <= PRIVATE
+    text = (PACKAGE / "_scrapy.py").read_text(encoding="utf-8").replace(_scrapy._TABLE, "")
+    assert [key for key in PRIVATE if not re.search(rf"\b{key}\b", text)] == []
+    strings = [node.value for node in ast.walk(TREES["_scrapy.py"]) if isinstance(node, ast.Constant)]
+    looked_up = {
+        f"{found[1]}.{name}"
+        for text in strings
+        if (found := re.fullmatch(r"(\w+)\.((?:\w+ ?)+)", str(text)))
+        for name in found[2].split()
     }
-    result = await crawl([site.url("/")], settings, spider=Followed)  # type: ignore[arg-type]  # it keeps no outcomes
-    seen, lost = _scrapy.PRIVATE[key]
-    if " and " not in seen and True not in blind.kept:
-        pytest.skip("this version of Scrapy has no such name")
-    assert True in blind.kept
-    assert result.stats["finish_reason"] == "finished"
-    asked = [target.removeprefix(site.url("")) for target in site.targets]
-    assert sorted(asked) == ["/", "/a", "/b", "/robots.txt"]
-    assert (result.stat("forbidden"), result.stat("undecided")) == (1, 0)
-    # A timer of another crawl, which has ended, may still look names up.
-    caplog.records[:] = [kept for kept in caplog.records if getattr(kept, "spider", result.spider) is result.spider]
-    [warning] = records(caplog)
-    assert warning.startswith(f"{lost}: ")
-    assert f" has no `{key.partition('.')[2]}` (a private name of Scrapy {seen})" in warning
+    assert _scrapy.PRIVATE.keys() - looked_up <= {"AiohttpDownloadHandler._read_response", *HTTPX}
 
 
-@pytest.mark.parametrize("key", ["Crawler.addons", "AddonManager.load_settings"])
-def test_the_settings_without_the_addons(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where add-ons cannot be applied, `scrapy robots settings` is told."""
-    crawler = make_crawler()
-    assert _scrapy.apply_addons(crawler)
-    Blind(key, monkeypatch)
-    assert not _scrapy.apply_addons(crawler)
+#: Looked up by a string that is put together.
+HTTPX = {"HttpxDownloadHandler._default_client", "HttpxDownloadHandler._client"}
 
 
-def test_an_error_without_the_log_of_twisted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the log of Deferreds cannot be had, an error that stops a crawl comes through, and one warning is given."""
-    Blind("defer.log", monkeypatch)
-    with pytest.raises(RobotsError), _runtime.logged_in_one_line():
-        raise RobotsError
-    [warning] = records(caplog)
-    assert warning.startswith("An error that stops a crawl at its start is logged with a traceback: ")
+def test_other_modules_have_no_key_of_a_private_name() -> None:
+    """No other module has a private key of Scrapy's in a string: one of meta, or the name of an attribute."""
+    own = {"_robots_rfc", "_robots_rfc_judged", "_robots_rfc_agent", "_stopped_a_crawl"}
+    private = {name for name in PRIVATE if name.startswith("_")}
+    for name in MODULES.keys() - {"_scrapy.py"}:
+        strings = {node.value for node in ast.walk(TREES[name]) if isinstance(node, ast.Constant)}
+        assert not (strings & private) - own, name

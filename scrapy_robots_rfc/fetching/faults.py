@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
+from scrapy_robots_rfc._scrapy import READING
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, RobotsError
 
@@ -92,9 +93,6 @@ _NO_HTTP = frozenset({"ParseError", "BadStatusLine", "BadHttpMessage", "RemotePr
 _HOOKS = frozenset({"process_request", "process_response", "process_exception"})
 _HANDLER = frozenset({"download_request", "download_request_async"})
 
-#: The method in which Scrapy's handlers without a reactor read an answer: what fails there, fails because of what came.
-_READING = "_read_response"
-
 #: What to do about a local fault, by the name of its exception.
 _ADVICE = {
     "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTSTXT_EXEMPT",
@@ -145,7 +143,7 @@ def fault_of(error: Exception) -> Fault:
     kind = next((name for name in _names(error) if name in _ADVICE), None)
     text, name = _text(error), type(error).__name__
     what = f"{name}: {text}" if text else name
-    if kind is None and method not in _HOOKS and any(frame[1] == _READING for frame in _frames(error)):
+    if kind is None and method not in _HOOKS and any(frame[1] == READING for frame in _frames(error)):
         return Fault(f"its answer cannot be read: {what}")
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"

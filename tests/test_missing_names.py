@@ -1,0 +1,146 @@
+"""Crawls in which our look-up of a private name of Scrapy's fails; Scrapy itself keeps the name."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+from scrapy_robots_rfc import _runtime, _scrapy
+from scrapy_robots_rfc.errors import RobotsError
+from tests.support.crawling import crawl, make_crawler, records
+from tests.support.linked import EARLY
+from tests.support.site import PAGE, Reply, Site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
+LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
+
+#: What no crawl looks up: a command does, and a crawl that does not start.
+ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "defer.log"}
+_HANDLERS = "scrapy.core.downloader.handlers"
+#: Download handlers that have to be asked for, and where their private names are.
+HANDLERS = {
+    f"{_HANDLERS}._aiohttp.AiohttpDownloadHandler": {
+        "AiohttpDownloadHandler", "BaseConnector", "ClientSession", "StreamReader",
+    },
+    f"{_HANDLERS}._httpx.HttpxDownloadHandler": {
+        "HttpxDownloadHandler", "AsyncClient", "AsyncHTTPTransport", "AsyncConnectionPool",
+    },
+}  # fmt: skip
+
+
+class Followed(CrawlSpider):
+    """Follows links, by a rule without errback."""
+
+    name = "followed"
+    rules = (Rule(LinkExtractor()),)
+
+    def __init__(self, start_urls: list[str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.start_urls = start_urls
+
+
+class Blind:
+    """Our look-up of names, which fails for one of them.
+
+    :param key: as in the table.
+    """
+
+    def __init__(self, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.key, self.real = key, _scrapy._there
+        #: Whether Scrapy itself has the name, each time that it was looked up.
+        self.kept: list[bool] = []
+        monkeypatch.setattr(_scrapy, "_there", self)
+
+    def __call__(self, owner: Any, key: str) -> bool:
+        """Look for a name."""
+        there = self.real(owner, key)
+        if key == self.key:
+            self.kept.append(there)
+        return there and key != self.key
+
+
+def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a site a robots.txt that comes when its transfer was asked to hold no place any more, and three pages."""
+    gate = threading.Event()
+    real = _scrapy.give_place
+
+    def asked(crawler: Crawler, request: Request) -> bool | None:
+        gate.set()
+        return real(crawler, request)
+
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.download.give_place", asked)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.download._PATIENCE", 0.0)
+    for place in ("", site.url("")):  # as a site, and as a proxy
+        site.replies |= {
+            f"{place}/robots.txt": Reply(body=RULES, gate=gate, closes=True),
+            f"{place}/": LINKS,
+            f"{place}/a": PAGE,
+            f"{place}/b": PAGE,
+        }
+
+
+@pytest.mark.parametrize("key", sorted(_scrapy.PRIVATE.keys() - ELSEWHERE))
+@ensureDeferred
+async def test_a_crawl_without_a_name(
+    site: Site, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a private name the crawl ends, robots.txt is obeyed, and one warning says what is lost."""
+    handlers = [path for path, places in HANDLERS.items() if key.partition(".")[0] in places]
+    for path in handlers:
+        pytest.importorskip(path.rpartition(".")[0])
+    if key == "meta._scheme_proxy":
+        monkeypatch.setenv("http_proxy", site.url(""))
+    site_of(site, monkeypatch)
+    blind = Blind(key, monkeypatch)
+    settings = {
+        **EARLY,
+        "DOWNLOAD_HANDLERS": {"http": handlers[0]} if handlers else {},
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+        "ROBOTSTXT_REPORT": {tmp_path / "report.jsonl": {}},
+        "CLOSESPIDER_TIMEOUT": 30,
+    }
+    result = await crawl([site.url("/")], settings, spider=Followed)  # type: ignore[arg-type]  # it keeps no outcomes
+    seen, lost = _scrapy.PRIVATE[key]
+    if " and " not in seen and True not in blind.kept:
+        pytest.skip("this version of Scrapy has no such name")
+    assert True in blind.kept
+    assert result.stats["finish_reason"] == "finished"
+    asked = [target.removeprefix(site.url("")) for target in site.targets]
+    assert sorted(asked) == ["/", "/a", "/b", "/robots.txt"]
+    assert (result.stat("forbidden"), result.stat("undecided")) == (1, 0)
+    # A timer of another crawl, which has ended, may still look names up.
+    caplog.records[:] = [kept for kept in caplog.records if getattr(kept, "spider", result.spider) is result.spider]
+    [warning] = records(caplog)
+    assert warning.startswith(f"{lost}: ")
+    if key != "HttpxDownloadHandler._client":  # without it, the names of newer versions are looked up
+        assert f" has no `{key.partition('.')[2]}` (a private name of Scrapy {seen})" in warning
+
+
+@pytest.mark.parametrize("key", ["Crawler.addons", "AddonManager.load_settings"])
+def test_the_settings_without_the_addons(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where add-ons cannot be applied, `scrapy robots settings` is told."""
+    crawler = make_crawler()
+    assert _scrapy.apply_addons(crawler)
+    Blind(key, monkeypatch)
+    assert not _scrapy.apply_addons(crawler)
+
+
+def test_an_error_without_the_log_of_twisted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the log of Deferreds cannot be had, an error that stops a crawl comes through, and one warning is given."""
+    Blind("defer.log", monkeypatch)
+    with pytest.raises(RobotsError), _runtime.logged_in_one_line():
+        raise RobotsError
+    [warning] = records(caplog)
+    assert warning.startswith("An error that stops a crawl at its start is logged with a traceback: ")
