@@ -61,13 +61,17 @@ def test_local_fault(results: Results, name: str, cause: str, advice: str) -> No
 
 
 def test_own_downloader(results: Results) -> None:
-    """A DOWNLOADER without `.handlers` serves every site; one warning says what is lost."""
-    warning = (
+    """A DOWNLOADER that has nothing of Scrapy's own serves every site; a warning for each part says what is lost."""
+    handlers = (
         "WARNING Slow robots.txt files may take the connections of pages; A request whose kept connection breaks is "
         "sent again at once, within its Crawl-delay; A robots.txt that a reset of its connection cuts short can "
         "count as whole: Own has no `handlers` (a private name of Scrapy 2.15.0 and 2.19.0)"
     )
-    assert results["own_downloader"] == {"outcomes": [200, "rule", 200], "log": [warning]}
+    total = (
+        "WARNING Slow robots.txt files take places of CONCURRENT_REQUESTS: Own has no `total_concurrency` (a private "
+        "name of Scrapy 2.15.0 and 2.19.0)"
+    )
+    assert results["own_downloader"] == {"outcomes": [200, "rule", 200], "log": [handlers, total]}
 
 
 def test_next_attempt_by_another_route(results: Results) -> None:
