@@ -242,8 +242,8 @@ async def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
 @ensureDeferred
 async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
     """ROBOTSTXT_TIMEOUT bounds the fetch, not the wait for one that another crawl makes."""
-    Kept.store = Taken(1.0)
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3})
+    Kept.store = Taken(2.0)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 1})
     assert result.outcomes == {site.url("/y"): 200}
 
 
@@ -266,9 +266,9 @@ async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
     Kept.store = store = Slow()
 
     def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(lambda: call_later(0.6, store.late.set), spider_opened, weak=False)
+        crawler.signals.connect(lambda: call_later(1.5, store.late.set), spider_opened, weak=False)
 
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3}, prepare=prepare)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 1}, prepare=prepare)
     assert result.outcomes == {site.url("/y"): 200}
 
 
