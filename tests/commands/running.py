@@ -139,7 +139,7 @@ def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, 
             how: Any = {"mode": "r"} if name == "stdin" else {"mode": "w"}
             if name == "stderr":
                 how.update(errors="backslashreplace", buffering=1)
-            stream = stack.enter_context(open(number, closefd=False, **how))
+            stream = stack.enter_context(os.fdopen(os.dup(number), **how))
             patch.setattr(sys, name, stream)
         try:
             cmdline.execute(["scrapy", *arguments])
