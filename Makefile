@@ -15,7 +15,7 @@ ifeq (bench,$(firstword $(MAKECMDGOALS)))
   endif
 endif
 
-.PHONY: help demo fleet-demo test test-crawls test-rest test-reactor check bench matrix clean
+.PHONY: help demo fleet-demo test test-asyncio test-reactor check bench matrix clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,19 +39,13 @@ demo: $(READY)
 fleet-demo: $(READY)
 	@cd example_project && ../$(BIN)/python -m fleet $(ARGS)
 
-# In parts, which `make -j3 test` runs beside each other: they wait for clocks most of their time.
-CRAWLS := tests/scrapy tests/example
+test: test-asyncio test-reactor
 
-test: test-crawls test-rest test-reactor
-
-test-crawls: $(READY)
-	$(BIN)/python -m pytest $(CRAWLS) $(ARGS)
-
-test-rest: $(READY)
-	$(BIN)/python -m pytest $(CRAWLS:%=--ignore=%) $(ARGS)
+test-asyncio: $(READY)
+	$(BIN)/python -m pytest -n auto $(ARGS)
 
 test-reactor: $(READY)
-	$(BIN)/python -m pytest --reactor=default -m reactor $(ARGS)
+	$(BIN)/python -m pytest -n auto --reactor=default -m reactor $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def remembered(samples: Sequence[Sample]) -> float:
         start = tracemalloc.get_traced_memory()[0]
         kept: MemoryCache[None] = MemoryCache(len(samples), revive=lambda *_: None, evicted=lambda: None)
         for at, sample in enumerate(samples):
-            copy = CacheEntry(Outcome.SUCCESSFUL, 200, "200", float(at), at + 86400.0, float(at), body=sample.body)
+            validity = Validity(Outcome.SUCCESSFUL, at + 86400.0, float(at))
+            copy = CacheEntry(validity, 200, "200", float(at), body=sample.body)
             kept.put(Origin("https", f"{at}.{sample.name}", 443), None, copy)
         assert len(kept) == len(samples)
         return _held(start) / len(samples)

@@ -1,7 +1,6 @@
 """A robots.txt file with the URLs that are asked of it: what every table is measured on.
 
-In here: the value, the files of a folder, and how URLs are drawn from a file's own rules. Files out of nothing are
-`generate.py`.
+The files come from a folder, or from `generate.py`; the URLs are drawn from a file's own rules.
 """
 
 from __future__ import annotations

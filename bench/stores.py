@@ -25,6 +25,7 @@ from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
 from tests.redis_server import COMMAND, RedisServer
 
 if TYPE_CHECKING:
@@ -59,9 +60,7 @@ def values(origins: int, bodies: Sequence[bytes]) -> dict[str, bytes]:
 
 def _copy(key: str, body: bytes, now: float) -> CacheEntry:
     validators = Validators(f"{key}/robots.txt", b'"5f3a1c-7d0"', b"Tue, 14 Nov 2023 22:13:20 GMT")
-    return CacheEntry(
-        Outcome.SUCCESSFUL, 200, "200", now, now + 86_400, confirmed=now, validators=validators, body=body
-    )
+    return CacheEntry(Validity(Outcome.SUCCESSFUL, now + 86_400, now), 200, "200", now, validators, body)
 
 
 def measure(store: Store, kept: dict[str, bytes], grown: Callable[[], int]) -> Measured:

@@ -35,7 +35,7 @@ class Count:
 
 
 @dataclass(slots=True)
-class Enforcement:
+class Verdicts:
     """What everyone says about all URLs.
 
     :param urls: how many there are.
@@ -59,9 +59,9 @@ class Enforcement:
         return [url for name in (OURS, CORE) for url in self.counts[name].wrong][:_SHOWN]
 
 
-def check(peers: Sequence[Peer], samples: Sequence[Sample]) -> Enforcement:
+def check(peers: Sequence[Peer], samples: Sequence[Sample]) -> Verdicts:
     """Ask every parser for every URL, and the plain matcher for those of all but the largest files."""
-    found = Enforcement(0, 0, 0, {peer.name: Count() for peer in peers})
+    found = Verdicts(0, 0, 0, {peer.name: Count() for peer in peers})
     for sample in samples:
         plain = Plain(sample.body, AGENT) if sample.rules <= _MOST_RULES else None
         expected = [plain.allowed(url) for url in sample.urls] if plain else []

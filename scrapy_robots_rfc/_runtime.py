@@ -1,11 +1,14 @@
-"""Tasks, timers, waiters and clocks for every runtime of Scrapy: asyncio, another Twisted reactor, or no reactor."""
+"""Tasks, timers, waiters, threads and clocks for every runtime of Scrapy: asyncio, another Twisted reactor, or none."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import datetime
+import threading
 import time
+from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from scrapy.utils.asyncio import call_later, is_asyncio_available
@@ -132,3 +135,83 @@ class Runtime:
 def _unless_cancelled(failure: Failure) -> None:
     """Pass over the end of a task whose work is done elsewhere; Twisted logs any other error, as asyncio does."""
     failure.trap(*CANCELLED)  # type: ignore[no-untyped-call]  # Twisted's
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    """A call and whom to tell of its result. Nobody waits any more for one that is dropped."""
+
+    function: Callable[[], object]
+    tell: Callable[[object, Exception | None], None]
+    dropped: bool = False
+
+
+class Threads:
+    """Daemon threads for calls that block; each is started when there is work for it.
+
+    `concurrent.futures` does not serve here: at exit the interpreter waits for its threads, even for one that hangs.
+
+    :param count: how many calls are under way at once; the others wait in a queue.
+    :param name: the name of the threads, as a debugger shows it.
+    """
+
+    def __init__(self, count: int, runtime: Runtime, name: str) -> None:
+        self._count, self._runtime, self._name = count, runtime, name
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._running: set[_Job] = set()
+        self._started = 0
+
+    @property
+    def busy(self) -> int:
+        """How many calls are under way, including those whose caller has given up."""
+        return len(self._running)
+
+    async def call(self, function: Callable[[], _T], *, limit: float) -> _T:
+        """Call a function on a thread and return what it returns, or raise what it raises.
+
+        :param limit: seconds to wait, including the time in the queue.
+        :raises TimeoutError: it took longer. A call that has begun goes on, and its result is dropped.
+        """
+        waiter: Waiter[tuple[Any, Exception | None]] = Waiter()
+        on_this_thread = self._runtime.caller()
+
+        def tell(value: object, error: Exception | None) -> None:
+            on_this_thread(lambda: waiter.resolve((value, error)))
+
+        job = _Job(function, tell)
+        late = TimeoutError(f"no answer in {limit:g} s")
+        timer = self._runtime.call_later(limit, lambda: waiter.resolve((None, late)))
+        self._submit(job)
+        try:
+            value, error = await waiter
+        finally:
+            job.dropped = True
+            timer.cancel()
+        if error is not None:
+            raise error
+        result: _T = value
+        return result
+
+    def stop(self) -> None:
+        """Let the threads end when the queue is empty; `call` must not be used after this."""
+        for _ in range(self._started):
+            self._jobs.put(None)
+
+    def _submit(self, job: _Job) -> None:
+        self._jobs.put(job)
+        if self._started < self._count:
+            self._started += 1
+            threading.Thread(target=_work, args=(self._jobs, self._running), name=self._name, daemon=True).start()
+
+
+def _work(jobs: SimpleQueue[_Job | None], running: set[_Job]) -> None:
+    while (job := jobs.get()) is not None:
+        if job.dropped:
+            continue
+        running.add(job)
+        try:
+            value, failure = job.function(), None
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            value, failure = None, error
+        running.discard(job)
+        job.tell(value, failure)

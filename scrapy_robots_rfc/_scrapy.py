@@ -56,21 +56,29 @@ class GatedSlots:
         self._classes: dict[type, type] = {}
         self._behind = 0.0
 
-    def gate(self, key: str | None) -> tuple[bool, Collection[Request]] | None:
+    def gate(self, key: str | None) -> tuple[bool, set[Request]] | None:
         """Put the gate into a slot, if it is not there yet.
 
         :param key: the name of the slot.
-        :returns: whether the slot was used before, and the requests that are not in its queue: they are under way, or
-            about to join it; ``None`` if the gate was there.
+        :returns: whether the slot was used before, and the requests that are not in its queue: they are under way, are
+            about to join it, or have just ended (see `sent`); ``None`` if the gate was there.
         :raises TypeError: the user's own downloader has no slots, or they cannot be gated.
         """
         slot = self._slot(key)
-        if not hasattr(slot, "free_transfer_slots"):
+        if not hasattr(slot, "free_transfer_slots") or not hasattr(slot, "transferring"):
             raise TypeError("no slot of Scrapy's kind")
         if type(slot) in self._classes.values():
             return None
         slot.__class__ = self._gated(type(slot))  # a slot has no room for anything of ours
         return slot.lastseen > 0, slot.active - {request for request, _ in slot.queue}
+
+    def sent(self, key: str, request: Request) -> bool:
+        """Whether a request of a slot has been sent, and its transfer is not over.
+
+        With asyncio, Scrapy begins a transfer one turn of the event loop after it took the request from the queue, and
+        keeps the request in the slot for some turns after its end: within one turn those two look the same.
+        """
+        return request in getattr(self._slot(key), "transferring", ())
 
     def go_on(self, key: str, behind: float) -> None:
         """Let a slot ask again for the first request of its queue.

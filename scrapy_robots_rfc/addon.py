@@ -1,6 +1,6 @@
-"""Addon: one line, `ADDONS = {"scrapy_robots_rfc.Addon": 500}`, puts the middleware and the parser where they belong.
+"""The add-on: `ADDONS = {"scrapy_robots_rfc.Addon": 500}` sets the middlewares and the parser in Scrapy's settings.
 
-In here: which of Scrapy's settings change, and when the user's own stay. What the settings mean is `settings.py`.
+It changes nothing that the user has set. What the settings of this package mean is in `settings.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from scrapy_robots_rfc.components import loaded, stands_for
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.early import PATH as EARLY
-from scrapy_robots_rfc.middleware.early import POSITION as EARLY_POSITION
-from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware
+from scrapy_robots_rfc.middleware.early import EARLY_PATH, EARLY_POSITION, RfcEarlyMiddleware
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -22,10 +20,10 @@ if TYPE_CHECKING:
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 
-#: Where the middleware goes when neither the user nor Scrapy's defaults say: where Scrapy has its own.
+#: The position of the middleware where neither the user nor Scrapy's defaults have one for Scrapy's own.
 POSITION = 100
 
-#: What is set where the user said nothing.
+#: Settings that get these values unless the user, or an earlier add-on, has set them.
 DEFAULTS = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"}
 
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
@@ -34,23 +32,19 @@ _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
 
 class Addon:
-    """Scrapy add-on that switches everything on.
-
-    It may be applied again: the second time changes nothing.
-    """
+    """Scrapy add-on that switches everything on. To apply it twice changes nothing more."""
 
     def __repr__(self) -> str:
         """Return the name that ADDONS has, which Scrapy logs at start."""
         return "scrapy_robots_rfc.Addon"
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Put `RfcRobotsTxtMiddleware` in the place of Scrapy's own, and turn on what the user said nothing about.
+        """Put `RfcRobotsTxtMiddleware` in the place of Scrapy's own, and set `DEFAULTS` where the user set nothing.
 
-        Beside it goes `RfcEarlyMiddleware`, which does nothing before the user says `ROBOTSTXT_EARLY`.
+        `RfcEarlyMiddleware` is added too; it does nothing unless the user sets `ROBOTSTXT_EARLY`.
 
-        A position that the user gave to `RfcRobotsTxtMiddleware` (or to a subclass) stays, `None` among them: then the
-        middlewares stay all as they are. One of `RfcEarlyMiddleware` stays, too. So do `ROBOTSTXT_OBEY` and
-        `ROBOTSTXT_PARSER` that the user, or an add-on before this one, set to anything.
+        A position that the user gave to one of the two, or to a subclass, stays. If that of `RfcRobotsTxtMiddleware` is
+        `None`, no middleware is changed. Values of `DEFAULTS` that the user, or an earlier add-on, set stay too.
 
         :param settings: those of the crawler, before they are frozen.
         """
@@ -61,7 +55,7 @@ class Addon:
                 settings.set(name, value, _PRIORITY)
 
     def _put_middleware(self, settings: BaseSettings) -> bool:
-        """Return whether ours is at work."""
+        """Return whether `RfcRobotsTxtMiddleware` is on."""
         middlewares = _components(settings, _MIDDLEWARES)
         ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
         if ours and all(value is None for value in ours):
@@ -76,7 +70,7 @@ class Addon:
     def _put_early(self, settings: BaseSettings) -> None:
         middlewares = _components(settings, _SPIDER_MIDDLEWARES)
         if not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
-            _put(settings, _SPIDER_MIDDLEWARES, {**middlewares, EARLY: EARLY_POSITION})
+            _put(settings, _SPIDER_MIDDLEWARES, {**middlewares, EARLY_PATH: EARLY_POSITION})
 
 
 def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:
@@ -84,12 +78,12 @@ def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:
 
 
 def _put(settings: BaseSettings, name: str, components: dict[Any, Any]) -> None:
-    # Scrapy keeps a value of lower priority than the one that stands, so the user's own priority is taken over.
+    # Scrapy ignores a value whose priority is below that of the present one, so ours gets at least that priority.
     settings.set(name, components, max(settings.getpriority(name) or 0, _PRIORITY))
 
 
 def _position_of_stock(middlewares: dict[Any, Any], settings: BaseSettings) -> float:
-    """Where Scrapy's own middleware stands: by the user's settings, else by Scrapy's defaults, else `POSITION`."""
+    """The position of Scrapy's own middleware in the user's settings, else in Scrapy's defaults, else `POSITION`."""
     for components in (middlewares, settings[f"{_MIDDLEWARES}_BASE"] or {}):
         for key, value in components.items():
             if value is not None and loaded(key) is RobotsTxtMiddleware:

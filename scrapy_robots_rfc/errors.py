@@ -1,7 +1,4 @@
-"""Every error that leaves this package, by whose fault it is: a setting's, a request's, or the site does not want it.
-
-Hostile input raises none of them: what a site sends becomes a value.
-"""
+"""Every error that users of this package may see. What a site sends raises none of them, however hostile it is."""
 
 from __future__ import annotations
 
@@ -15,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class RobotsError(Exception):
-    """The root of the tree. Each error can be copied and pickled, with all its attributes, those of subclasses too."""
+    """The base class of them all. They can be copied and pickled with all attributes, and so can subclasses of them."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An exception's own way calls the class with the text alone, which few of these accept.
+        # The default calls the class with the text alone, but most of these classes take other arguments.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class SettingError(RobotsError, ValueError):
     """A setting or a spider attribute has a value that is not accepted; stops the crawl at start.
 
-    :param key: the name of the setting or attribute; where one entry of it is wrong, with the place of that.
-    :param value: the value that it has.
-    :param accepted: what would be accepted, for the user.
+    :param key: the name of the setting or attribute, and the place of the entry if only one entry is wrong.
+    :param value: its value, or that of the entry.
+    :param accepted: what is accepted, for the user.
     """
 
     def __init__(self, key: str, value: object, accepted: str) -> None:
@@ -42,15 +39,15 @@ class StoreError(RobotsError):
 class AgentError(RobotsError, ValueError):
     """Request meta ``robotstxt_user_agent`` is neither a string nor a list of strings.
 
-    The request fails, and Scrapy logs it as an error. No IgnoreRequest, because Scrapy is silent about those.
+    The request fails, and Scrapy logs the error. It is no IgnoreRequest, because Scrapy does not log those.
     """
 
 
-class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - as IgnoreRequest: no error, a verdict
-    """The page may not be fetched (RFC 9309, 2.2.2 and 2.3.1.4). Reaches the errback of the request.
+class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like Scrapy's IgnoreRequest
+    """The page may not be fetched (RFC 9309, 2.2.2 and 2.3.1.4). The errback of the request gets this exception.
 
-    :param decision: the verdict and what it rests on.
-    :param why: the same for people, for example ``robots.txt line 3: Disallow: /x``.
+    :param decision: the decision, with its reason and its rule.
+    :param why: the reason for people, for example ``robots.txt line 3: Disallow: /x``.
     """
 
     def __init__(self, decision: Decision, why: str) -> None:
@@ -60,15 +57,15 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - as IgnoreReq
 
 
 class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
-    """The spider was closed before robots.txt was there, or before the turn of the request came: it is not fetched.
+    """The spider was closed before the request could be decided, or before its turn came; it is not fetched.
 
-    Only requests that never passed the scheduler end with it; the others go back there.
+    Only requests that never passed the scheduler fail with it; the others go back to the scheduler.
     """
 
 
 class BrokenTransferError(RobotsError):
-    """The transfer of a robots.txt ended before its end; the text says how."""
+    """The transfer of a robots.txt ended before the whole file was there; the text says how."""
 
 
 class DecodingError(RobotsError):
-    """A robots.txt came in a content coding that is unknown, or is broken, or breaks off."""
+    """The content coding of a robots.txt is unknown, or its data are broken or end too early."""

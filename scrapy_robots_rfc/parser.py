@@ -1,4 +1,4 @@
-"""Scrapy's `RobotParser` interface over the core, so that Scrapy's own middleware can use it too."""
+"""The parser of `core/` as a `RobotParser` of Scrapy's, which Scrapy's own middleware can use without the add-on."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 class RfcRobotParser(RobotParser):
     """RFC 9309 for Scrapy: ``ROBOTSTXT_PARSER = "scrapy_robots_rfc.RfcRobotParser"``.
 
-    :param robotstxt_body: the file's octets, whatever they are.
-    :param max_size: how many of them count, at least 512,000 (RFC 9309, 2.5).
+    :param robotstxt_body: the file's octets; none of them raise an error.
+    :param max_size: how many of them are read, at least 512,000 (RFC 9309, 2.5).
     """
 
     def __init__(self, robotstxt_body: bytes, *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
-        #: The file itself, for rules, sitemaps, and decisions with their reasons.
+        #: The parsed file, with rules, sitemaps, and decisions that have reasons.
         self.robots = RobotsTxt.parse(robotstxt_body, max_size=max_size)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler | None, robotstxt_body: bytes) -> Self:
-        """Parse a file for a crawler, whose ``ROBOTSTXT_MAX_SIZE`` says how much of it counts; ``None`` works too.
+        """Parse a file; only its first ``ROBOTSTXT_MAX_SIZE`` octets are read.
 
-        :raises SettingError: that is not accepted. Scrapy's own middleware makes a parser when a crawl starts.
+        :param crawler: has the setting; ``None``: its default counts.
+        :raises SettingError: the value of the setting is not accepted. A crawl with Scrapy's own middleware gets the
+            error at its start, because that middleware makes a parser then.
         """
         with logged_in_one_line():
             max_size = RobotsTxt.MAX_SIZE if crawler is None else read_max_size(crawler.settings)
@@ -41,7 +43,7 @@ class RfcRobotParser(RobotParser):
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Whether a URL may be fetched (RFC 9309, 2.2).
 
-        :param url: absolute, any spelling.
+        :param url: an absolute URL, percent-encoded or not.
         :param user_agent: a product token, or a User-Agent header.
         """
         if isinstance(user_agent, bytes):

@@ -1,6 +1,6 @@
-"""Every setting, once: key, type, default, check, one line of text. `docs/settings.md` is checked against this table.
+"""Every setting, once, in `TABLE`: key, type, default, check and one line of text; `read_settings` reads them all.
 
-In here: the only reader of `crawler.settings` for keys of ours. A wrong value stops the crawl at start.
+A value that is not accepted stops the crawl at start. A test checks `docs/settings.md` against the table.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from scrapy_robots_rfc.core.identity import ACCEPTED, Agent, agent_of
+from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.policy.caching import MAX_AGE_24_HOURS
+from scrapy_robots_rfc.policy.origins import Site, named_origin
 from scrapy_robots_rfc.policy.pacing import Limit, Over
-from scrapy_robots_rfc.policy.sites import Site, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
 
     from scrapy_robots_rfc.policy.origins import Origin
 
-DAY = 86_400
-
-#: Whatever the user wrote.
+_DAY = 86_400
+#: What the user wrote, of any type.
 Value: TypeAlias = Any
 _T = TypeVar("_T")
 
@@ -78,12 +78,12 @@ class Settings:
 
     @property
     def limit(self) -> Limit | None:
-        """The longest interval between requests that is kept; ``None``: none is."""
+        """The longest interval between requests that is kept; ``None``: intervals are not kept."""
         return Limit(self.crawl_delay_max, self.crawl_delay_over) if self.crawl_delay else None
 
     @property
     def unheeded(self) -> str:
-        """Settings that ask for something of which nothing comes where robots.txt is not obeyed; empty: none."""
+        """The settings that have no effect because ROBOTSTXT_OBEY is off, separated by commas; empty: none."""
         asked = {
             "ROBOTSTXT_DRY_RUN": self.dry_run,
             "ROBOTSTXT_EARLY": self.early,
@@ -100,10 +100,10 @@ class Setting:
     :param key: the name in Scrapy's settings.
     :param field: the name in `Settings`.
     :param type: the type of its values, for people.
-    :param default: the value where the user sets none.
-    :param accepted: what is accepted, for people; goes into the error.
-    :param read: makes the checked value; raises ValueError or TypeError.
-    :param text: one line on what it does.
+    :param default: its value if the user sets none.
+    :param accepted: the values that are accepted, for people; a part of the error's text.
+    :param read: turns what the user wrote into the checked value; raises ValueError, TypeError or OverflowError.
+    :param text: what it does, in one line.
     """
 
     key: str
@@ -150,10 +150,10 @@ def _boolean(value: object) -> bool:
 
 
 class _WrongEntryError(ValueError):
-    """One entry of a list or dict is wrong, so that an error need not show all of them.
+    """One entry of a list or a dict is wrong; the error that the user sees names this entry and not the whole value.
 
-    :param name: of the entry, in which ``%s`` stands for the setting: ``%s[2]``.
-    :param accepted: what it must be, for people.
+    :param name: the name of the entry, with ``%s`` for the key of the setting: ``%s[2]``.
+    :param accepted: what is accepted of an entry, for people.
     """
 
     def __init__(self, name: str, value: object, accepted: str) -> None:
@@ -161,21 +161,29 @@ class _WrongEntryError(ValueError):
         self.name, self.value, self.accepted = name, value, accepted
 
 
-def _each(items: Iterable[Any], read: Callable[[Any], _T], accepted: str) -> list[_T]:
-    """Read the entries of a list; one of a set has no place."""
+def _entries(value: Value, read: Callable[[Any], _T], accepted: str, *types: type) -> list[_T]:
+    """Read a list, or a string that commas separate, entry by entry.
+
+    :param accepted: what is accepted of an entry, for people.
+    :param types: types of the whole value that are accepted, beside list and tuple.
+    """
+    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+    numbered = isinstance(items, (list, tuple))  # the entries of a set have no numbers
+    if not numbered and not isinstance(items, types):
+        raise TypeError(value)
     found = []
     for number, item in enumerate(items):
         try:
             found.append(read(item))
         except (ValueError, TypeError, OverflowError):
-            name = f"%s[{number}]" if isinstance(items, (list, tuple)) else "an entry of %s"
+            name = f"%s[{number}]" if numbered else "an entry of %s"
             raise _WrongEntryError(name, item, accepted) from None
     return found
 
 
 def _user_agent(value: object) -> Agent | None:
     if isinstance(value, (list, tuple)):
-        _each(value, _string, "a string")
+        _entries(value, _string, "a string")
     return agent_of(value)
 
 
@@ -186,38 +194,32 @@ def _string(value: object) -> str | bytes:
 
 
 def _statuses(value: object) -> frozenset[int]:
-    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple, set, frozenset)):
-        raise TypeError(value)
-    return frozenset(_each(items, _integer(400, 499), "a status from 400 to 499"))
+    return frozenset(_entries(value, _integer(400, 499), "a status from 400 to 499", set, frozenset))
 
 
 def _delays(value: object) -> tuple[float, ...]:
-    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)):
-        raise TypeError(value)
-    return tuple(_each(items, _number(0), "a number, at least 0"))
+    return tuple(_entries(value, _number(0), "a number, at least 0"))
 
 
 def _sites(value: object) -> tuple[Site, ...]:
-    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)):
-        raise TypeError(value)
-    return tuple(_each(items, _site, _SITE))
+    def read(entry: Value) -> Site:
+        if not isinstance(entry, str):
+            raise TypeError(entry)
+        return Site.of(entry)
+
+    return tuple(_entries(value, read, _SITE))
 
 
-def _site(value: object) -> Site:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return Site.of(value)
-
-
-def _overrides(value: object) -> dict[Origin, str]:
+def _dict(value: object) -> Mapping[Any, Any]:
     items = json.loads(value or "{}") if isinstance(value, str) else value
     if not isinstance(items, Mapping):
         raise TypeError(value)
+    return items
+
+
+def _overrides(value: object) -> dict[Origin, str]:
     paths: dict[Origin, str] = {}
-    for key, path in items.items():
+    for key, path in _dict(value).items():
         origin = _origin(key)
         if origin in paths:
             raise _WrongEntryError(_KEY, key, f"another origin: {origin} is there twice")
@@ -230,11 +232,9 @@ def _overrides(value: object) -> dict[Origin, str]:
 
 def _origin(key: object) -> Origin:
     try:
-        if isinstance(key, str):
-            return origin_of(key)
+        return named_origin(str(key))
     except ValueError:
-        pass
-    raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'")
+        raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'") from None
 
 
 def _entry(key: object) -> str:
@@ -242,11 +242,8 @@ def _entry(key: object) -> str:
 
 
 def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
-    items = json.loads(value or "{}") if isinstance(value, str) else value
-    if not isinstance(items, Mapping):
-        raise TypeError(value)
     uris: dict[str, Mapping[str, Any]] = {}
-    for key, options in items.items():
+    for key, options in _dict(value).items():
         if not key or not isinstance(key, (str, Path)):
             raise _WrongEntryError(_KEY, key, "a URI or a path")
         if not isinstance(options, Mapping):
@@ -259,7 +256,7 @@ def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
 
 
 def hidden(value: Value) -> Value:
-    """Return a value to be shown, without the credentials that URIs in it may hold, but so that they are missed."""
+    """Return a value with ``***`` in place of the credentials that URIs in it hold, so that it can be shown."""
     if isinstance(value, str):
         return without_credentials(value, "***@")
     if isinstance(value, Mapping):
@@ -298,13 +295,13 @@ TABLE = (
         "Where files are kept beyond the process. None: in JOBDIR where there is one, else nowhere.",
     ),
     Setting(
-        "ROBOTSTXT_CACHE_MAX_AGE", "cache_max_age", "seconds", float(DAY),
-        f"a number above 0, at most {DAY} (RFC 9309, 2.4)", _number(0, DAY, above=True),
+        "ROBOTSTXT_CACHE_MAX_AGE", "cache_max_age", "seconds", float(MAX_AGE_24_HOURS),
+        f"a number above 0, at most {MAX_AGE_24_HOURS} (RFC 9309, 2.4)", _number(0, MAX_AGE_24_HOURS, above=True),
         "How long a file, or the knowledge that there is none, is used at most, and where its site says nothing.",
     ),
     Setting(
         "ROBOTSTXT_CACHE_MIN_AGE", "cache_min_age", "seconds", 600.0,
-        "a number, at least 0, at most ROBOTSTXT_CACHE_MAX_AGE", _number(0, DAY),
+        "a number, at least 0, at most ROBOTSTXT_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS),
         "How long it is used at least, whatever Cache-Control or Expires say.",
     ),
     Setting(
@@ -321,11 +318,11 @@ TABLE = (
         "Which 4xx statuses count as unreachable (complete disallow) and not as unavailable (all allowed).",
     ),
     Setting(
-        "ROBOTSTXT_STALE_MAX_AGE", "stale_max_age", "seconds", float(30 * DAY), "a number, at least 0", _number(0),
+        "ROBOTSTXT_STALE_MAX_AGE", "stale_max_age", "seconds", float(30 * _DAY), "a number, at least 0", _number(0),
         "A file whose refresh is unreachable is obeyed until it was last confirmed this long ago.",
     ),
     Setting(
-        "ROBOTSTXT_UNREACHABLE_MAX_AGE", "unreachable_max_age", "seconds or None", float(30 * DAY),
+        "ROBOTSTXT_UNREACHABLE_MAX_AGE", "unreachable_max_age", "seconds or None", float(30 * _DAY),
         "a number above 0, or None", _number_or_none,
         "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
     ),
@@ -334,8 +331,8 @@ TABLE = (
         "Whether the intervals that Crawl-delay and Request-rate ask for are kept.",
     ),
     Setting(
-        "ROBOTSTXT_CRAWL_DELAY_MAX", "crawl_delay_max", "seconds", 60.0, f"a number above 0, at most {DAY}",
-        _number(0, DAY, above=True), "The longest interval that is kept because a robots.txt asks for it.",
+        "ROBOTSTXT_CRAWL_DELAY_MAX", "crawl_delay_max", "seconds", 60.0, f"a number above 0, at most {_DAY}",
+        _number(0, _DAY, above=True), "The longest interval that is kept because a robots.txt asks for it.",
     ),
     Setting(
         "ROBOTSTXT_CRAWL_DELAY_OVER", "crawl_delay_over", "str", "clamp", "'clamp' or 'forbid'", Over,
@@ -394,7 +391,7 @@ BY_FIELD = {row.field: row for row in TABLE}
 def read_settings(settings: BaseSettings) -> Settings:
     """Read and check the settings of a crawl.
 
-    :raises SettingError: a value is not accepted; names key, value and what is.
+    :raises SettingError: a value is not accepted; the error names key, value and what is accepted.
     """
     read = Settings(**{row.field: read_row(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
     if read.cache is None and settings["JOBDIR"]:
@@ -404,11 +401,11 @@ def read_settings(settings: BaseSettings) -> Settings:
     if settings.getpriority("ROBOTSTXT_CACHE_MIN_AGE"):
         row = BY_FIELD["cache_min_age"]
         raise SettingError(row.key, settings[row.key], f"{row.accepted}, {read.cache_max_age:g}")
-    return replace(read, cache_min_age=read.cache_max_age)  # the user wants it shorter than the default
+    return replace(read, cache_min_age=read.cache_max_age)  # the user set a longest age below the default smallest one
 
 
 def read_max_size(settings: BaseSettings) -> int:
-    """Read and check ROBOTSTXT_MAX_SIZE alone, in octets: for the parser where it works under Scrapy's own middleware.
+    """Read and check ROBOTSTXT_MAX_SIZE alone, in octets; the parser uses it under Scrapy's own middleware.
 
     :raises SettingError: the value is not accepted.
     """
@@ -435,7 +432,7 @@ def read_row(row: Setting, settings: BaseSettings) -> object:
 def written(row: Setting, settings: BaseSettings) -> Value:
     """Return what the user wrote, not checked, or the default."""
     if row.key == "ROBOTSTXT_PARSER" and not settings.getpriority(row.key):
-        return row.default  # nobody chose Scrapy's default
+        return row.default  # only Scrapy's default stands there: the user did not choose a parser
     if row.key not in settings:
         return row.default
-    return settings[row.key]  # settings.get() takes a None for "not set"
+    return settings[row.key]  # settings.get() would take a None of the user's for "not set"

@@ -1,18 +1,15 @@
-"""Every stat key of this package, once. The reference page `docs/stats.md` is checked against this table.
-
-In here: names. Who counts what, and when, is the service's and the middleware's business.
-"""
+"""Every stat key of this package, once, and in `TABLE` what it counts; a test checks `docs/stats.md` against it."""
 
 from __future__ import annotations
 
-# Scrapy's own, with their names and meaning.
+# Keys that Scrapy's own middleware has too, with the same meaning.
 REQUEST_COUNT = "robotstxt/request_count"
 RESPONSE_COUNT = "robotstxt/response_count"
 RESPONSE_STATUS_COUNT = "robotstxt/response_status_count/{status}"
 EXCEPTION_COUNT = "robotstxt/exception_count/{exception}"
 FORBIDDEN = "robotstxt/forbidden"
 
-# Ours.
+# Keys of this package.
 ALLOWED = "robotstxt/allowed"
 FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
 EARLY = "robotstxt/early"
@@ -76,8 +73,9 @@ TABLE = {
     CACHE_STALE_ORIGINS: "origins that began to obey a stale copy, because its refresh was unreachable",
     CACHE_STALE_BY: "how often one of them did; of the first ten, set at the end",
     CACHE_STALE_DECISIONS: "requests that were let through or dropped by a stale copy",
-    CACHE_STORE_HITS: "look-ups that were answered by a fresh copy out of the store, without a fetch",
-    CACHE_LEASE_WAITS: "look-ups that waited for another crawl's fetch, by the store that both share",
+    CACHE_STORE_HITS: "look-ups that were answered by a fresh copy out of the store, or of another crawl in the "
+    "process, without a fetch",
+    CACHE_LEASE_WAITS: "look-ups that waited for another crawl's fetch: both share a store, or run in one process",
     STORE_ERRORS: "calls of the store of ROBOTSTXT_CACHE that failed; the crawl went on without them",
     STORE_UNREADABLE: "values of the store that could not be read, damaged or of another version: fetched anew",
     WAITS: "look-ups that waited for a fetch that was already under way",

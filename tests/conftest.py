@@ -17,9 +17,25 @@ if TYPE_CHECKING:
 
 _numbers = count()
 
+#: Fixtures that take seconds: a browser, crawls in processes of their own, what a demo prints, a wheel.
+DEAR = {"chromium", "crawls", "all_outputs", "demo", "wheel"}
+
 # A shell that runs this in the background has it ignore Ctrl-C, and with it all that it starts: tests send that signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes `-n auto` starts: one more than cores, since tests wait for clocks and processes."""
+    return min((os.cpu_count() or 1) + 1, 8)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep in one process the tests that go by the same dear thing, so that it is made once."""
+    for item in items:
+        for name in DEAR.intersection(getattr(item, "fixturenames", ())):
+            # There is one browser for all; the other fixtures are of one file each.
+            item.add_marker(pytest.mark.xdist_group(name if name == "chromium" else f"{name} {item.path.stem}"))
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.reporting.closing import Cost, CrawlSummary
-from scrapy_robots_rfc.reporting.topk import KEPT, Names, TopK
-from scrapy_robots_rfc.reporting.troubles import Troubles
+from scrapy_robots_rfc.reporting.summary import KEPT, Cost, CrawlSummary, Names, OriginLog, TopK
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:
@@ -19,15 +22,15 @@ def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decisi
     return Decision(False, Reason.UNREACHABLE if rule is None else Reason.RULE, rule, "*", origin)
 
 
-def troubles() -> Troubles:
+def troubles() -> OriginLog:
     """One that counts nowhere."""
-    return Troubles(lambda _: None)
+    return OriginLog(lambda _: None)
 
 
 def text(
     counted: dict[str, Any] | None = None,
     *,
-    told: Troubles | None = None,
+    told: OriginLog | None = None,
     cost: Cost | None = None,
     slowed: TopK[str] | None = None,
 ) -> list[str]:
@@ -36,7 +39,7 @@ def text(
     return [] if found is None else found.splitlines()[1:]
 
 
-def failed(told: Troubles, origin: Origin, cause: str) -> None:
+def failed(told: OriginLog, origin: Origin, cause: str) -> None:
     """An origin becomes unreachable."""
     told.concluded(origin, cause, Outcome.UNREACHABLE, changed=True, reached=False, attempts=1)
 
@@ -173,3 +176,15 @@ def test_stats() -> None:
         "robotstxt/cache/stale_origins/https://s.example": 1,
         "robotstxt/origins/unreachable/https://b.example": 1,
     }
+
+
+def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """A time of ten seconds or more is whole, although a busy machine has used up some of it; a short one is exact."""
+    origin = Origin("http", "a.example", 80)
+    caplog.set_level(logging.INFO)
+    for again in (299.981, 0.5, 9.99):
+        troubles().failed(origin, "503", Outcome.UNREACHABLE, again)
+    troubles().begins(origin, "503", [0.25, 119.994], "12:00:00")
+    troubles().goes_on(origin, "503", 2, [119.994], "12:00:00")
+    times = [re.findall(r"(?:after|in) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage()) for record in caplog.records]
+    assert times == [["300"], ["0.5"], ["9.99"], ["0.25 and 120"], ["120"]]

@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from scrapy_robots_rfc.cache.entries import Rules, following
-from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
-from scrapy_robots_rfc.fetching.fetch import Fetched
+from scrapy_robots_rfc.cache.entry import CacheEntry, Rules, Validators, decode, encode
+from scrapy_robots_rfc.fetching.results import Fetched, following
 from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import CachePolicy
+from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
+from tests.support.entries import changed, made
 
 LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500, min_age=20)
 RULES = Rules(LIMITS, longest_ttl=30, unreachable_statuses=frozenset({429}))
 VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
-FILE = CacheEntry(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
-STALE = replace(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)
-MISSING = CacheEntry(Outcome.UNAVAILABLE, 404, "404", 0, 100)
-CLOSED = CacheEntry(Outcome.UNREACHABLE, 503, "503", 0, 10, unreachable_since=0)
+FILE = made(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
+STALE = changed(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)
+MISSING = made(Outcome.UNAVAILABLE, 404, "404", 0, 100)
+CLOSED = made(Outcome.UNREACHABLE, 503, "503", 0, 10, unreachable_since=0)
 
 
 def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -> CacheEntry:
@@ -33,14 +32,13 @@ def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -
 def test_a_file() -> None:
     """2.3.1.1: a file is kept with what its server said of it; its age in other caches counts."""
     copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
-    expected = CacheEntry(Outcome.SUCCESSFUL, 200, "200", 200, 245, 200, None, VALIDATORS, b"new", 60.0)
-    assert copy == expected
+    assert copy == CacheEntry(Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0)
 
 
 @pytest.mark.parametrize(("said", "until"), [({}, 260), ({"age": 15.0}, 245), ({"lifetime": 30.0}, 230)])
 def test_a_file_that_is_confirmed(said: dict[str, float], until: float) -> None:
     """RFC 9111, 3.2: what a 304 says of freshness takes the place of what was said before; what it leaves out stays."""
-    assert follow(FILE, Successful(304, b"file"), **said).fresh_until == until
+    assert follow(FILE, Successful(304, b"file"), **said).validity.fresh_until == until
 
 
 def test_a_new_file_has_its_own_lifetime() -> None:
@@ -52,30 +50,33 @@ def test_a_new_file_has_its_own_lifetime() -> None:
 def test_no_file(old: CacheEntry | None) -> None:
     """2.3.1.3: that there is no file replaces one."""
     copy = follow(old, Unavailable(404, "404"), lifetime=50.0)
-    assert copy == CacheEntry(Outcome.UNAVAILABLE, 404, "404", 200, 250)
+    assert copy == made(Outcome.UNAVAILABLE, 404, "404", 200, 250)
 
 
 @pytest.mark.parametrize("old", [FILE, STALE])
 def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
     """2.3.1.4: the earlier file is obeyed on, and what its server gave is kept to ask with."""
     copy = following(old, Fetched(Unreachable(500, "500")), 200, LIMITS)
-    assert (copy.outcome, copy.body, copy.validators, copy.lifetime) == (Outcome.SUCCESSFUL, b"file", VALIDATORS, 60)
-    assert (copy.status, copy.cause, copy.fetched, copy.fresh_until, copy.confirmed) == (500, "500", 200, 210, 0)
+    validity = copy.validity
+    assert (validity.outcome, validity.fresh_until, validity.confirmed) == (Outcome.SUCCESSFUL, 210, 0)
+    assert (copy.body, copy.validators, copy.lifetime) == (b"file", VALIDATORS, 60)
+    assert (copy.status, copy.cause, copy.fetched) == (500, "500", 200)
 
 
 def test_a_run_of_failures_that_no_copy_knows_of() -> None:
     """2.3.1.4: the time of being unreachable begins with the first of several attempts."""
     failed = Fetched(Unreachable(500, "500"))
-    assert following(None, failed, 200, LIMITS, 150).unreachable_since == 150
-    assert following(CLOSED, failed, 200, LIMITS, 150).unreachable_since == 0
+    assert following(None, failed, 200, LIMITS, 150).validity.unreachable_since == 150
+    assert following(CLOSED, failed, 200, LIMITS, 150).validity.unreachable_since == 0
     stale = following(FILE, failed, 200, LIMITS, 150)
-    assert (stale.unreachable_since, stale.body, stale.confirmed) == (150, b"file", 0)
+    assert (stale.validity.unreachable_since, stale.body, stale.validity.confirmed) == (150, b"file", 0)
 
 
 def test_a_file_that_is_too_old() -> None:
     """2.4: when its time is over a file is gone, from stores too."""
     copy = following(STALE, Fetched(Unreachable(500, "500")), 1000, LIMITS)
-    assert (copy.outcome, copy.body, copy.validators, copy.unreachable_since) == (Outcome.UNAVAILABLE, None, None, 100)
+    assert (copy.validity.outcome, copy.validity.unreachable_since) == (Outcome.UNAVAILABLE, 100)
+    assert (copy.body, copy.validators) == (None, None)
 
 
 @pytest.mark.parametrize("copy", [FILE, STALE, MISSING, CLOSED])
@@ -91,23 +92,23 @@ def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: flo
     ("copy", "fresh_until"),
     [
         (FILE, 100),
-        (replace(FILE, fresh_until=1e6), 100),
-        (replace(CLOSED, fresh_until=1e6), 30),
-        (replace(MISSING, fresh_until=90), 90),
+        (changed(FILE, fresh_until=1e6), 100),
+        (changed(CLOSED, fresh_until=1e6), 30),
+        (changed(MISSING, fresh_until=90), 90),
         (replace(MISSING, status=429), 5),
-        (replace(MISSING, status=None, fresh_until=90), 90),
-        (replace(CLOSED, status=429, fresh_until=25), 25),
-        (replace(CLOSED, status=403, fresh_until=25), 5),
+        (changed(MISSING, status=None, fresh_until=90), 90),
+        (changed(CLOSED, status=429, fresh_until=25), 25),
+        (changed(CLOSED, status=403, fresh_until=25), 5),
     ],
 )
 def test_what_another_crawl_kept(copy: CacheEntry, fresh_until: float) -> None:
     """A copy holds as long as this crawl would have let it; what a status means is for this crawl to say."""
-    assert RULES.reviewed(copy, 5).fresh_until == fresh_until
+    assert RULES.reviewed(copy, 5).validity.fresh_until == fresh_until
 
 
 @pytest.mark.parametrize(
     ("copy", "seconds"),
-    [(FILE, 950), (STALE, 950), (MISSING, 50), (CLOSED, 500), (replace(CLOSED, fresh_until=700), 650)],
+    [(FILE, 950), (STALE, 950), (MISSING, 50), (CLOSED, 500), (changed(CLOSED, fresh_until=700), 650)],
 )
 def test_how_long_a_store_keeps_it(copy: CacheEntry, seconds: float) -> None:
     """A file is kept while it may be obeyed, a failure until it no longer matters when it began."""

@@ -8,10 +8,12 @@ import pytest
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.locks import LEASE, RENEWED, FetchLocks
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
+from scrapy_robots_rfc.cache.entry import Rules
+from scrapy_robots_rfc.cache.shared import LEASE, RENEWED, FetchLocks
+from scrapy_robots_rfc.policy.caching import CachePolicy
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.running import under_the_reactor
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 ORIGIN = Origin("http", "a.example", 80)
+RULES = Rules(CachePolicy(100, 10, 1000, 500), longest_ttl=30, unreachable_statuses=())
 
 
 class Timer:
@@ -68,11 +71,11 @@ class Worker:
 
     def __init__(self, store: MemoryStore, runtime: Slow) -> None:
         self.keeper = CacheClient(store, "the store", runtime=Runtime(), count=lambda _: None)
-        self.leases = FetchLocks(self.keeper, runtime)
+        self.leases = FetchLocks(self.keeper, RULES, runtime)
 
     async def close(self) -> None:
         """End."""
-        await self.leases.close()
+        await self.leases.unlock_all()
         await self.keeper.close()
 
 
@@ -82,12 +85,12 @@ async def test_lease_is_renewed() -> None:
     runtime = Slow()
     store = MemoryStore(now=lambda: runtime.now)
     one, two = Worker(store, runtime), Worker(store, runtime)
-    assert await one.leases.take(ORIGIN)
+    assert await one.leases.lock(ORIGIN)
     for _ in range(10):
         await runtime.go_on(RENEWED)
-        assert not await two.leases.take(ORIGIN)
-    await one.leases.drop(ORIGIN)
-    assert await two.leases.take(ORIGIN)
+        assert not await two.leases.lock(ORIGIN)
+    await one.leases.unlock(ORIGIN)
+    assert await two.leases.lock(ORIGIN)
     await one.close()
     await two.close()
     assert store.lease(str(ORIGIN), "third", 1)
@@ -99,13 +102,13 @@ async def test_lease_of_a_dead_worker_ends() -> None:
     runtime, dead = Slow(), Slow()
     store = MemoryStore(now=lambda: runtime.now)
     one, two = Worker(store, dead), Worker(store, runtime)
-    assert await one.leases.take(ORIGIN)
+    assert await one.leases.lock(ORIGIN)
     runtime.now += LEASE
-    assert await two.leases.take(ORIGIN)
+    assert await two.leases.lock(ORIGIN)
     await dead.go_on(RENEWED)  # it was only standing still
     await dead.go_on(RENEWED)
     assert dead.timers == []
-    await one.leases.drop(ORIGIN)
+    await one.leases.unlock(ORIGIN)
     assert not store.lease(str(ORIGIN), "third", 1)
     await one.close()
     await two.close()
@@ -117,7 +120,7 @@ async def test_nothing_is_renewed_at_the_end() -> None:
     runtime = Slow()
     store = MemoryStore(now=lambda: runtime.now)
     worker = Worker(store, runtime)
-    assert await worker.leases.take(ORIGIN)
+    assert await worker.leases.lock(ORIGIN)
     await worker.close()
     assert [timer.function for timer in runtime.timers] == [None]
     await runtime.go_on(RENEWED)

@@ -15,12 +15,13 @@ from bench import generate
 from scrapy_robots_rfc.cache import memory as module
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.cache.memory import MemoryCache
-from scrapy_robots_rfc.core.identity import Agent
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import RfcFile
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.hostile_files import LINES, hostile
+from tests.support.entries import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ def copy_of(body: bytes | None = RULES, fetched: float = 1.0) -> CacheEntry:
     """A copy as a fetch gives it, of a file or of none."""
     outcome = Outcome.UNAVAILABLE if body is None else Outcome.SUCCESSFUL
     validators = Validators("https://a.example/robots.txt", b'"an etag"', b"Sat, 21 Nov 2026 19:00:00 GMT")
-    return CacheEntry(outcome, 200, "200", fetched, fetched + 86400.0, fetched, validators=validators, body=body)
+    return made(outcome, 200, "200", fetched, fetched + 86400.0, fetched, validators=validators, body=body)
 
 
 def origin(number: int) -> Origin:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.middleware.progress import Progress
+from scrapy_robots_rfc.middleware.progress import WaitLog
 from tests.documents import block
 from tests.scrapy.crawling import make_crawler
 from tests.test_waiting_room import Clock, Room
@@ -41,10 +41,10 @@ class Timers(Clock):
         self.now = until
 
 
-def begun(room: Room, clock: Timers, interval: float) -> Progress:
+def begun(room: Room, clock: Timers, interval: float) -> WaitLog:
     """The line of a crawl that has begun."""
     room.room._runtime = clock
-    progress = Progress(make_crawler(settings={"LOGSTATS_INTERVAL": interval}), room.room, None, clock)
+    progress = WaitLog(make_crawler(settings={"LOGSTATS_INTERVAL": interval}), room.room, None, clock)
     progress.begin()
     return progress
 
@@ -63,8 +63,8 @@ def test_once_an_interval(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["2 requests wait for the robots.txt of 2 sites (longest: a, 8 s)"]
     clock.go_on(75)
     assert caplog.messages[1:] == ["2 requests wait for the robots.txt of 2 sites (longest: a, 68 s)"]
-    for listener in [room.asked.pop(key) for key in ("a", "b")]:
-        listener(None)
+    for key in ("a", "b"):
+        room.end(key)
     clock.go_on(1000)
     assert len(caplog.messages) == 2
     progress.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,14 +10,14 @@ import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.entries import Rules
-from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.shared import FetchSharing, pause
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
+from scrapy_robots_rfc.cache.entry import CacheEntry, Rules
+from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import CachePolicy
+from scrapy_robots_rfc.policy.caching import CachePolicy
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.stores.running import under_the_reactor
+from tests.support.entries import made
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,7 +44,7 @@ class Standing(Runtime):
 def file(body: bytes, fetched: float, fresh_until: float) -> CacheEntry:
     """A file; times are counted from now."""
     times = (NOW + fetched, NOW + fresh_until, NOW + fetched)
-    return CacheEntry(Outcome.SUCCESSFUL, 200, "200", *times, body=body)
+    return made(Outcome.SUCCESSFUL, 200, "200", *times, body=body)
 
 
 class Worker:
@@ -53,7 +53,7 @@ class Worker:
     def __init__(self, store: MemoryStore) -> None:
         self.runtime = Standing()
         self.keeper = CacheClient(store, "the store", runtime=self.runtime, count=lambda _: None)
-        self.sharing = FetchSharing(self.keeper, RULES, self.runtime)
+        self.sharing = FetchLocks(self.keeper, RULES, self.runtime)
 
 
 def with_workers(test: Callable[[MemoryStore, Worker, Worker], Awaitable[None]]) -> Callable[[], object]:
@@ -172,7 +172,7 @@ async def test_what_is_newer_stays(store: MemoryStore, one: Worker, two: Worker)
 async def test_what_may_not_be_stored_ends_what_was(store: MemoryStore, one: Worker, two: Worker) -> None:
     """A file that may not be stored drops the one from before, and a failure does not."""
     await two.keeper.save(ORIGIN, file(b"old", -50, -1), 1000)
-    failed = CacheEntry(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
+    failed = made(Outcome.UNREACHABLE, 503, "503", NOW, NOW + 10, unreachable_since=NOW)
     one.sharing.publish(ORIGIN, failed, stored=False, since=NOW)
     one.sharing.publish(ORIGIN, file(b"new", 0, 100), stored=False, since=NOW)
     assert store.get(str(ORIGIN)) is not None
@@ -181,15 +181,16 @@ async def test_what_may_not_be_stored_ends_what_was(store: MemoryStore, one: Wor
 
 
 class Recording(MemoryStore):
-    """Takes its time to write, and notes what is done in which order."""
+    """Writes only when others would be let in too early, and notes what is done in which order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.done: list[str] = []
+        self.released = threading.Event()
 
     def put(self, key: str, value: bytes, keep: float) -> None:
         """See `Store`."""
-        time.sleep(0.1)
+        self.released.wait(0.1)
         super().put(key, value, keep)
         self.done.append("put")
 
@@ -197,6 +198,7 @@ class Recording(MemoryStore):
         """See `SharedStore`."""
         super().release(key, owner)
         self.done.append("release")
+        self.released.set()
 
 
 @under_the_reactor

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 
 from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.deferred import _FIRST_SWEEP, RESERVED, WAITED, DeferredRequests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 class Clock(Runtime):
@@ -50,23 +53,15 @@ class Verdict:
     """What is waited for."""
 
 
-Listener: TypeAlias = Callable[[Verdict | None], object]
-
-
 class Room:
     """A waiting room, and who asked for what."""
 
     def __init__(self) -> None:
         self.clock, self.scheduler = Clock(), Scheduler()
-        self.asked: dict[str, Listener] = {}
+        self.fetches: dict[str, RouteWait[Verdict]] = {}
         self.kept: list[str] = []
         self.room: DeferredRequests[Verdict] = DeferredRequests(
-            10_000,
-            ask=lambda key, _request, listener: self.asked.update({key: listener}),
-            joined=lambda: None,
-            hold=self._hold,
-            outside=self.scheduler,
-            runtime=self.clock,
+            10_000, hold=self._hold, scheduler=self.scheduler, runtime=self.clock
         )
 
     def _hold(self, key: str, _verdict: Verdict) -> tuple[Callable[[], Verdict], float]:
@@ -76,13 +71,19 @@ class Room:
     def wait(self, key: str) -> Request:
         """A request comes, and is set aside."""
         request = Request("data:,")
-        self.room.leave(request, self.room.join(key, request))
+        self.room.leave(request, self.fetches.setdefault(key, RouteWait(key)))
         assert self.room.take(request)
         return request
 
+    def end(self, key: str, verdict: Verdict | None = None) -> None:
+        """The fetch ends."""
+        wait = self.fetches.pop(key)
+        wait.settle(verdict or Verdict())
+        wait.tell()
+
     def back(self, key: str, request: Request) -> Verdict | None:
         """A request comes back from the scheduler."""
-        return self.room.promised(key, request.meta.get(WAITED))
+        return self.room.reserved(key, None, request.meta.get(WAITED))
 
 
 def test_no_verdict_is_kept_for_those_who_come_back() -> None:
@@ -91,12 +92,12 @@ def test_no_verdict_is_kept_for_those_who_come_back() -> None:
     requests = [found.wait("a"), found.wait("a")]
     verdict = Verdict()
     gone = weakref.ref(verdict)
-    found.asked.pop("a")(verdict)
+    found.end("a", verdict)
     del verdict
     assert found.scheduler.queue == requests
     assert gone() is None
     assert [type(found.back("a", request)) for request in requests] == [Verdict, Verdict]
-    assert not found.room._promises
+    assert not found.room._reserved
     assert found.kept == ["a"]
 
 
@@ -105,8 +106,8 @@ def test_only_those_who_waited() -> None:
     found, before = Room(), Room()
     waited, elsewhere, earlier = found.wait("a"), found.wait("b"), before.wait("a")
     for room in (found, before):
-        for listener in room.asked.values():
-            listener(Verdict())
+        for key in list(room.fetches):
+            room.end(key)
     assert found.back("a", Request("http://a.example/2")) is None
     assert found.back("a", elsewhere) is None
     assert found.back("a", earlier) is None
@@ -118,13 +119,13 @@ def test_a_minute_at_most() -> None:
     """A stale verdict holds for a minute for those who waited for it, and then for nobody."""
     found = Room()
     in_time, late, later = (found.wait("a") for _ in range(3))
-    found.asked.pop("a")(Verdict())
+    found.end("a")
     found.clock.now = RESERVED - 1
     assert found.back("a", in_time) is not None
     found.clock.now = RESERVED
     assert found.back("a", late) is None
     assert found.back("a", later) is None
-    assert not found.room._promises
+    assert not found.room._reserved
 
 
 def test_requests_that_never_come_back() -> None:
@@ -135,7 +136,7 @@ def test_requests_that_never_come_back() -> None:
         if number == _FIRST_SWEEP:
             found.clock.now = RESERVED
         requests.append(found.wait(f"{number}"))
-        found.asked.pop(f"{number}")(Verdict())
-    assert len(found.room._promises) == _FIRST_SWEEP
+        found.end(f"{number}")
+    assert len(found.room._reserved) == _FIRST_SWEEP
     assert found.back("0", requests[0]) is None
     assert found.back(f"{_FIRST_SWEEP}", requests[_FIRST_SWEEP]) is not None

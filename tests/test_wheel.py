@@ -95,7 +95,7 @@ def test_the_wheel_works_where_nothing_else_is(wheel: Path, tmp_path: Path) -> N
     """In an empty environment, one line keeps a crawl off a disallowed page, and the log says why."""
     run(sys.executable, "-m", "venv", tmp_path / "env", cwd=tmp_path)
     python = tmp_path / "env" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    run(python, "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=tmp_path)
     (tmp_path / "mine.py").write_text(PROGRAM, encoding="utf-8")
     printed = run(python, "mine.py", cwd=tmp_path)
     assert "asked /public /robots.txt\n" in printed

@@ -31,7 +31,7 @@ def broken_links(path: Path, text: str) -> Iterator[str]:
     """Yield the relative links that lead nowhere."""
     for link in LINK.findall(re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))):
         if re.match(r"[a-z][a-z0-9+.-]*:", link):
-            continue  # another site's business
+            continue  # a page of another site
         name, _, anchor = link.partition("#")
         target = (path.parent / name).resolve() if name else path
         if not target.exists():

@@ -24,11 +24,10 @@ SUPPORTED = (3, 11)
 AT_A_TIME = 3  # most of their time they wait
 TIMEOUT = 1800  # seconds for one command of a row; the whole suite takes a fraction of it
 
-CRAWLS = ("tests/scrapy", "tests/example")  # a run of their own, as in the Makefile
 APART = ("tests/property", "tests/bench")  # laws of the core are the same everywhere, and benches are for one version
-EVERYTHING = ("-m", "not wheel and not once")
-PARTS = ((*EVERYTHING, *CRAWLS), (*EVERYTHING, *(f"--ignore={folder}" for folder in (*CRAWLS, *APART))))
-OTHER_REACTOR = ("--reactor=default", "-m", "reactor")
+WORKERS = ("-n", "2")
+SUITE = (*WORKERS, "-m", "not wheel and not once", *(f"--ignore={folder}" for folder in APART))
+OTHER_REACTOR = (*WORKERS, "--reactor=default", "-m", "reactor")
 
 # What an interpreter says of itself, when it can make an environment.
 PROBE = "import ensurepip, platform, sys, venv; print(platform.python_implementation(), *sys.version_info[:2])"
@@ -74,10 +73,10 @@ def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
     oldest = min(found)
     # Old dependencies on a newer CPython warn about themselves; the other rows take a warning for an error.
     lenient = ("-W", "default")
-    yield Row("oldest", found[oldest], OLDEST, tuple((*run, *lenient) for run in (*PARTS, OTHER_REACTOR)))
+    yield Row("oldest", found[oldest], OLDEST, tuple((*run, *lenient) for run in (SUITE, OTHER_REACTOR)))
     for version, python in found.items():
         if version != sys.version_info[:2]:
-            yield Row("python{}.{}".format(*version), python, None, PARTS)
+            yield Row("python{}.{}".format(*version), python, None, (SUITE,))
 
 
 def prepare(row: Row, log: Path) -> Path:
@@ -140,7 +139,7 @@ def main() -> int:
     arguments = options.parse_args()
     chosen = [row for row in rows(interpreters()) if not arguments.names or row.name in arguments.names]
     if arguments.ends:
-        chosen = [replace(row, runs=row.runs[: len(PARTS)]) for row in (chosen[0], *chosen[1:][-1:])]
+        chosen = [replace(row, runs=row.runs[:1]) for row in (chosen[0], *chosen[1:][-1:])]
     if arguments.list:
         for row in chosen:
             print(row.name, row.python)

@@ -1,6 +1,6 @@
 """What the demo's web sites say: one exhibit an origin, each on a port of its own.
 
-In here: the sites' content, and what their owner closes to whom. Verdicts are not in here: they come from the crawl.
+It holds the sites' pages, and what their owner closes to whom. It holds no verdicts: these come from the crawl.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The closing table of a crawl: URL, verdict, why; then the stats. It is made from what happened, not from what should.
 
-In here: rows and their layout. Who adds the rows is `reporting.py`.
+`reporting.py` adds the rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ReportingSpider: a spider that keeps what becomes of every request, and prints the table when it is closed.
 
-In here: how a spider learns verdicts and reasons from scrapy_robots_rfc. The layout is `report.py`.
+It shows how a spider learns verdicts and reasons from scrapy_robots_rfc. `report.py` lays out the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A web site on this machine, in a thread of its own: answers from a table, and remembers what it was asked.
 
-In here: sockets and HTTP. It shares no event loop with the crawl, so it serves under every reactor and under none.
-What the demo's sites say is `origins.py`.
+It shares no event loop with the crawl, so it serves under every reactor and under none. What the demo's sites say is in
+`origins.py`.
 """
 
 from __future__ import annotations

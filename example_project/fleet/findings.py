@@ -1,6 +1,6 @@
 """What became of the demo, by the log of its web: who fetched what, and whether that was as it should be.
 
-In here: counting, and the closing lines. What the workers say of themselves is one of them, and proves nothing.
+It counts, and makes the closing lines. One of these is what the workers say of themselves, which proves nothing.
 """
 
 from __future__ import annotations

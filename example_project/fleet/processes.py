@@ -1,6 +1,6 @@
 """The processes of the demo: a Redis server of its own, and the workers. None of them outlives the demo.
 
-In here: how they are started and ended. What the workers do is `spider.py` and `settings.py`.
+This file starts and ends them. What the workers do is in `spider.py` and `settings.py`.
 """
 
 from __future__ import annotations

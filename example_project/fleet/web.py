@@ -1,7 +1,7 @@
 """The demo's web: a few hundred sites with names of their own, and one server that answers for all of them.
 
-The workers reach it as their proxy, so that the names need not exist: it is asked for whole URLs. In here: what the
-sites say, and what their owners close. The server is the demo's, `demo/server.py`.
+The workers reach it as their proxy, so that the names need not exist: it is asked for whole URLs. This file has what
+the sites say, and what their owners close. The server is the demo's, `demo/server.py`.
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
-"""The keeper: a crawl's store, off the event loop; what fails is counted, told once, and never in the way.
+"""CacheClient: the store of a crawl, called on threads; a store that fails is told of once and does not stop the crawl.
 
-In here: threads, errors, clocks. Times are those of the crawl's own clock outside, and seconds since 1970 in the store.
+Times are on the crawl's own clock for the callers, and seconds since 1970 in the store.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import CANCELLED, Waiter
-from scrapy_robots_rfc.cache.breaker import CircuitBreaker, said
+from scrapy_robots_rfc._runtime import CANCELLED, Threads, Waiter
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
 from scrapy_robots_rfc.cache.stores.base import SharedStore
-from scrapy_robots_rfc.cache.threads import Threads
+from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import StoreError
 
 if TYPE_CHECKING:
@@ -30,19 +28,86 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Seconds that a call may take before the crawl goes on without its answer. A store that can give up earlier by itself
-#: should: its error says more.
+#: Seconds that a call may take before the crawl goes on without its answer. A store that gives up sooner by itself can
+#: say why.
 PATIENCE = 5.0
+#: Seconds for which a call that failed is not tried again.
+PAUSE = 5.0
+#: An outage whose first call is not made any more is over when nothing has failed for so many seconds.
+QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: Values that cannot be read and are known to have been counted.
+#: Keys with a value that cannot be read, of which a crawl remembers that they are counted.
 _UNREADABLE = 1000
 #: Seconds that a store has to finish when the crawl ends, and to close.
 FAREWELL = 0.35
 
 
+class CircuitBreaker:
+    """Which calls of a store are to be made: a kind of call that failed is not tried again at once.
+
+    Each kind of call counts for itself: a full disk can still be read, and reading it says nothing about writing.
+
+    :param name: the store, for people.
+    :param limit: seconds after which a call fails by itself.
+    """
+
+    def __init__(self, name: str, limit: float, *, clock: Callable[[], float], count: Callable[[str], None]) -> None:
+        self._name, self._limit, self._clock, self._count = name, limit, clock, count
+        self._not_before: dict[str, float] = {}
+        # By kind: when the one call was made that tries whether the store works again.
+        self._trials: dict[str, float] = {}
+        self._began: tuple[str, float] | None = None
+        self._failed_last = 0.0
+
+    def may_try(self, call: str) -> bool:
+        """Whether a call is to be made. After a pause one call is made as a trial, and the others wait for its end."""
+        now = self._clock()
+        if now < self._not_before.get(call, now):
+            return False
+        if call in self._not_before:
+            self._not_before[call] = now + self._limit + PAUSE
+            self._trials[call] = now
+        return True
+
+    def failed(self, call: str, error: Exception) -> None:
+        """Count a failure, and log it if it begins an outage."""
+        self._count(stats.STORE_ERRORS)
+        now = self._failed_last = self._clock()
+        self._not_before[call] = now + PAUSE
+        self._trials.pop(call, None)
+        if self._began is None:
+            self._began = call, now
+            logger.warning(
+                "The store of robots.txt files %s fails (%s: %s); the crawl goes on with its memory, and tries the "
+                "store again every %g s",
+                self._name, call, error_text(error), PAUSE,
+            )  # fmt: skip
+
+    def worked(self, call: str, since: float) -> None:
+        """Note a success, and log it if it ends the outage.
+
+        :param since: when the call was made: one from before the last failure tells nothing about what came after.
+        """
+        if not self._not_before:
+            return
+        if since < self._failed_last:
+            trial = self._trials.get(call)
+            if trial is not None and since >= trial:  # it told nothing: another one may be made
+                self._not_before[call] = self._clock()
+            return
+        self._not_before.pop(call, None)
+        self._trials.pop(call, None)
+        if self._began is not None:
+            first, began = self._began
+            now = self._clock()
+            if call == first or now >= self._failed_last + QUIET:
+                self._began = None
+                logger.info("The store of robots.txt files %s works again, after %.0f s", self._name, now - began)
+
+
 class CacheClient:
-    """The store of a crawl. No coroutine of it raises, or takes long.
+    """The store of a crawl. None of its coroutines raises, or takes long.
 
     :param store: not opened yet.
     :param name: the store, for people: its address without credentials.
@@ -54,12 +119,12 @@ class CacheClient:
         self._shared = store if isinstance(store, SharedStore) else None
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
-        self._outages = CircuitBreaker(name, PATIENCE, clock=runtime.clock, count=count)
+        self._breaker = CircuitBreaker(name, PATIENCE, clock=runtime.clock, count=count)
         self._under_way = 0
         self._idle: Waiter[None] | None = None
         self._closed = False
         self._warned = False
-        self._seen: dict[str, None] = {}  # keys whose value could not be read, oldest first
+        self._unreadable: dict[str, None] = {}  # keys whose value could not be read, oldest first
 
     @property
     def name(self) -> str:
@@ -81,66 +146,65 @@ class CacheClient:
         except StoreError:
             raise
         except Exception as error:
-            raise StoreError(f"The store of robots.txt files {self._name} cannot be opened: {said(error)}") from error
+            text = f"The store of robots.txt files {self._name} cannot be opened: {error_text(error)}"
+            raise StoreError(text) from error
 
     async def load(self, origin: Origin) -> CacheEntry | None:
         """Return what the store has of an origin; ``None`` where that is nothing, or nothing that can be read."""
         key = str(origin)
-        value = await self._ask("get", lambda: _read(self._store.get(key)), otherwise=None)
-        if isinstance(value, ValueError):
-            self._unreadable(key, value)
+        found = await self._ask("get", lambda: _read(self._store.get(key)), otherwise=None)
+        if isinstance(found, ValueError):
+            self._count_unreadable(key, found)
             return None
-        self._seen.pop(key, None)
-        return None if value is None else self._here(value)
+        self._unreadable.pop(key, None)
+        return None if found is None else self._on_our_clock(found)
 
-    async def save(self, origin: Origin, copy: CacheEntry, keep: float) -> None:
-        """Put a copy into the store.
+    async def save(self, origin: Origin, entry: CacheEntry, keep: float) -> None:
+        """Put an entry into the store.
 
         :param keep: seconds after which nobody wants it.
         """
-        key, dated = str(origin), copy.moved(self._since_1970())
-        self._seen.pop(key, None)
+        key, dated = str(origin), entry.moved(self._since_1970())
+        self._unreadable.pop(key, None)
         if keep > 0:
             await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
 
     async def drop(self, origin: Origin) -> None:
         """Have the store forget an origin."""
-        key = str(origin)
-        await self._ask("delete", lambda: self._store.delete(key), otherwise=False)
+        await self._ask("delete", partial(self._store.delete, str(origin)), otherwise=False)
 
     async def lease(self, origin: Origin, seconds: float) -> bool:
         """Whether this crawl is to fetch a file: yes, where the store is not shared, or fails."""
-        key, shared = str(origin), self._shared
-        if shared is None:
+        if self._shared is None:
             return True
-        return await self._ask("lease", lambda: shared.lease(key, self._owner, seconds), otherwise=True)
+        return await self._ask("lease", partial(self._shared.lease, str(origin), self._owner, seconds), otherwise=True)
 
     async def release(self, origin: Origin) -> None:
         """Let others fetch a file."""
-        key, shared = str(origin), self._shared
-        if shared is not None:
-            await self._ask("release", lambda: shared.release(key, self._owner), otherwise=None)
+        if self._shared is not None:
+            await self._ask("release", partial(self._shared.release, str(origin), self._owner), otherwise=None)
 
     async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
-        """As `SharedStore.take_turn`, for this crawl; ``None`` where the store is not shared, or fails.
+        """Ask for a turn as `SharedStore.take_turn` does; ``None`` where the store is not shared, or fails.
 
         :param longest: seconds. A store that says more fails: its clock is wrong, or others keep longer intervals.
         """
-        key, shared = str(origin), self._shared
-        if shared is None:
+        if self._shared is None:
             return None
-        ask = partial(shared.take_turn, key, self._owner, hold)
+        ask = partial(self._shared.take_turn, str(origin), self._owner, hold)
         return await self._ask("take_turn", lambda: _believable(ask(), longest), otherwise=None)
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
-        """As `SharedStore.end_turn`, for this crawl."""
-        key, shared = str(origin), self._shared
-        if shared is not None:
-            await self._ask("end_turn", lambda: shared.end_turn(key, self._owner, interval), otherwise=None)
+        """End a turn as `SharedStore.end_turn` does."""
+        if self._shared is not None:
+            end = partial(self._shared.end_turn, str(origin), self._owner, interval)
+            await self._ask("end_turn", end, otherwise=None)
 
     async def close(self) -> None:
         """Wait a little for what is still to be written, and close the store."""
-        await self._next_turn()  # calls that were spawned before this one begin
+        begun: Waiter[None] = Waiter()
+        self._runtime.call_later(0, partial(begun.resolve, None))
+        await begun  # so that calls that were spawned before this one begin
         if self._closed:
             return
         self._closed = True
@@ -150,66 +214,54 @@ class CacheClient:
             await self._idle
             timer.cancel()
         try:
-            await self._threads.call(self._last, limit=FAREWELL)
+            await self._threads.call(self._close_store, limit=FAREWELL)
         except Exception as error:  # noqa: BLE001 - a store's own
-            self._outages.failed("close", error)
+            self._breaker.failed("close", error)
         self._threads.stop()
 
-    def _last(self) -> None:
-        """Close the store, unless a call hangs in it: nothing is called beside its `close`."""
-        if self._threads.busy > 1:
+    def _close_store(self) -> None:
+        if self._threads.busy > 1:  # nothing is called beside `close`
             raise TimeoutError("a call does not end")
         self._store.close()
 
     async def _ask(self, call: str, function: Callable[[], _T], *, otherwise: _T) -> _T:
-        if self._closed or not self._outages.may_try(call):
+        if self._closed or not self._breaker.may_try(call):
             return otherwise
         since = self._runtime.clock()
         self._under_way += 1
         try:
             value = await self._threads.call(function, limit=PATIENCE)
-        except CANCELLED:  # no fault of the store's
+        except CANCELLED:  # this is not the store's fault
             raise
-        except Exception as error:  # noqa: BLE001 - a store's own: none of them is the crawl's end
-            self._outages.failed(call, error)
+        except Exception as error:  # noqa: BLE001 - whatever a store raises, the crawl goes on
+            self._breaker.failed(call, error)
             return otherwise
         finally:
             self._under_way -= 1
             if self._under_way == 0 and self._idle is not None:
                 self._idle.resolve(None)
-        self._outages.worked(call, since)
+        self._breaker.worked(call, since)
         return value
 
-    async def _next_turn(self) -> None:
-        turn: Waiter[None] = Waiter()
-        self._runtime.call_later(0, lambda: turn.resolve(None))
-        await turn
-
     def _since_1970(self) -> float:
-        """What the clock of the crawl lacks to the one that dates are made with."""
+        """Return what is to be added to the clock of the crawl to make it the clock that dates are made with."""
         return self._runtime.date() - self._runtime.clock()
 
-    def _here(self, copy: CacheEntry) -> CacheEntry:
-        """Return a copy on the clock of this crawl. Another machine's clock may be ahead: nothing was in the future.
+    def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
+        """Return an entry on the clock of this crawl. Another machine's clock may be ahead: nothing was in the future.
 
         One from far ahead is asked for again: else it would be fresh until the date of this machine has come that far.
         """
-        now = self._runtime.clock()
-        copy = copy.moved(-self._since_1970())
-        return replace(
-            copy,
-            fetched=min(copy.fetched, now),
-            fresh_until=copy.fresh_until if copy.fetched <= now + AHEAD else min(copy.fresh_until, now),
-            confirmed=None if copy.confirmed is None else min(copy.confirmed, now),
-            unreachable_since=None if copy.unreachable_since is None else min(copy.unreachable_since, now),
-        )
+        now, far_ahead = self._runtime.clock(), entry.fetched > self._runtime.date() + AHEAD
+        entry = entry.moved(-self._since_1970(), latest=now)
+        return entry.expiring(now) if far_ahead else entry
 
-    def _unreadable(self, key: str, error: ValueError) -> None:
-        if key in self._seen:  # looked at once more, before and after a lease was taken
+    def _count_unreadable(self, key: str, error: ValueError) -> None:
+        if key in self._unreadable:  # a value is loaded twice, before and after a lock is taken
             return
-        self._seen[key] = None
-        if len(self._seen) > _UNREADABLE:
-            del self._seen[next(iter(self._seen))]
+        self._unreadable[key] = None
+        if len(self._unreadable) > _UNREADABLE:
+            del self._unreadable[next(iter(self._unreadable))]
         self._count(stats.STORE_UNREADABLE)
         if not self._warned:
             self._warned = True
@@ -234,7 +286,7 @@ def _believable(seconds: float, longest: float) -> float:
 
 
 def _read(value: bytes | None) -> CacheEntry | ValueError | None:
-    """Return what a value means: no fault of a value is the store's failure."""
+    """Return what a value means; one that cannot be read is no failure of the store."""
     if value is None:
         return None
     try:

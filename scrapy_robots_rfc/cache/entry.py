@@ -1,31 +1,34 @@
-"""A copy: all that is kept of an origin's robots.txt, and how it is written down.
+"""CacheEntry: all that is kept of an origin's robots.txt, and how it is written down for the memory and every store.
 
-In here: the values of every store, whatever the store is. For how long a copy is used is `policy/freshness.py`.
+For how long an entry is used is in `policy/caching.py`; what follows from a fetch is in `fetching/results.py`.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy import caching
+from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Outcome
+from scrapy_robots_rfc.policy.caching import CachePolicy, Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
-_T = TypeVar("_T")
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
 
-#: The version of what is written.
-VERSION = 1
+    from scrapy_robots_rfc.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Validators:
     """What a server is asked with whether a file has changed (RFC 9110, 13.1).
 
-    :param url: the URL that gave the file, redirects followed: no other one is asked with these.
+    :param url: the URL that gave the file, after redirects: no other URL is asked with these.
     :param etag: the ETag header, as it came; ``None`` where there was none.
     :param last_modified: the Last-Modified header, as it came.
     """
@@ -39,238 +42,254 @@ class Validators:
 class CacheEntry:
     """What is known of one origin. Times are seconds on the clock of whoever holds it: see `moved`.
 
-    :param outcome: what governs the decisions.
+    :param validity: what governs the decisions, and until when.
     :param status: the HTTP status of the last fetch; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two.
     :param fetched: when it ended.
-    :param fresh_until: from then on the file is asked for again.
-    :param confirmed: when the file that is obeyed was last confirmed; ``None`` where there is none.
-    :param unreachable_since: when the run of unreachable fetches began; ``None`` outside of one.
+    :param validators: of the file that is obeyed.
     :param body: the file that is obeyed, without content coding; ``None`` where there is none.
     :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` where it said nothing. A
         304 that says nothing leaves it as it is.
     """
 
-    outcome: Outcome
+    validity: Validity
     status: int | None
     cause: str
     fetched: float
-    fresh_until: float
-    confirmed: float | None = None
-    unreachable_since: float | None = None
     validators: Validators | None = None
     body: bytes | None = field(default=None, repr=False)
     lifetime: float | None = None
 
-    def moved(self, seconds: float) -> CacheEntry:
-        """Return the same copy on a clock that shows so many seconds more."""
+    def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
+        """Return the same entry on a clock that shows so many seconds more.
 
-        def later(time: float | None) -> float | None:
-            return None if time is None else time + seconds
+        :param latest: no time of the past is later than this one on the new clock.
+        """
 
-        return replace(
-            self,
-            fetched=self.fetched + seconds,
-            fresh_until=self.fresh_until + seconds,
-            confirmed=later(self.confirmed),
-            unreachable_since=later(self.unreachable_since),
-        )
+        def past(time: float | None) -> float | None:
+            return None if time is None else min(time + seconds, latest)
+
+        old = self.validity
+        validity = Validity(old.outcome, old.fresh_until + seconds, past(old.confirmed), past(old.unreachable_since))
+        return replace(self, validity=validity, fetched=min(self.fetched + seconds, latest))
+
+    def expiring(self, time: float) -> CacheEntry:
+        """Return the same entry, to be asked for again at this time at the latest."""
+        return self.judged(replace(self.validity, fresh_until=min(self.validity.fresh_until, time)))
+
+    def judged(self, validity: Validity) -> CacheEntry:
+        """Return the same entry with another validity; a file that is not obeyed any more is left out."""
+        if validity.outcome is Outcome.SUCCESSFUL:
+            return replace(self, validity=validity)
+        return replace(self, validity=validity, body=None, validators=None)
 
 
-#: How a value begins; the version and the checksum of the rest follow in the same line.
-MAGIC = b"robots.txt"
-_FIRST_LINE = 64
-#: A file that is larger is not compressed, so that no value becomes larger than this by being read.
+#: Seconds for which a store remembers that a file is unreachable where it never counts as unavailable: as long as the
+#: RFC's own example (RFC 9309, 2.3.1.4).
+_REMEMBERED = 30 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a crawl makes of entries that others may have stored.
+
+    :param limits: how long each result holds.
+    :param longest_ttl: seconds that an unreachable file is left alone at most.
+    :param unreachable_statuses: the statuses of the 4xx class that count as unreachable.
+    """
+
+    limits: CachePolicy
+    longest_ttl: float
+    unreachable_statuses: Collection[int]
+
+    def reviewed(self, entry: CacheEntry, now: float) -> CacheEntry:
+        """Return what an entry of a store is worth here: another crawl may have had other settings."""
+        if entry.status is not None and 400 <= entry.status <= 499:
+            closed = entry.status in self.unreachable_statuses or entry.status == PROXY_REFUSES
+            if closed is not (entry.validity.unreachable_since is not None):
+                return entry.expiring(now)
+        return entry.judged(caching.review(entry.validity, entry.fetched, now, self.limits, self.longest_ttl))
+
+    def keep(self, entry: CacheEntry, now: float) -> float:
+        """Return the seconds after which no store needs an entry any more."""
+        validity, ends = entry.validity, [entry.validity.fresh_until]
+        if validity.confirmed is not None:
+            ends.append(validity.confirmed + self.limits.stale_max_age)
+        if validity.unreachable_since is not None:  # so that a restart does not put off its end
+            longest = self.limits.unreachable_max_age
+            ends.append(now + (_REMEMBERED if longest is None else longest))
+        return max(max(ends) - now, 1.0)
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return the rules of a crawl with these settings."""
+    limits = CachePolicy(
+        settings.cache_max_age,
+        settings.unreachable_ttl,
+        settings.stale_max_age,
+        settings.unreachable_max_age,
+        settings.cache_min_age,
+    )
+    longest_ttl = max(settings.unreachable_ttl, settings.retry_after_max)
+    return Rules(limits, longest_ttl, settings.unreachable_statuses)
+
+
+# How an entry is written down: a line of JSON, the head, and then the file; both compressed together.
+
+#: The version of what is written.
+VERSION = 1
+#: What is larger is written without being made smaller, so that no value costs more memory than this, or its own size.
 _LARGEST_PACKED = 16 * 1024 * 1024
-#: Shorter files hardly shrink.
-_SMALLEST_PACKED = 64
+_LARGEST_HEAD = 128 * 1024
 #: What a site can make long is left out when it is longer, in characters: a head is small.
 _LONGEST_URL, _LONGEST_VALIDATOR, _LONGEST_CAUSE = 8192, 1024, 200
-_LARGEST_HEAD = 128 * 1024
-
-
-def encode(copy: CacheEntry) -> bytes:
-    """Return a copy as octets: a line with version and checksum, a line of JSON, and the file.
-
-    Validators that are longer than anybody's, that no header can hold, or whose URL nobody should see, are left out.
-    """
-    head: dict[str, object] = {
-        "outcome": copy.outcome.value,
-        "status": copy.status,
-        "cause": printable(copy.cause)[:_LONGEST_CAUSE],
-        "fetched": copy.fetched,
-        "fresh_until": copy.fresh_until,
-        "confirmed": copy.confirmed,
-        "unreachable_since": copy.unreachable_since,
-        "lifetime": copy.lifetime,
-        **_written(copy.validators),
-    }
-    body = b"" if copy.body is None else copy.body
-    if copy.body is not None:
-        packed = zlib.compress(body, 6) if _SMALLEST_PACKED <= len(body) <= _LARGEST_PACKED else body
-        head["length"] = len(body)
-        if len(packed) < len(body):
-            head["coding"], body = "zlib", packed
-    known = {key: value for key, value in head.items() if value is not None}
-    rest = json.dumps(known, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n" + body
-    return b"%s %d %08x\n%s" % (MAGIC, VERSION, zlib.crc32(rest), rest)
-
-
-def _written(validators: Validators | None) -> dict[str, object]:
-    if validators is None or not _is_url(validators.url):
-        return {}
-    headers = {"etag": validators.etag, "last_modified": validators.last_modified}
-    # Latin-1 has a character for each octet, and an octet for each of these characters.
-    texts = {key: value.decode("latin-1") for key, value in headers.items() if value is not None}
-    return {"url": validators.url, **{key: text for key, text in texts.items() if _is_value(text)}}
-
-
-def _is_url(text: str) -> bool:
-    """Whether a URL may be shown: nothing in it acts on a terminal, or is a password."""
-    return len(text) <= _LONGEST_URL and text.isprintable() and without_userinfo(text) == text
-
-
-def _is_value(text: str) -> bool:
-    """Whether a text can be sent as the value of a header: what ends one would begin another."""
-    return len(text) <= _LONGEST_VALIDATOR and not _CONTROL.search(text)
-
-
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-
-
-def decode(value: object) -> CacheEntry:
-    """Return the copy of `encode`.
-
-    Hostile octets are refused; what they cost in memory is bounded by their own length and 16 MiB.
-
-    :raises ValueError: an unknown version, or damaged; the text has nothing of the value but its version.
-    """
-    if not isinstance(value, bytes | bytearray | memoryview):  # a database, or a user's own store, may give anything
-        raise ValueError("not a copy of a robots.txt")
-    value = bytes(value)
-    first, _, rest = value[:_FIRST_LINE].partition(b"\n")
-    magic, version, checksum = (*first.split(b" "), b"", b"", b"")[:3]
-    if magic != MAGIC or not version.isdigit():
-        raise ValueError("not a copy of a robots.txt")
-    if version != b"%d" % VERSION:
-        raise ValueError(f"written in version {version.decode('ascii')}, where {VERSION} is known")
-    rest = value[len(first) + 1 :]
-    if checksum != b"%08x" % zlib.crc32(rest):
-        raise ValueError("damaged: the checksum differs")
-    line, _, body = rest.partition(b"\n")
-    return _read(_Head.of(line), body)
-
-
-class _Head:
-    """The line of JSON: what stands in it has the type that is asked for, or it is refused."""
-
-    def __init__(self, entries: dict[str, object]) -> None:
-        self._entries = entries
-
-    @classmethod
-    def of(cls, line: bytes) -> _Head:
-        if len(line) > _LARGEST_HEAD:
-            raise ValueError("damaged: a head of this size is written by nobody")
-        try:
-            entries = json.loads(line)
-        except (ValueError, RecursionError):
-            raise ValueError("damaged: the head is no JSON") from None
-        if not isinstance(entries, dict):
-            raise ValueError("damaged: the head is no JSON object")
-        return cls(entries)
-
-    def text(self, key: str) -> str | None:
-        value = self._entries.get(key)
-        if value is None or isinstance(value, str):
-            return value
-        raise _wrong(key)
-
-    def line(self, key: str) -> str:
-        """What is told to people: it must not be able to look like another line of a log."""
-        text = self.text(key)
-        if text is None or len(text) > _LONGEST_CAUSE or not text.isprintable():
-            raise _wrong(key)
-        return text
-
-    def url(self, key: str) -> str | None:
-        text = self.text(key)
-        if text is not None and not _is_url(text):
-            raise _wrong(key)
-        return text
-
-    def number(self, key: str) -> int | None:
-        value = self._entries.get(key)
-        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-            return value
-        raise _wrong(key)
-
-    def time(self, key: str) -> float | None:
-        value = self._entries.get(key)
-        if value is None:
-            return None
-        # Compared first: an integer of any size may stand there, and infinity, and what is no number at all.
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NEVER:
-            return float(value)
-        raise _wrong(key)
-
-    def header(self, key: str) -> bytes | None:
-        text = self.text(key)
-        if text is None:
-            return None
-        if not _is_value(text) or any(ord(character) > 255 for character in text):
-            raise _wrong(key)
-        return text.encode("latin-1")
-
-
 #: A time that no clock shows: ten times the largest year that a date can have, in seconds.
 _NEVER = 1e13
 
 
-def _wrong(key: str) -> ValueError:
-    return ValueError(f"damaged: {key} is not what it should be")
+def encode(entry: CacheEntry) -> bytes:
+    """Return an entry as octets, compressed by zlib, whose checksum covers all of it."""
+    head = json.dumps(head_of(entry), separators=(",", ":"), allow_nan=False)
+    text = b"%s\n%s" % (head.encode("ascii"), entry.body or b"")
+    return zlib.compress(text, 6 if len(text) <= _LARGEST_PACKED else 0)
 
 
-def _needed(value: _T | None, key: str) -> _T:
-    if value is None:
-        raise _wrong(key)
-    return value
+def decode(value: object) -> CacheEntry:
+    """Return the entry of `encode`.
 
-
-def _read(head: _Head, body: bytes) -> CacheEntry:
+    :raises ValueError: this is none, damaged, or of an unknown version. The text holds nothing of the value but its
+        version.
+    """
+    # A database, or a user's own store, may give anything. What zlib compresses begins with this octet.
+    if not isinstance(value, bytes | bytearray | memoryview) or bytes(value[:1]) != b"x":
+        raise ValueError("not a copy of a robots.txt")
+    unpacking = zlib.decompressobj()
     try:
-        outcome = Outcome(head.text("outcome"))
-    except ValueError:
-        raise _wrong("outcome") from None
-    file = _unpacked(head, body)
-    if (file is None) == (outcome is Outcome.SUCCESSFUL):
-        raise ValueError("damaged: the file is missing, or too much")  # neither may open what the file closes
-    url = head.url("url")
+        text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))
+    except zlib.error:
+        raise ValueError("damaged: the checksum differs") from None
+    if not unpacking.eof or unpacking.unused_data:
+        raise ValueError("damaged: it is cut short, or too long")
+    end = text.find(b"\n", 0, _LARGEST_HEAD)
+    try:
+        head = json.loads(text[: max(end, 0)])
+    except (ValueError, RecursionError):
+        raise ValueError("damaged: the head is no JSON") from None
+    if not isinstance(head, dict):
+        raise ValueError("damaged: the head is no JSON object")
+    file = text[end + 1 :]  # an empty one is a file, too
+    return entry_of(head, file if file or head.get("outcome") == Outcome.SUCCESSFUL.value else None)
+
+
+def head_of(entry: CacheEntry) -> dict[str, Any]:
+    """Return all of an entry but its file, as JSON has it; what is not known is left out.
+
+    Validators that are longer than any real ones, that no header can hold, or whose URL must not be shown, are left
+    out, too.
+    """
+    validity, validators = entry.validity, entry.validators
+    head: dict[str, Any] = {
+        "version": VERSION,
+        "outcome": validity.outcome.value,
+        "status": entry.status,
+        "cause": printable(entry.cause)[:_LONGEST_CAUSE],
+        "fetched": entry.fetched,
+        "fresh_until": validity.fresh_until,
+        "confirmed": validity.confirmed,
+        "unreachable_since": validity.unreachable_since,
+        "lifetime": entry.lifetime,
+    }
+    if validators is not None and _is_url(validators.url):
+        head["url"] = validators.url
+        for key, value in (("etag", validators.etag), ("last_modified", validators.last_modified)):
+            # Latin-1 has a character for each octet, and an octet for each of these characters.
+            text = None if value is None else value.decode("latin-1")
+            head[key] = text if _is_header(text) else None
+    return {key: value for key, value in head.items() if value is not None}
+
+
+def entry_of(head: dict[str, Any], body: bytes | None) -> CacheEntry:
+    """Return the entry of `head_of` and a file. Nothing of it can open a gate, or act on a log, a terminal or a header.
+
+    :raises ValueError: a value has another type, or cannot be; the text names it.
+    """
+    version = head.get("version")
+    if not _is_number(version) or version < 0:
+        raise ValueError("it has no version")
+    if version != VERSION:
+        raise ValueError(f"written in version {version}, where {VERSION} is known")
+    for key, (valid, needed) in _VALUES.items():
+        value = head.get(key)
+        if needed if value is None else not valid(value):
+            raise ValueError(f"damaged: {key} is not what it should be")
+    outcome = Outcome(head["outcome"])
+    if (body is None) == (outcome is Outcome.SUCCESSFUL):
+        raise ValueError("damaged: the file is missing, or too much")
+    confirmed, since, lifetime = (_float(head.get(key)) for key in ("confirmed", "unreachable_since", "lifetime"))
+    etag, modified = (_octets(head.get(key)) for key in ("etag", "last_modified"))
     return CacheEntry(
-        outcome,
-        head.number("status"),
-        head.line("cause"),
-        _needed(head.time("fetched"), "fetched"),
-        _needed(head.time("fresh_until"), "fresh_until"),
-        head.time("confirmed"),
-        head.time("unreachable_since"),
-        None if url is None else Validators(url, head.header("etag"), head.header("last_modified")),
-        file,
-        head.time("lifetime"),
+        Validity(outcome, float(head["fresh_until"]), confirmed, since),
+        head.get("status"),
+        head["cause"],
+        float(head["fetched"]),
+        None if head.get("url") is None else Validators(head["url"], etag, modified),
+        body,
+        lifetime,
     )
 
 
-def _unpacked(head: _Head, body: bytes) -> bytes | None:
-    length, coding = head.number("length"), head.text("coding")
-    if length is None:
-        return None
-    if coding == "zlib" and 0 <= length <= _LARGEST_PACKED:
-        unpacking = zlib.decompressobj()
-        try:
-            body = unpacking.decompress(body, length + 1)  # one more, to see whether there is one more
-        except zlib.error:
-            raise _wrong("the file") from None
-    elif coding is not None:
-        raise _wrong("coding")
-    if len(body) != length:
-        raise _wrong("length")
-    return body
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _octets(value: str | None) -> bytes | None:
+    return None if value is None else value.encode("latin-1")
+
+
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_time(value: object) -> bool:
+    # An integer of any size may stand there, and infinity, and what is no number at all (NaN): compared, not converted.
+    return (_is_number(value) or isinstance(value, float)) and abs(value) < _NEVER
+
+
+def _is_line(value: object) -> bool:
+    """Whether a text can be told to people: it must not look like another line of a log."""
+    return isinstance(value, str) and len(value) <= _LONGEST_CAUSE and value.isprintable()
+
+
+def _is_url(value: object) -> bool:
+    """Whether a URL may be shown: nothing in it acts on a terminal, or is a password."""
+    return (
+        isinstance(value, str)
+        and len(value) <= _LONGEST_URL
+        and value.isprintable()
+        and without_userinfo(value) == value
+    )
+
+
+def _is_header(value: object) -> bool:
+    """Whether a text can be sent as the value of a header: what ends one would begin another."""
+    return isinstance(value, str) and _HEADER.fullmatch(value) is not None
+
+
+_HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
+_OUTCOMES = tuple(outcome.value for outcome in Outcome)
+
+#: What may stand in a head, beside the version: whether a value is accepted, and whether there must be one. All else in
+#: it is ignored.
+_VALUES: dict[str, tuple[Callable[[object], bool], bool]] = {
+    "outcome": (_OUTCOMES.__contains__, True),
+    "status": (_is_number, False),
+    "cause": (_is_line, True),
+    "fetched": (_is_time, True),
+    "fresh_until": (_is_time, True),
+    "confirmed": (_is_time, False),
+    "unreachable_since": (_is_time, False),
+    "lifetime": (_is_time, False),
+    "url": (_is_url, False),
+    "etag": (_is_header, False),
+    "last_modified": (_is_header, False),
+}

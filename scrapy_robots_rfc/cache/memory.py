@@ -1,9 +1,7 @@
-"""What a crawl remembers of origins: bounded in origins and in octets, the least recently used goes first.
+"""MemoryCache: what a crawl remembers of origins, bounded in origins and in octets; the least recently used goes first.
 
-A file at hand is large: its octets, what was read of them, the index of its rules. So only files in use are kept like
-that, in front; behind them each is octets as a store has them, and parsed again when it is asked for.
-
-In here: what is kept, and how small. What a copy means, and how a file is parsed, is the service's business.
+A parsed file is large: its octets, what was read of them, the index of its rules. So only the files in use are kept
+parsed. The others are kept packed, as octets as a store has them, and are parsed again when they are asked for.
 """
 
 from __future__ import annotations
@@ -23,27 +21,27 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Octets for each origin of the bound, packed. A real file takes half of that on average, so that the bound in origins
-#: is the one that counts, unless somebody makes files to fill the memory.
+#: Octets for each origin of the bound, packed. A real file takes half of that on average, so the bound in origins is
+#: reached first, unless somebody makes files to fill the memory.
 AN_ORIGIN = 2560
-#: Octets that may be kept packed however few origins are: each may have a file as large as they come.
+#: Octets that may be kept packed even where the bound in origins is small: each may have a file of the largest size.
 AT_LEAST = 16 * 1024 * 1024
 #: Octets of parsed files: some thousands of usual ones. From 65,536 origins on that makes 3 KiB an origin in all.
 PARSED = 32 * 1024 * 1024
 
-# Octets of an entry beside what is packed: its origin, and its places in tables.
+# Octets that an entry takes beside its packed octets: its origin, and its places in tables.
 _ENTRY = 400
-# Octets of a value beside what is weighed.
+# Octets that a value takes beside what `weigh` counts.
 _VALUE = 900
-# Between two looks at all parsed files lie so many uses for each of them.
+# All parsed files are weighed again after so many uses for each of them.
 _SELDOM = 10
 
 
 @dataclass(slots=True, eq=False)
 class _Parsed(Generic[_T]):
-    """A value at hand.
+    """A value that is parsed.
 
-    :param weight: octets; below 0 where it is at hand no longer.
+    :param weight: octets; below 0 when the value is no longer kept.
     """
 
     value: _T
@@ -55,10 +53,10 @@ class MemoryCache(Generic[_T]):
     """The memory of a crawl.
 
     :param origins: how many are kept at most.
-    :param revive: makes the value of a copy anew.
+    :param revive: makes the value of an entry again.
     :param evicted: called for each origin that is dropped because of the bound.
-    :param weigh: tells how many octets a value takes; it may grow while it is in use. Called often.
-    :param parsed: octets of parsed files; of the one in use there may be more.
+    :param weigh: returns how many octets a value takes; it may grow while it is in use. Called often.
+    :param parsed: octets of parsed files at most; the one in use may take more.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class MemoryCache(Generic[_T]):
     ) -> None:
         self._limit, self._most, self._most_parsed = origins, max(origins * AN_ORIGIN, AT_LEAST), parsed
         self._revive, self._evicted, self._weigh = revive, evicted, weigh
-        # Together in the order of their use: whatever is parsed was used later than all that is packed.
+        # Both in the order of their use: whatever is parsed was used later than all that is packed.
         self._parsed: OrderedDict[Origin, _Parsed[_T]] = OrderedDict()
         self._packed: OrderedDict[Origin, bytes] = OrderedDict()
         self._octets = self._weight = self._uses = 0
@@ -83,16 +81,16 @@ class MemoryCache(Generic[_T]):
 
     @property
     def at_hand(self) -> int:
-        """Origins whose value need not be made anew."""
+        """How many origins have a parsed value."""
         return len(self._parsed)
 
     @property
     def octets(self) -> int:
-        """About what all of it takes."""
+        """About how many octets all of it takes."""
         return self._octets + self._weight
 
     def get(self, origin: Origin) -> _T | None:
-        """Return the value of an origin, fresh or not; ``None`` where there is none."""
+        """Return the value of an origin, fresh or not; ``None`` if there is none."""
         parsed = self._parsed.get(origin)
         if parsed is None:
             packed = self._packed.get(origin)
@@ -107,18 +105,18 @@ class MemoryCache(Generic[_T]):
         return parsed.value
 
     def copy(self, origin: Origin) -> CacheEntry | None:
-        """Return the copy of an origin."""
+        """Return the entry of an origin; ``None`` if there is none."""
         packed = self._octets_of(origin)
         return None if packed is None else decode(packed)
 
-    def put(self, origin: Origin, value: _T, copy: CacheEntry) -> None:
-        """Remember a value and the copy that it is made from."""
-        self._insert(origin, value, encode(copy))
+    def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
+        """Remember a value and the entry that it is made from."""
+        self._insert(origin, value, encode(entry))
 
     def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:
-        """Return what gives the value, or a later one of its origin, also when it is no longer remembered.
+        """Return a function that returns the value, or a later one of its origin, even after that was dropped.
 
-        Until then nothing is held but octets, which are the memory's own as long as it has them.
+        Until it is called it holds packed octets only, and shares them with the memory as long as they are kept.
         """
         parsed = self._parsed.get(origin)
         if parsed is None or parsed.value is not value:
@@ -155,7 +153,7 @@ class MemoryCache(Generic[_T]):
         del self._packed[origin]
 
     def _used(self, parsed: _Parsed[_T]) -> None:
-        """Take note of a use, and keep the bound. What was used before may have grown since."""
+        """Note a use, and keep the bound of parsed files. The value used before may have grown since it was weighed."""
         self._uses += 1
         if self._uses > _SELDOM * len(self._parsed):
             self._uses = 0
@@ -177,7 +175,7 @@ class MemoryCache(Generic[_T]):
             parsed.weight = weight
 
     def _fold(self, origin: Origin) -> None:
-        """Keep an origin packed only."""
+        """Keep only the packed octets of an origin."""
         parsed = self._parsed.pop(origin)
         self._weight -= parsed.weight
         parsed.weight = -1

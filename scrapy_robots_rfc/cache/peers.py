@@ -1,7 +1,6 @@
 """Peers: the crawls of one process, on one event loop, that would ask for a robots.txt in the same way.
 
-In here: which crawls these are, what one of them has for the others, and which of them fetches while the others wait.
-What a copy is worth to a crawl is the service's business.
+They show each other their entries, and one of them fetches a file while the others wait.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.policy.origins import Origin
 
-#: What an asker's robots.txt is asked for by: the proxy, for instance. `None` is the way of most requests.
+#: The way on which a request's robots.txt is fetched: its proxy, for instance. Most requests have the route `None`.
 Route: TypeAlias = "Hashable"
 
-# Origins of which a crawl remembers by which route it has their file, oldest first; its peers fetch others themselves.
+# For so many origins a crawl remembers by which route it got their file, oldest first; peers fetch others themselves.
 _REMEMBERED = 10_000
 
 #: By event loop and kind: the crawls that ask alike.
@@ -25,10 +24,10 @@ _GROUPS: dict[tuple[object, Hashable], list[Peers]] = {}
 
 
 class Peers:
-    """A crawl among its peers. It costs a look-up a fetch where there are none.
+    """A crawl among its peers. Without any, it costs one look-up a fetch.
 
-    :param route: tells the route of the request on whose behalf a file is fetched.
-    :param closing: whether this crawl is ending: what it still fetches is waited for by nobody.
+    :param route: returns the route of the request that asks for a file.
+    :param closing: whether this crawl is ending: peers do not wait for what it still fetches.
     """
 
     def __init__(self, route: Callable[[Any], Route], closing: Callable[[], bool]) -> None:
@@ -40,10 +39,10 @@ class Peers:
         self._had: dict[Origin, Route] = {}
 
     def join(self, loop: object, kind: Hashable, copy: Callable[[Origin], CacheEntry | None]) -> None:
-        """Share with the crawls of an event loop that are of the same kind, until `leave`.
+        """Share with the crawls of the same kind on an event loop, until `leave`.
 
-        :param kind: equal for crawls whose requests for a robots.txt, and what they make of the answer, are alike.
-        :param copy: gives what this crawl remembers of an origin.
+        :param kind: equal for crawls that ask for a robots.txt, and judge its answer, in the same way.
+        :param copy: returns what this crawl remembers of an origin.
         """
         self._copy = copy
         self._key = loop, kind
@@ -59,7 +58,7 @@ class Peers:
             self._key, self._group = None, []
 
     def look(self, origin: Origin, asker: object) -> tuple[CacheEntry | None, bool]:
-        """Return the newest copy that a peer got by the same route, fresh or not; and whether a peer is fetching."""
+        """Return the newest entry that a peer got by the same route, fresh or not; and whether a peer is fetching."""
         if len(self._group) < 2:
             return None, False
         route = self._route(asker)
@@ -69,7 +68,7 @@ class Peers:
         return newest, any(origin in peer._fetching and peer._fetching[origin] == route for peer in others)
 
     def begin(self, origin: Origin, asker: object) -> None:
-        """Have the others wait for what this crawl fetches."""
+        """Let the others wait for what this crawl fetches."""
         self._fetching[origin] = self._route(asker)
 
     def end(self, origin: Origin) -> None:
@@ -77,7 +76,7 @@ class Peers:
         self._fetching.pop(origin, None)
 
     def keep(self, origin: Origin, asker: object, *, shared: bool) -> None:
-        """Take note of where the file that this crawl remembers is from.
+        """Note the route by which this crawl got the file that it remembers.
 
         :param shared: whether the others may have it.
         """

@@ -1,6 +1,6 @@
-"""Sharing: how a crawl uses its store, and takes turns with the others that use it.
+"""FetchLocks: what a crawl does with its store before and after a fetch, and the lock that keeps other workers from it.
 
-In here: what is looked up before a fetch, what is written after it. What fails is `keeper.py`'s business.
+A store that fails is handled in `client.py`. When a fetch is made is in `fetching/service.py`.
 """
 
 from __future__ import annotations
@@ -9,67 +9,70 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Waiter
-from scrapy_robots_rfc.cache.locks import FetchLocks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from scrapy_robots_rfc._runtime import Runtime
+    from scrapy_robots_rfc._runtime import Cancellable, Runtime
     from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.entries import Rules
-    from scrapy_robots_rfc.cache.entry import CacheEntry
+    from scrapy_robots_rfc.cache.entry import CacheEntry, Rules
     from scrapy_robots_rfc.policy.origins import Origin
+
+#: Seconds after which a lock that nobody renews has ended: its holder is dead. And how often it is renewed.
+LEASE, RENEWED = 15.0, 5.0
 
 #: Seconds between two looks at a file that another crawl fetches: at first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-#: Seconds that the end of a crawl waits for what is still to be written, and for leases to be given back. With what the
-#: keeper takes to close, a store that hangs makes it two.
-_PATIENCE, _FOR_LEASES = 1.0, 0.3
+#: Seconds that the end of a crawl waits for what is still to be written, and for locks to be given back. The client
+#: takes some to close, too; a store that hangs makes it two seconds in all.
+_TO_WRITE, _TO_UNLOCK = 1.0, 0.3
 
 
-class FetchSharing:
-    """A crawl's use of its store.
+class FetchLocks:
+    """A crawl's use of its store around its fetches. A lock is renewed until it is given back, however long that takes.
 
-    :param keeper: the store, started.
-    :param rules: what a copy is worth here.
+    :param client: the store, started.
+    :param rules: what an entry of the store is worth here.
     """
 
-    def __init__(self, keeper: CacheClient, rules: Rules, runtime: Runtime) -> None:
-        self._keeper, self._rules, self._runtime = keeper, rules, runtime
-        self._leases = FetchLocks(keeper, runtime)
+    def __init__(self, client: CacheClient, rules: Rules, runtime: Runtime) -> None:
+        self._client, self._rules, self._runtime = client, rules, runtime
+        self._held: set[Origin] = set()
+        self._timer: Cancellable | None = None
+        self._closed = False
         self._pending = 0
         self._idle: Waiter[None] | None = None
 
     @property
     def shared(self) -> bool:
         """Whether other crawls use the store at the same time."""
-        return self._keeper.shared
+        return self._client.shared
 
     async def look(self, origin: Origin, held: CacheEntry | None) -> tuple[CacheEntry | None, bool, bool]:
-        """Look for a copy before a fetch.
+        """Look for an entry before a fetch.
 
-        :param held: the copy in memory, which is not fresh.
-        :returns: the newest copy; whether it is fresh; and, where it is not, whether this crawl is to fetch the file.
+        :param held: the entry in memory, which is not fresh.
+        :returns: the newest entry; whether it is fresh; and, where it is not, whether this crawl is to fetch the file.
         """
         newest, fresh = await self._load(origin, held)
-        ours = not fresh and await self._leases.take(origin)
-        if ours and self._keeper.shared:  # the one who had the lease before may have put it there meanwhile
+        ours = not fresh and await self.lock(origin)
+        if ours and self.shared:  # the one who had the lock before may have put it there meanwhile
             newest, fresh = await self._load(origin, newest)
         if fresh:
             self.leave(origin)
         return newest, fresh, ours
 
     async def _load(self, origin: Origin, held: CacheEntry | None) -> tuple[CacheEntry | None, bool]:
-        loaded = await self._keeper.load(origin)
+        loaded = await self._client.load(origin)
         if loaded is None or (held is not None and loaded.fetched < held.fetched):
             return held, False
         now = self._runtime.clock()
         loaded = self._rules.reviewed(loaded, now)
-        return loaded, now < loaded.fresh_until
+        return loaded, now < loaded.validity.fresh_until
 
     async def newer(self, origin: Origin, since: float) -> CacheEntry | None:
-        """Return a fresh copy that another crawl has put into the store meanwhile.
+        """Return a fresh entry that another crawl has put into the store meanwhile.
 
         :param since: when this crawl began to ask for the file itself.
         """
@@ -77,25 +80,75 @@ class FetchSharing:
         return loaded if loaded is not None and fresh and loaded.fetched > since else None
 
     def leave(self, origin: Origin) -> None:
-        """Let others go on, without a copy for them."""
-        self._later(self._leases.drop(origin))
+        """Let others go on, without an entry for them."""
+        self._later(self.unlock(origin))
 
-    def publish(self, origin: Origin, copy: CacheEntry, *, stored: bool, since: float) -> None:
-        """Put a copy into the store, in the background, and let others go on. What is newer there stays.
+    def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
+        """Put an entry into the store, in the background, and let others go on. What is newer there stays.
 
         :param stored: whether its site lets it be kept.
         :param since: as of `newer`.
         """
-        self._later(self._publish(origin, copy, stored=stored, since=since))
+        self._later(self._publish(origin, entry, stored=stored, since=since))
 
-    async def _publish(self, origin: Origin, copy: CacheEntry, *, stored: bool, since: float) -> None:
-        # Whoever stood still for longer than its lease, or shares without leases, may be late.
+    async def _publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
+        # Whoever stood still for longer than its lock lasts, or has a store without locks, may be late.
         if await self.newer(origin, since) is None:
             if stored:
-                await self._keeper.save(origin, copy, self._rules.keep(copy, self._runtime.clock()))
-            elif copy.unreachable_since is None:
-                await self._keeper.drop(origin)  # the file from before does not hold any more, not even as a stale one
-        await self._leases.drop(origin)
+                await self._client.save(origin, entry, self._rules.keep(entry, self._runtime.clock()))
+            elif entry.validity.unreachable_since is None:
+                await self._client.drop(origin)  # the file from before does not hold any more, not even as a stale one
+        await self.unlock(origin)
+
+    async def lock(self, origin: Origin) -> bool:
+        """Whether this crawl is to fetch a file now; others wait for it from then on."""
+        if not self.shared:
+            return True
+        self._held.add(origin)  # before the answer comes: a crawl that ends meanwhile gives it back
+        if not await self._client.lease(origin, LEASE):
+            self._held.discard(origin)
+            return False
+        self._start_timer()
+        return True
+
+    async def unlock(self, origin: Origin) -> None:
+        """Let others fetch a file."""
+        if origin in self._held:
+            self._held.discard(origin)
+            await self._client.release(origin)
+
+    def _start_timer(self) -> None:
+        if self._timer is None and not self._closed:
+            self._timer = self._runtime.call_later(RENEWED, self._renew_all)
+
+    def _renew_all(self) -> None:
+        self._timer = None
+        for origin in list(self._held):
+            self._runtime.spawn(self._renew(origin))
+        if self._held:
+            self._start_timer()
+
+    async def _renew(self, origin: Origin) -> None:
+        if not await self._client.lease(origin, LEASE):
+            self._held.discard(origin)  # it ended while this process stood still
+        elif origin not in self._held:
+            await self._client.release(origin)  # given back meanwhile
+
+    async def close(self) -> None:
+        """Wait for what is under way, give all locks back, close the store."""
+        await self._drain(_TO_WRITE)
+        self._later(self.unlock_all())
+        await self._drain(_TO_UNLOCK)
+        await self._client.close()
+
+    async def unlock_all(self) -> None:
+        """Give all locks back; none is renewed any more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for origin in list(self._held):
+            await self.unlock(origin)
 
     def _later(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self._pending += 1
@@ -108,13 +161,6 @@ class FetchSharing:
             self._pending -= 1
             if not self._pending and self._idle is not None:
                 self._idle.resolve(None)
-
-    async def close(self) -> None:
-        """Wait for what is under way, give all leases back, close the store."""
-        await self._drain(_PATIENCE)
-        self._later(self._leases.close())
-        await self._drain(_FOR_LEASES)
-        await self._keeper.close()
 
     async def _drain(self, patience: float) -> None:
         if not self._pending:

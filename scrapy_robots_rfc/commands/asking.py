@@ -17,13 +17,12 @@ from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc._scrapy import LATE
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.common import UNDECIDED, Failed, origin_of, shown, stripped
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
-from scrapy_robots_rfc.fetching.download import MARK, Downloader
-from scrapy_robots_rfc.fetching.fetch import Sent, cause_of, through
+from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
+from scrapy_robots_rfc.fetching.fetch import cause_of, through
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Successful, Unreachable, target_of
 from scrapy_robots_rfc.policy.origins import Origin
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings as Ours
 
@@ -149,7 +148,7 @@ class Inquirer:
         answer = Answer()
         robots = self._service.at_hand(origin)
         if robots is None:
-            self._service.ask(origin, None, answer.resolve)
+            self._service.ask(origin).listen(answer.resolve)
         else:
             answer.resolve(robots)
         return answer
@@ -175,7 +174,7 @@ class Inquirer:
             try:
                 answer = await self._download(state.url, timeout=left, mark=mark, sent=sent, authorization=known)
             except Exception as error:
-                cause = cause_of(error, LATE, self._settings.timeout)
+                cause = cause_of(error, self._settings.timeout)
                 cause = through(Unreachable(None, cause), sent).cause
                 raise _unfetched(url, cause, isinstance(error, DecodingError)) from error
             statuses = self._settings.unreachable_statuses

@@ -26,7 +26,6 @@ from scrapy_robots_rfc.commands.common import (
     written,
 )
 from scrapy_robots_rfc.core.text import many, printable
-from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def _row(key: str, found: CacheEntry | ValueError, now: float) -> tuple[str, ...
     if isinstance(found, ValueError):
         return ("unreadable", "", "", "", "", f"{key} ({found})")
     cause = _shortened(printable(found.cause), _WIDEST_CAUSE)
-    fresh = span(found.fresh_until - now) if found.fresh_until > now else "no"
+    fresh = span(found.validity.fresh_until - now) if found.validity.fresh_until > now else "no"
     size = "" if found.body is None else f"{len(found.body):,}"
     return (_result(found), cause, span(now - found.fetched), fresh, size, key)
 
@@ -214,20 +213,18 @@ def show(store: OpenStore, console: Console, options: argparse.Namespace) -> int
 
 
 def _result(copy: CacheEntry) -> str:
-    if copy.outcome is Outcome.SUCCESSFUL and copy.unreachable_since is not None:
-        return "stale"
-    return copy.outcome.value
+    return "stale" if copy.validity.stale else copy.validity.outcome.value
 
 
 def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
     yield "origin", key
     yield "result", f"{_result(copy)}: {_MEANING[_result(copy)]}"
     yield "last fetch", f"{copy.cause}, {moment(copy.fetched, now)}"
-    yield "fresh until", moment(copy.fresh_until, now)
-    if copy.confirmed is not None:
-        yield "last confirmed", moment(copy.confirmed, now)
-    if copy.unreachable_since is not None:
-        yield "unreachable since", moment(copy.unreachable_since, now)
+    yield "fresh until", moment(copy.validity.fresh_until, now)
+    if copy.validity.confirmed is not None:
+        yield "last confirmed", moment(copy.validity.confirmed, now)
+    if copy.validity.unreachable_since is not None:
+        yield "unreachable since", moment(copy.validity.unreachable_since, now)
     if copy.validators is not None:
         yield "file came from", copy.validators.url
         for name, value in (("ETag", copy.validators.etag), ("Last-Modified", copy.validators.last_modified)):
@@ -321,7 +318,7 @@ def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
         raise ValueError("no JSON") from None
     key, copy = copy_of(record)
     for name in ("fetched", "confirmed", "unreachable_since"):
-        time = getattr(copy, name)
+        time = copy.fetched if name == "fetched" else getattr(copy.validity, name)
         if time is not None and time > now + _AHEAD:
             raise ValueError(f"{name} lies more than a day in the future")
     return key, copy

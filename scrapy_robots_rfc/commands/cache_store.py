@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import time
-import zlib
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc.cache.breaker import said
-from scrapy_robots_rfc.cache.entries import rules_of
-from scrapy_robots_rfc.cache.entry import MAGIC, VERSION, CacheEntry, decode, encode
+from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode, entry_of, head_of, rules_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands.common import UNDECIDED, Failed
+from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
@@ -29,15 +26,13 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.cache.entries import Rules
+    from scrapy_robots_rfc.cache.entry import Rules
     from scrapy_robots_rfc.cache.stores.base import Store
 
 #: How an SQLite file begins; an empty one is a database without tables.
 _SQLITE = b"SQLite format 3\0"
 #: Seconds that a copy is kept which nobody would want any more: see `Rules.keep`.
 _OVER = 1.0
-#: Entries of a head that speak of the octets in a store.
-_OF_OCTETS = ("coding", "length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +67,7 @@ class OpenStore:
 
     def is_fresh(self, found: CacheEntry | ValueError | None) -> bool:
         """Whether that is a copy, and a fresh one."""
-        return isinstance(found, CacheEntry) and found.fresh_until > self.now
+        return isinstance(found, CacheEntry) and found.validity.fresh_until > self.now
 
     def put(self, key: str, copy: CacheEntry) -> bool:
         """Keep a copy; false where nobody would want it any more."""
@@ -93,7 +88,7 @@ class OpenStore:
         try:
             yield
         except Exception as error:
-            raise Failed(f"the store {self.name} failed ({said(error)})") from error
+            raise Failed(f"the store {self.name} failed ({error_text(error)})") from error
 
 
 @contextmanager
@@ -119,7 +114,7 @@ def open_store(settings: Settings, address: str | None, *, may_be_made: bool) ->
     except RobotsError as error:
         raise Failed(str(error)) from error
     except Exception as error:
-        raise Failed(f"the store cannot be opened ({said(error)})") from error
+        raise Failed(f"the store cannot be opened ({error_text(error)})") from error
     if made is None:
         raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", UNDECIDED)
     with closing(made[0]):
@@ -141,28 +136,22 @@ def _look_at(path: Path, *, may_be_made: bool) -> None:
             raise Failed(f"{path} is no SQLite file")
 
 
-# A copy as an object of JSON, and back. Which values are valid `decode` says, which reads them all.
+# A copy as an object of JSON, and back. Which values are valid is in `cache/entry.py`.
 
 
 def record_of(key: str, copy: CacheEntry) -> dict[str, Any]:
-    """Return a copy as JSON objects hold it: the entries of its head, and its file.
+    """Return a copy as a JSON object holds it.
 
     :param key: its origin, in a store.
-    :returns: ``origin``, ``version``, the entries that have a value; ``file``, or ``file_base64`` where the file is not
-        UTF-8.
+    :returns: ``origin``, the head of the copy, and ``file``, or ``file_base64`` where the file is not UTF-8.
     """
-    head = json.loads(encode(copy).split(b"\n", 2)[1])
-    entries = {name: value for name, value in head.items() if name not in _OF_OCTETS}
-    return {"origin": key, "version": VERSION, **entries, **_file(copy.body)}
-
-
-def _file(body: bytes | None) -> dict[str, str]:
-    if body is None:
-        return {}
-    try:
-        return {"file": body.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"file_base64": base64.b64encode(body).decode("ascii")}
+    record = {"origin": key, **head_of(copy)}
+    if copy.body is not None:
+        try:
+            record["file"] = copy.body.decode("utf-8")
+        except UnicodeDecodeError:
+            record["file_base64"] = base64.b64encode(copy.body).decode("ascii")
+    return record
 
 
 def copy_of(record: object) -> tuple[str, CacheEntry]:
@@ -172,23 +161,12 @@ def copy_of(record: object) -> tuple[str, CacheEntry]:
     """
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
-    head: dict[str, Any] = {name: value for name, value in record.items() if name not in _OF_OCTETS}
-    key, version = head.pop("origin", None), head.pop("version", None)
-    body = _body(head.pop("file", None), head.pop("file_base64", None))
+    key, text, encoded = record.get("origin"), record.get("file"), record.get("file_base64")
     if not isinstance(key, str) or Origin.written(key) is None:
         raise ValueError("its origin is none: scheme://host, or scheme://host:port")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 0:
-        raise ValueError("it has no version")
-    if body is not None:
-        head["length"] = len(body)
-    rest = json.dumps(head).encode("ascii") + b"\n" + (body or b"")
-    return key, decode(b"%s %d %08x\n%s" % (MAGIC, version, zlib.crc32(rest), rest))
-
-
-def _body(text: Any, encoded: Any) -> bytes | None:  # noqa: ANN401 - whatever a line of JSON holds
-    if text is None and encoded is None:
-        return None
     try:
-        return bytes(text.encode("utf-8")) if text is not None else base64.b64decode(encoded, validate=True)
+        if text is not None:
+            return key, entry_of(record, text.encode("utf-8"))
+        return key, entry_of(record, None if encoded is None else base64.b64decode(encoded, validate=True))
     except (AttributeError, TypeError, UnicodeEncodeError, binascii.Error):
         raise ValueError("its file is no text, or no base64") from None

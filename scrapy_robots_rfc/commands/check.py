@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.verdict import Asker, Finding
     from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
 #: Exit codes; beside them there is UNDECIDED.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.fetching.policy_of_origin import UNREACHABLE
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:

@@ -24,8 +24,9 @@ from scrapy_robots_rfc.components import placed, stands_for
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import announcements
+from scrapy_robots_rfc.fetching.parsed import load_parser
 from scrapy_robots_rfc.middleware import startup
-from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, load_parser
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware, check_early
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.settings import TABLE, hidden, read_row, read_settings, written
@@ -159,7 +160,7 @@ def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
     try:
         naming = UserAgents(crawler, None if read is None else read.user_agent)
         tokens = naming.default().tokens if read is not None else None
-        advice = naming.advice(crawler.spider) if read is not None else None
+        advice = naming.advice() if read is not None else None
         if advice is not None:
             lines.append((logging.WARNING, advice))
         if read is not None and read.obey:

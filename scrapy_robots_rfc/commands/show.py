@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.verdict import Asker
     from scrapy_robots_rfc.core.groups import Group, Record
     from scrapy_robots_rfc.core.robotstxt import Explanation
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
 

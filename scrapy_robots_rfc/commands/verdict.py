@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands.common import NO_URL, UNDECIDED, Failed, stripped
+from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
-from scrapy_robots_rfc.core.identity import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
-from scrapy_robots_rfc.fetching.parsed import RfcFile
-from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
 from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import Validity
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:

@@ -6,7 +6,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
+
+#: The name of the request meta key and of the spider attribute that name the agent.
+USER_AGENT_KEY = "robotstxt_user_agent"
+#: What `agent_of` takes, in words for the user.
+ACCEPTED = "a string, or a list of strings in order of preference"
 
 #: The value that stands for all crawlers in a user-agent line.
 ANY = "*"
@@ -104,3 +110,45 @@ def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     runs = [match[0] for match in map(_RUN.match, _names_in_header(text)) if match]
     first_spelling = {run.lower(): run for run in reversed(runs)}
     return tuple(first_spelling[key] for key in dict.fromkeys(run.lower() for run in runs))
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Who the crawler is, to robots.txt.
+
+    :param tokens: product tokens in order of preference; empty: only the ``*`` group can apply.
+    :param identification: the whole string, for parsers other than ours.
+    """
+
+    tokens: tuple[str, ...]
+    identification: str
+
+
+#: A crawl that sends no User-Agent at all.
+NOBODY = Agent((), "")
+
+
+def agent_of(value: object) -> Agent | None:
+    """Return the agent that a user's value names, or ``None`` for a value that says nothing (``None``, ``""``).
+
+    :param value: a product token, a User-Agent header's value, or a list of those.
+    :raises TypeError: it is something else.
+    """
+    if value is None:
+        return None
+    names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    if not all(isinstance(name, (str, bytes)) for name in names):
+        raise TypeError(ACCEPTED)
+    return _agent_of(names, isinstance(value, str))
+
+
+@lru_cache(maxsize=1024)
+def _agent_of(names: tuple[str | bytes, ...], by_comma: bool) -> Agent | None:
+    texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names]
+    if by_comma:  # `foobot-news,foobot`, as the command line gives a list; a User-Agent header's value stays whole
+        tokens = [token.strip() for token in texts[0].split(",")]
+        texts = tokens if all(map(is_product_token, tokens)) else texts
+    texts = [text.strip() for text in texts if text.strip()]
+    if not texts:
+        return None
+    return Agent(tuple(dict.fromkeys(token for text in texts for token in product_tokens(text))), texts[0])

@@ -39,3 +39,9 @@ def without_credentials(text: str, instead: str = "") -> str:
     # From the first colon of a word to its last @, looked for once a word: time is linear, whatever stands there.
     text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
+
+
+def error_text(error: Exception) -> str:
+    """Return the class and the text of an error on one short line, without the credentials of an address in it."""
+    text = without_credentials(" ".join(str(error).split()))
+    return f"{type(error).__name__}: {printable(text)[:200]}".removesuffix(": ")

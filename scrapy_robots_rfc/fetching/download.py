@@ -1,7 +1,6 @@
-"""The request for a robots.txt, as Scrapy downloads it: proxies, retries, TLS and stats are Scrapy's own.
+"""One exchange of a fetch through Scrapy's downloader: proxies, retries, TLS and stats are Scrapy's own.
 
-In here: what that request carries, where its body is cut off, how its content coding is undone. Redirects and
-meanings are `policy/access.py`.
+What the request carries, where its body is cut off, and how its content coding is undone. `fetch.py` follows redirects.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from scrapy_robots_rfc._scrapy import give_place, one_more, queued_metas, unboun
 from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError
 from scrapy_robots_rfc.fetching.decoding import Decoder, decode
 from scrapy_robots_rfc.fetching.endings import Endings
-from scrapy_robots_rfc.fetching.fetch import Answer
 from scrapy_robots_rfc.fetching.routes import named
 from scrapy_robots_rfc.policy.caching import Caching
 
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from scrapy.signalmanager import SignalManager
 
     from scrapy_robots_rfc.cache.entry import Validators
-    from scrapy_robots_rfc.fetching.fetch import Sent
-
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
 
@@ -62,6 +58,29 @@ META: dict[str, Any] = {
     "download_warnsize": 0,
     "download_fail_on_dataloss": True,  # half a file opens nothing, also where the user takes half a page
 }
+
+
+@dataclass(eq=False, slots=True)
+class Sent:
+    """What a fetch sends.
+
+    :param asker: the request on whose behalf; ``None``: there is none.
+    :param proxy: tells which proxy the request under way, or the last one, goes through; without credentials.
+    """
+
+    asker: Request | None = None
+    proxy: Callable[[], str | None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer: its status, its headers as far as they count, and of a 2xx its body, without content coding."""
+
+    status: int
+    location: bytes | None
+    body: bytes
+    retry_after: bytes | None = None
+    caching: Caching = field(default_factory=Caching)
 
 
 @dataclass(eq=False, slots=True)
@@ -151,8 +170,12 @@ class Downloader:
         known: Validators | None = None,
         authorization: bytes | None = None,
     ) -> Answer:
-        """Ask for one URL; see `fetching.Download`.
+        """Return the answer to a request for one URL; redirects are not followed. Raises whatever goes wrong.
 
+        :param timeout: seconds.
+        :param mark: names the fetch in `queued`.
+        :param sent: on whose behalf; is told what is sent.
+        :param known: of the file that is at hand: the answer may be that it still is what there is (304).
         :param authorization: the value of that header.
         """
         transfer = _Transfer(mark)
@@ -341,15 +364,6 @@ def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, by
     credentials = asker.headers.get(b"Proxy-Authorization")
     if credentials is not None and meta["proxy"]:
         headers[b"Proxy-Authorization"] = credentials
-
-
-def route_of(asker: Request | None) -> tuple[object, ...] | None:
-    """By which way the robots.txt of a request's site is asked for; ``None`` for the way that all requests have."""
-    if asker is None:
-        return None
-    proxy = asker.meta["proxy"] if "proxy" in asker.meta and "_scheme_proxy" not in asker.meta else ()
-    address = asker.meta.get("bindaddress")
-    return None if proxy == () and address is None else (proxy, address)
 
 
 def chosen_slot(request: Request) -> str | None:

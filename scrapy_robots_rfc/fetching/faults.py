@@ -9,6 +9,7 @@ import errno
 import re
 import sys
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.core.text import printable
@@ -91,6 +92,9 @@ _NO_HTTP = frozenset({"ParseError", "BadStatusLine", "BadHttpMessage", "RemotePr
 _HOOKS = frozenset({"process_request", "process_response", "process_exception"})
 _HANDLER = frozenset({"download_request", "download_request_async"})
 
+#: The method in which Scrapy's handlers without a reactor read an answer: what fails there, fails because of what came.
+_READING = "_read_response"
+
 #: What to do about a local fault, by the name of its exception.
 _ADVICE = {
     "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTSTXT_EXEMPT",
@@ -139,11 +143,13 @@ def fault_of(error: Exception) -> Fault:
     if method not in _HOOKS and (isinstance(error, RobotsError) or _is_network(error)):
         return _network(chain)
     kind = next((name for name in _names(error) if name in _ADVICE), None)
-    name = type(error).__name__
+    text, name = _text(error), type(error).__name__
+    what = f"{name}: {text}" if text else name
+    if kind is None and method not in _HOOKS and any(frame[1] == _READING for frame in _frames(error)):
+        return Fault(f"its answer cannot be read: {what}")
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"
-    text = _text(error)
-    cause = f"{part}: {name}: {text}" if text else f"{part}: {name}"
+    cause = f"{part}: {what}"
     return Fault(cause, part, _ADVICE.get(kind or "", _OTHERWISE), expected=kind is not None)
 
 
@@ -251,14 +257,7 @@ def _text(error: BaseException) -> str:
 
 def _part(error: Exception) -> tuple[str, str]:
     """Return which part of the crawl raised an exception, and the method it was in."""
-    frames: list[tuple[str, str]] = []
-    step = error.__traceback__
-    while step is not None:
-        frames.append((_owner(step.tb_frame), step.tb_frame.f_code.co_name))
-        step = step.tb_next
-    package = __name__.partition(".")[0]
-    first = max((n for n, (owner, _) in enumerate(frames) if _is_of(owner, package)), default=-1) + 1
-    frames = frames[first:]
+    frames = _frames(error)
     for methods in (_HOOKS, _HANDLER):
         for owner, method in reversed(frames):
             # Older versions of Scrapy have functions of these names in the manager of the middlewares, too.
@@ -269,6 +268,17 @@ def _part(error: Exception) -> tuple[str, str]:
     if foreign is None:
         foreign = next((frame for frame in reversed(frames) if _is_of(frame[0], "scrapy")), ("scrapy", ""))
     return foreign
+
+
+def _frames(error: Exception) -> list[tuple[str, str]]:
+    """Return who ran the code that an exception came through, and in which methods, from our own call of Scrapy on."""
+    frames: list[tuple[str, str]] = []
+    step = error.__traceback__
+    while step is not None:
+        frames.append((_owner(step.tb_frame), step.tb_frame.f_code.co_name))
+        step = step.tb_next
+    package = __name__.partition(".")[0]
+    return list(dropwhile(lambda frame: _is_of(frame[0], package), frames))
 
 
 def _owner(frame: Any) -> str:  # noqa: ANN401 - the type of frames has no public name

@@ -1,162 +1,141 @@
-"""Fetching: one attempt at a robots.txt, redirects followed, in time, conditional where a copy is at hand.
+"""One fetch: ask for a robots.txt, follow its redirects, in time, with validators where a copy is at hand.
 
-In here: what the service needs of the world, and the loop that asks. What an answer means is `policy/access.py`; what
-follows from it is `service.py`.
+`download.py` makes each exchange, `policy/access.py` says what an answer means, and `results.py` what follows from it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from scrapy.exceptions import IgnoreRequest
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._scrapy import LATE, UNRESOLVED
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.faults import fault_of
+from scrapy_robots_rfc.fetching.parsed import governs_all
+from scrapy_robots_rfc.fetching.results import Fetched
 from scrapy_robots_rfc.policy import backoff
-from scrapy_robots_rfc.policy.access import Access, Asking, Local, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Caching, Freshness
+from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable
 
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.core.identity import Agent
-    from scrapy_robots_rfc.fetching.flights import Flight
-    from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.download import Answer, Downloader, Sent
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.fetching.queue import Attempt, PendingFetch
+    from scrapy_robots_rfc.policy.caching import Validity
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
-# Seconds: longer than the flights take to notice that one is over.
+_T = TypeVar("_T")
+
+# Seconds: longer than the queue takes to notice that an attempt is over.
 _GRACE = 1.0
 
-#: The request on whose behalf a file is fetched; opaque in here.
-Asker: TypeAlias = Any
 
+@dataclass(slots=True, eq=False)
+class Fetch:
+    """What is done in one attempt to find out about an origin.
 
-@dataclass(eq=False, slots=True)
-class Sent:
-    """What a fetch sends.
-
-    :param asker: the request on whose behalf.
-    :param proxy: tells which proxy the request under way, or the last one, goes through; without credentials.
+    :param before: what this crawl went by until now; ``None``: nothing.
+    :param held: the newest copy that is known, fresh or not.
+    :param sent: on whose behalf it is made, and what it sends.
+    :param began: when the file itself was asked for.
     """
 
-    asker: Asker = None
-    proxy: Callable[[], str | None] = lambda: None
+    attempt: Attempt[OriginPolicy]
+    before: Validity | None
+    held: CacheEntry | None
+    sent: Sent
+    began: float = math.inf
 
+    @property
+    def pending(self) -> PendingFetch[OriginPolicy]:
+        """The pending fetch that it is an attempt of."""
+        return self.attempt.pending
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer: its status, its headers as far as they count, and of a 2xx its body, without content coding."""
+    @property
+    def origin(self) -> Origin:
+        """Whose file it is about."""
+        origin: Origin = self.pending.key
+        return origin
 
-    status: int
-    location: bytes | None
-    body: bytes
-    retry_after: bytes | None = None
-    caching: Caching = field(default_factory=Caching)
+    @property
+    def last(self) -> OriginPolicy | None:
+        """What the attempt before it gave."""
+        return self.pending.last or self.pending.route.last
 
+    @property
+    def known(self) -> Validity | None:
+        """What was known before it, from the attempt before it too."""
+        return self.before if self.last is None else self.last.validity
 
-class Download(Protocol):
-    """Asks for one URL, follows nothing, raises whatever goes wrong."""
+    def changes(self, outcome: Outcome) -> bool:
+        """Whether something else governed before, or nothing."""
+        return self.before is None or self.before.outcome is not outcome
 
-    def __call__(
-        self, url: str, *, timeout: float, mark: object, sent: Sent, known: Validators | None
-    ) -> Awaitable[Answer]:
-        """Return the answer.
+    def suits(self, copy: CacheEntry) -> bool:
+        """Whether a fresh copy answers the question of the route that asks."""
+        return self.pending.route.name is None or governs_all(copy.status, copy.validity.outcome)
 
-        :param timeout: seconds.
-        :param mark: names the fetch in `Ports.queued`.
-        :param sent: on whose behalf; is told what is sent.
-        :param known: of the file that is at hand: the answer may be that it still is what there is (304).
+    async def aside(self, work: Awaitable[_T]) -> _T:
+        """Wait for the store or for another crawl, which is not the site's time.
+
+        :raises RobotsUndecided: it took too long, and nobody waits for the file any more.
         """
+        self.attempt.aside = True
+        try:
+            result = await work
+        finally:
+            self.attempt.aside = False
+        if self.attempt.over:
+            raise RobotsUndecided("too late: nobody waits for this file any more")
+        return result
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """What the service needs of the world.
-
-    :param download: asks for one URL.
-    :param parse: parses a file; may raise when the user chose the parser.
-    :param agent: the agent of a request that brings none of its own.
-    :param runtime: tasks, timers, the clock.
-    :param closing: whether the crawl is ending.
-    :param queued: the marks of the downloads that only stand in a queue.
-    :param count: adds one to a stat.
-    :param ignored: the exceptions that the stock middleware does not count (IgnoreRequest).
-    :param hopeless: the exceptions after which asking again soon is of no use.
-    :param late: the exceptions that mean that there was no answer in time.
-    :param expected: tells the world what was known of a file that crawls share, and that is now asked for again.
-    :param fetched: tells it how a fetch ended; called with (robots, access, asker).
-    :param loaded: tells it that what is known came out of a store; called with (robots, asker).
-    """
-
-    download: Download
-    parse: Callable[[bytes], ParsedRobots]
-    agent: Callable[[], Agent]
-    runtime: Runtime
-    closing: Callable[[], bool]
-    queued: Callable[[], Collection[Any]]
-    count: Callable[[str], None]
-    ignored: tuple[type[Exception], ...]
-    hopeless: tuple[type[Exception], ...]
-    late: tuple[type[Exception], ...]
-    expected: Callable[[OriginPolicy], None]
-    fetched: Callable[[OriginPolicy, Access, Asker], Awaitable[None]]
-    loaded: Callable[[OriginPolicy, Asker], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What an attempt gave.
-
-    :param freshness: what the last answer says of its own.
-    :param validators: of the file, where there is one and its server gave some.
-    :param confirmed: whether it is the file that was at hand (304).
-    """
-
-    access: Access
-    freshness: Freshness = field(default_factory=Freshness)
-    validators: Validators | None = None
-    confirmed: bool = False
-
-
-class Fetching:
-    """Asks for files.
+class Fetcher:
+    """Makes the fetches of a crawl.
 
     :param settings: of the crawl.
+    :param download: makes one exchange.
+    :param runtime: the clock.
+    :param count: adds one to a stat.
     """
 
-    def __init__(self, settings: Settings, ports: Ports) -> None:
-        self._settings = settings
-        self._ports = ports
+    def __init__(
+        self, settings: Settings, download: Downloader, runtime: Runtime, count: Callable[[str], None]
+    ) -> None:
+        self._settings, self._download, self._runtime, self._count = settings, download, runtime, count
 
-    async def fetch(self, origin: Origin, held: CacheEntry | None, flight: Flight[Any], sent: Sent) -> Fetched:
+    async def fetch(self, fetch: Fetch) -> Fetched:
         """Ask for a file. Ends in a value whatever the network does.
 
-        :param held: the copy at hand, fresh or not.
-        :param sent: on whose behalf; is told what is sent.
         :raises RobotsUndecided: it took too long, and nobody waits for it any more.
         """
-        self._ports.count(stats.REQUEST_COUNT)
-        state: Asking | Fetched = Asking.first(origin)
+        self._count(stats.REQUEST_COUNT)
+        state: Asking | Fetched = Asking.first(fetch.origin)
         while isinstance(state, Asking):
-            state = await self._step(state, held, flight, sent)
+            state = await self._step(state, fetch)
         return state
 
-    async def _step(self, state: Asking, held: CacheEntry | None, flight: Flight[Any], sent: Sent) -> Asking | Fetched:
-        # One that is to give way to others does so by its flight's end, right before Scrapy would call it a failure.
-        left = max(min(flight.limit + _GRACE, self._settings.timeout) - flight.spent, 0.1)
+    async def _step(self, state: Asking, fetch: Fetch) -> Asking | Fetched:
+        attempt, held, sent = fetch.attempt, fetch.held, fetch.sent
+        # An attempt that is to give way to others ends right before Scrapy would call it a failure.
+        left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)
         known = _known_at(state.url, held)
         try:
-            answer = await self._ports.download(state.url, timeout=left, mark=flight, sent=sent, known=known)
+            answer = await self._download(state.url, timeout=left, mark=attempt, sent=sent, known=known)
         except Exception as error:
-            if flight.done:
+            if attempt.over:
                 raise
             return Fetched(self._failed(error, sent))
-        if flight.done:
+        if attempt.over:
             raise RobotsUndecided("too late: nobody waits for this answer any more")
         body = held.body if held is not None and known is not None else None
         following = state.answered(
@@ -167,16 +146,16 @@ class Fetching:
             held=body,
         )
         if isinstance(following, Asking):
-            self._ports.count(stats.REDIRECT_COUNT)
+            self._count(stats.REDIRECT_COUNT)
             return following
         if isinstance(following, Unreachable) and following.route:
             following = through(following, sent)
         return self._concluded(state.url, answer, following, known)
 
     def _concluded(self, url: str, answer: Answer, access: Access, known: Validators | None) -> Fetched:
-        self._ports.count(stats.RESPONSE_COUNT)
-        self._ports.count(stats.RESPONSE_STATUS_COUNT.format(status=answer.status))
-        date = self._ports.runtime.date()
+        self._count(stats.RESPONSE_COUNT)
+        self._count(stats.RESPONSE_STATUS_COUNT.format(status=answer.status))
+        date = self._runtime.date()
         if isinstance(access, Unreachable):
             return Fetched(replace(access, retry_after=backoff.retry_after(answer.retry_after, date)))
         freshness = answer.caching.freshness(date)
@@ -185,7 +164,7 @@ class Fetching:
         validators = self._validators(url, answer, access, known)
         if access.status != 304:
             return Fetched(access, freshness, validators)
-        self._ports.count(stats.CACHE_REVALIDATED)
+        self._count(stats.CACHE_REVALIDATED)
         return Fetched(access, freshness, validators, confirmed=True)
 
     def _validators(self, url: str, answer: Answer, access: Successful, known: Validators | None) -> Validators | None:
@@ -197,13 +176,13 @@ class Fetching:
         return Validators(url, tag, modified) if tag or modified else None
 
     def _failed(self, error: Exception, sent: Sent) -> Unreachable | Local:
-        if not isinstance(error, self._ports.ignored):
-            self._ports.count(stats.EXCEPTION_COUNT.format(exception=type(error)))
+        if not isinstance(error, IgnoreRequest):
+            self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
         fault = fault_of(error)
         if fault.part is not None:
             return Local(fault.cause, fault.advice, None if fault.expected else error)
-        cause = no_answer(self._settings.timeout) if isinstance(error, self._ports.late) else fault.cause
-        hopeless = fault.refused or isinstance(error, self._ports.hopeless)
+        cause = cause_of(error, self._settings.timeout)
+        hopeless = fault.refused or isinstance(error, UNRESOLVED)
         return through(Unreachable(None, cause, hopeless=hopeless, route=fault.refused), sent)
 
 
@@ -213,14 +192,13 @@ def through(access: Unreachable, sent: Sent) -> Unreachable:
     return access if proxy is None else replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
 
 
-def cause_of(error: Exception, late: tuple[type[Exception], ...], timeout: float) -> str:
+def cause_of(error: Exception, timeout: float) -> str:
     """Return why a download failed, in words.
 
-    :param late: the exceptions that mean that there was no answer in time, whoever gave up first.
     :param timeout: seconds for the whole fetch.
     """
     fault = fault_of(error)
-    return no_answer(timeout) if fault.part is None and isinstance(error, late) else fault.cause
+    return no_answer(timeout) if fault.part is None and isinstance(error, LATE) else fault.cause
 
 
 def no_answer(timeout: float) -> str:

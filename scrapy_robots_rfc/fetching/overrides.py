@@ -1,7 +1,7 @@
 """Steering: the user's exceptions from what sites say. Origins that are not asked, and local files in place of theirs.
 
 In here: what is known of such an origin, from the start of the crawl on. How the names of sites are read is
-`policy/sites.py`; a dry run is the middleware's.
+`policy/origins.py`; a dry run is the middleware's.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import Validity
-from scrapy_robots_rfc.policy.sites import Sites
+from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Sites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings

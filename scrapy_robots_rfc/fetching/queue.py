@@ -1,7 +1,8 @@
-"""Inquiries: all that is done to get one value a key, from the first who asks to the last attempt.
+"""The fetch queue: one pending fetch an origin, whoever asks for it, from the first question to the last attempt.
 
-In here: how many attempts are under way at once, which one comes next, and when one is made again. A single attempt,
-with its time limit, is a flight (`flights.py`); whether there is another one is for the attempt to say.
+It decides how many attempts are under way at once, which one comes next, how long each may take, and when one is made
+again. An attempt always ends: by its work, by its time limit, or with the crawl. What the work is, and whether there is
+to be another attempt, is `service.py`.
 """
 
 from __future__ import annotations
@@ -11,80 +12,113 @@ import itertools
 import logging
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from scrapy_robots_rfc.fetching.flights import TICK, tell_all
+from scrapy_robots_rfc._runtime import Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Collection, Coroutine, Hashable
 
-    from scrapy_robots_rfc._runtime import Runtime
+    from scrapy_robots_rfc._runtime import Cancellable, Runtime
+    from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Seconds after which an attempt gives way, for the first time; the next ones are longer by that factor.
+#: Seconds between two looks at the queue. Scrapy sends no signal when it starts to close: that has to be polled.
+TICK = 0.25
+
+#: Seconds after which an attempt gives way to others, for the first time; each further time is longer by that factor.
 PATIENCE = 5.0
 _GROWTH = 4
-
 
 #: Routes that are tried one right after the other, at most: the requests of a crawl may bring a thousand proxies.
 MOST_ROUTES = 8
 
 
 @dataclass(eq=False, slots=True)
-class Route(Generic[_T]):
-    """One way to ask, and those who wait for what it brings.
+class RouteWait(Generic[_T]):
+    """Those who wait for the value of a key, and would ask for it by the same route.
 
-    :param name: hashable; opaque in here, as is `asker`: on whose behalf.
+    :param name: of the route; hashable. It may hold credentials.
+    :param asker: the request on whose behalf an attempt by this route is made.
     :param attempts: how many were made by it.
     :param last: what the last one gave, where that is for this route alone.
-    :param hopeless: whether another attempt by it is of no use.
+    :param due: when the next one may be made, where the last one failed for this route alone.
+    :param settled: whether the value is known.
+    :param value: ``None`` when the crawl ended first.
     """
 
-    name: Hashable
-    asker: Any
+    key: Any
+    name: Hashable = field(default=None, repr=False)
+    asker: Any = field(default=None, repr=False)
     attempts: int = 0
     last: _T | None = None
-    hopeless: bool = False
-    listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
+    due: float = math.inf
+    settled: bool = False
+    value: _T | None = None
+    _listeners: list[Callable[[_T | None], object]] = field(default_factory=list, repr=False)
+
+    def listen(self, listener: Callable[[_T | None], object]) -> None:
+        """Tell a listener the value: now, or as soon as it is known. One that fails keeps nobody from being told."""
+        self._listeners.append(listener)
+        if self.settled:
+            self.tell()
+
+    async def result(self) -> _T | None:
+        """Wait for the value."""
+        if not self.settled:
+            waiter: Waiter[_T | None] = Waiter()
+            self._listeners.append(waiter.resolve)
+            return await waiter
+        return self.value
+
+    def settle(self, value: _T | None) -> None:
+        """Set the value; `tell` is for later, so that all routes have theirs before anybody goes on."""
+        self.settled, self.value = True, value
+
+    def tell(self) -> None:
+        """Call the listeners, each once."""
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            try:
+                listener(self.value)
+            except Exception:
+                logger.exception("A listener failed")
 
 
 @dataclass(eq=False, slots=True)
 class PendingFetch(Generic[_T]):
-    """One key that is asked about.
+    """One key whose value is asked for.
 
-    :param key: hashable; opaque in here.
+    :param key: hashable; the queue makes nothing of it.
     :param route: the one that the next attempt takes, or the one under way.
     :param routes: of all who wait, by name.
     :param attempts: how many are behind it.
-    :param delays: how many of them were waited for.
-    :param last: what the last one of them gave that is for all.
-    :param looks: how often somebody else was found at it.
+    :param last: what the last one of them gave that is for all routes.
+    :param looks: how often another crawl was found fetching it.
     :param gave_way: how often it gave way to others.
-    :param patience: seconds after which the attempt under way is to give way to others.
+    :param alone: whether each route has a value of its own in the end.
     :param delay: the number of the delay that it is in; ``None``: it is in none.
     :param open: whether a new route ends that delay.
     """
 
     key: Any
-    route: Route[_T]
-    routes: dict[Hashable, Route[_T]] = field(default_factory=dict)
+    route: RouteWait[_T]
+    routes: dict[Hashable, RouteWait[_T]] = field(default_factory=dict)
     attempts: int = 0
-    delays: int = 0
     last: _T | None = None
     looks: int = 0
     gave_way: int = 0
-    patience: float = math.inf
+    alone: bool = False
     delay: int | None = None
     open: bool = False
 
     def __post_init__(self) -> None:
         self.routes[self.route.name] = self.route
 
-    def untried(self) -> Route[_T] | None:
+    def untried(self) -> RouteWait[_T] | None:
         """Return another route to try at once; ``None`` where there is none, or enough of them were tried."""
         untried = [route for route in self.routes.values() if not route.attempts and route is not self.route]
         return untried[0] if untried and len(self.routes) - len(untried) < MOST_ROUTES else None
@@ -94,184 +128,276 @@ class PendingFetch(Generic[_T]):
 class Attempted(Generic[_T]):
     """What came of an attempt.
 
-    :param again: in how many seconds another one is made; ``None``: the value is final.
+    :param again: in how many seconds another one is made by this route; ``None``: the value is final for it.
     :param alone: whether the value is for those of its route alone: another route may bring one for all.
-    :param hopeless: whether only another route is worth that attempt.
     """
 
     value: _T
     again: float | None = None
     alone: bool = False
-    hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LockedByPeer:
-    """No attempt was made: somebody else is at it.
+    """No attempt was made, because another crawl fetches the file.
 
-    :param again: in how many seconds it is looked at again.
+    :param again: in how many seconds this crawl looks again.
     """
 
     again: float
 
 
-class Preempted:
-    """The attempt took so long that others come first: it is made again when they have had their turn."""
+#: What comes of an attempt; ``None``: the crawl ended first.
+Result: TypeAlias = Attempted[_T] | LockedByPeer | None
+
+#: Makes an attempt. It ends in a value whatever the world does, unless the attempt is over before.
+Work: TypeAlias = "Callable[[], Coroutine[Any, Any, Result[_T]]]"
 
 
-#: What came of an attempt; ``None``: the crawl ended first.
-Result: TypeAlias = Attempted[_T] | LockedByPeer | Preempted | None
+@dataclass(eq=False, slots=True)
+class Attempt(Generic[_T]):
+    """One attempt, under way.
+
+    :param limit: seconds that it may take.
+    :param result: what counts should the work not end in time; the work may set it before it is done.
+    :param over: whether its result is known; what the work does from then on is for nobody.
+    :param aside: whether it waits for the store or for another crawl: that time does not count.
+    :param spent: seconds that count against the limit, up to `looked_at`.
+    :param expire: makes the result where the work takes too long, or ends without one.
+    """
+
+    pending: PendingFetch[_T]
+    limit: float
+    looked_at: float
+    result: Result[_T] = None
+    over: bool = False
+    aside: bool = False
+    spent: float = 0.0
+    expire: Callable[[], Result[_T]] = lambda: None
+    task: Cancellable | None = None
 
 
 class FetchQueue(Generic[_T]):
-    """The inquiries under way.
+    """The pending fetches of a crawl.
 
-    :param runtime: timers, the clock.
-    :param limit: attempts under way at once, at most; the others stand in line, those never made before in front. From
-        a quarter of it on, attempts are to give way, so that many that hang do not keep the line from moving.
+    :param runtime: tasks, timers, the clock.
+    :param settings: of the crawl. ROBOTSTXT_CONCURRENT_FETCHES attempts are under way at once, at most; the others
+        stand in line, those never made before in front. From a quarter of it on, attempts are to give way, so that many
+        that hang do not keep the line from moving. ROBOTSTXT_TIMEOUT is for an attempt, less the time that it only
+        stands in a queue.
     :param closing: whether the crawl is ending.
-    :param attempt: makes one attempt, and tells what came of it; ``None`` when the crawl ended first.
-    :param settled: called with an inquiry whose value is final for each of its routes alone, before they are told.
+    :param begin: gives the work of an attempt, and what makes its result where the work takes too long.
+    :param queued: the attempts that only stand in a queue of the downloader just now.
+    :param settled: called with a pending fetch that is over, before those who wait are told.
     """
 
     def __init__(
         self,
         runtime: Runtime,
-        limit: int,
+        settings: Settings,
         *,
         closing: Callable[[], bool],
-        attempt: Callable[[PendingFetch[_T], Callable[[Result[_T]], object]], None],
+        begin: Callable[[Attempt[_T]], tuple[Work[_T], Callable[[], Result[_T]]]],
+        queued: Callable[[], Collection[object]] = tuple,
         settled: Callable[[PendingFetch[_T]], object] = lambda _: None,
     ) -> None:
-        self._runtime = runtime
-        self._closing = closing
-        self._attempt = attempt
-        self._settled = settled
-        self._free = limit
-        self._roomy = limit * 3 // 4
-        self._inquiries: dict[Hashable, PendingFetch[_T]] = {}
-        self._number = itertools.count()  # in heaps: first come, first served, and inquiries are never compared
+        self._runtime, self._timeout, self._free = runtime, settings.timeout, settings.concurrent_fetches
+        self._roomy = self._free * 3 // 4
+        self._closing, self._begin, self._queued, self._settled = closing, begin, queued, settled
+        self._pending: dict[Hashable, PendingFetch[_T]] = {}
+        self._under_way: dict[Attempt[_T], None] = {}
+        self._number = itertools.count()  # in heaps: first come, first served, and pending fetches are never compared
         self._line: list[tuple[int, int, int, PendingFetch[_T]]] = []
         self._later: list[tuple[float, int, PendingFetch[_T]]] = []
-        self._ticking = self._going = False
+        self._ticking = self._starting = False
 
     def __contains__(self, key: Hashable) -> bool:
-        return key in self._inquiries
+        return key in self._pending
 
-    def ask(
-        self, key: Hashable, asker: object, listener: Callable[[_T | None], object], route: Hashable = None
-    ) -> None:
-        """Tell a listener the value of a key; begin the inquiry if nobody did.
+    def ask(self, key: Hashable, asker: object = None, route: Hashable = None) -> RouteWait[_T]:
+        """Return what tells the value of a key; begin to find out if nobody did.
 
-        :param listener: called once, perhaps before this returns; with ``None`` when the crawl ended first.
-        :param route: by which way it would be asked about.
+        Without asyncio it may be settled already, as work that need not wait ends while it is started.
+
+        :param asker: on whose behalf.
+        :param route: by which the asker would ask.
         """
-        inquiry = self._inquiries.get(key)
-        if inquiry is None:
-            inquiry = self._inquiries[key] = PendingFetch(key, Route(route, asker, listeners=[listener]))
-            self._queue(inquiry)
-            return
-        known = inquiry.routes.get(route)
-        if known is not None:
-            known.listeners.append(listener)
-            return
-        inquiry.routes[route] = Route(route, asker, listeners=[listener])
-        if inquiry.delay is not None and inquiry.open and (untried := inquiry.untried()) is not None:
-            inquiry.delay, inquiry.route = None, untried
-            self._queue(inquiry)
+        pending = self._pending.get(key)
+        if pending is None:
+            wait: RouteWait[_T] = RouteWait(key, route, asker)
+            pending = self._pending[key] = PendingFetch(key, wait)
+            self._stand_in_line(pending)
+            return wait
+        if route in pending.routes:
+            return pending.routes[route]
+        wait = pending.routes[route] = RouteWait(key, route, asker)
+        if pending.delay is not None and pending.open and (untried := pending.untried()) is not None:
+            pending.delay, pending.route = None, untried
+            self._stand_in_line(pending)
+        return wait
 
-    def _queue(self, inquiry: PendingFetch[_T]) -> None:
-        heapq.heappush(self._line, (inquiry.attempts, inquiry.gave_way, next(self._number), inquiry))
-        self._go_on()
+    # Attempts begin.
 
-    def _go_on(self) -> None:
-        if self._going:  # an attempt that ended while it was started: the loop below goes on with the next one
+    def _stand_in_line(self, pending: PendingFetch[_T]) -> None:
+        heapq.heappush(self._line, (pending.attempts, pending.gave_way, next(self._number), pending))
+        self._start_next()
+
+    def _start_next(self) -> None:
+        if self._starting:  # an attempt that ended while it was started: the loop below goes on with the next one
             return
-        self._going = True
+        self._starting = True
         while self._free and self._line:
-            self._free -= 1
-            inquiry = heapq.heappop(self._line)[-1]
-            inquiry.patience = math.inf if self._free >= self._roomy else PATIENCE * _GROWTH**inquiry.gave_way
-            try:
-                self._attempt(inquiry, partial(self._attempted, inquiry))
-            except Exception:
-                logger.exception("No attempt for %s", inquiry.key)
-                self._attempted(inquiry, None)
-        self._going = False
+            self._start(heapq.heappop(self._line)[-1])
+        self._starting = False
         self._arm()
 
-    def _attempted(self, inquiry: PendingFetch[_T], attempted: Result[_T]) -> None:
+    def _start(self, pending: PendingFetch[_T]) -> None:
+        self._free -= 1
+        patience = math.inf if self._free >= self._roomy else PATIENCE * _GROWTH**pending.gave_way
+        attempt = Attempt(pending, min(patience, self._timeout), self._runtime.clock())
+        self._under_way[attempt] = None
+        try:
+            work, attempt.expire = self._begin(attempt)
+            attempt.task = self._runtime.spawn(self._run(attempt, work))
+        except Exception:
+            logger.exception("No attempt for %s", pending.key)
+            self._end(attempt, None)
+
+    async def _run(self, attempt: Attempt[_T], work: Work[_T]) -> None:
+        try:
+            self._end(attempt, await work())
+        except Exception:
+            if not attempt.over:
+                logger.exception("The work for %s failed", attempt.pending.key)
+        finally:
+            if not attempt.over:  # failed, or cancelled from outside
+                self._end(attempt, self._expired(attempt))
+
+    def _expired(self, attempt: Attempt[_T]) -> Result[_T]:
+        try:
+            return attempt.result if attempt.result is not None else attempt.expire()
+        except Exception:
+            logger.exception("The attempt for %s ends without a result", attempt.pending.key)
+            return None
+
+    # Attempts end.
+
+    def _end(self, attempt: Attempt[_T], result: Result[_T]) -> None:
+        """Go on after an attempt; only its first end counts."""
+        if attempt.over:
+            return
+        self._leave(attempt)
+        pending = attempt.pending
+        if isinstance(result, LockedByPeer):
+            pending.looks += 1
+            self._delay(pending, result.again, open=False)
+            self._start_next()
+            return
+        pending.attempts += 1
+        pending.route.attempts += 1
+        if result is not None and result.alone:
+            self._without_route(pending, result)
+        else:
+            pending.last = None if result is None else result.value
+            if result is None or result.again is None:
+                self._settle(pending, pending.last)
+            else:
+                self._delay(pending, result.again, open=False)
+        self._start_next()
+
+    def _leave(self, attempt: Attempt[_T]) -> None:
+        attempt.over = True
+        self._under_way.pop(attempt, None)
         self._free += 1
-        if isinstance(attempted, Preempted):
-            inquiry.gave_way += 1
-            self._queue(inquiry)
-            return
-        if isinstance(attempted, LockedByPeer):
-            inquiry.looks += 1
-        else:
-            inquiry.attempts += 1
-            inquiry.route.attempts += 1
-            if attempted is None or not attempted.alone:
-                inquiry.last = None if attempted is None else attempted.value
-        if isinstance(attempted, Attempted) and attempted.alone:
-            self._without_route(inquiry, attempted)
-        elif attempted is None or attempted.again is None:
-            self._settle(inquiry, inquiry.last)
-        else:
-            inquiry.delays += isinstance(attempted, Attempted)
-            self._delay(inquiry, attempted.again, open=False)
-        self._go_on()
 
-    def _without_route(self, inquiry: PendingFetch[_T], attempted: Attempted[_T]) -> None:
-        """Go on after an attempt whose route failed: by a new one at once, by the one tried least often later on."""
-        failed = inquiry.route
-        failed.last, failed.hopeless = attempted.value, attempted.hopeless
-        untried = inquiry.untried()
+    def _give_way(self, attempt: Attempt[_T]) -> None:
+        """Let others have their turn: the attempt is made anew after them."""
+        self._leave(attempt)
+        attempt.pending.gave_way += 1
+        self._stand_in_line(attempt.pending)
+
+    def _without_route(self, pending: PendingFetch[_T], attempted: Attempted[_T]) -> None:
+        """Go on after an attempt whose route failed: by a new one at once, later by the one whose time comes first."""
+        failed, now = pending.route, self._runtime.clock()
+        failed.last = attempted.value
+        failed.due = math.inf if attempted.again is None else now + attempted.again
+        untried = pending.untried()
         if untried is not None:
-            inquiry.route = untried
-            self._queue(inquiry)
+            pending.route = untried
+            self._stand_in_line(pending)
             return
-        left = [route for route in inquiry.routes.values() if route.attempts and not route.hopeless]
-        if not left or attempted.again is None:
-            self._settled(inquiry)
-            self._settle(inquiry, attempted.value, alone=True)
+        pending.route = min(pending.routes.values(), key=lambda route: route.due)
+        if pending.route.due == math.inf:  # each of them has had its attempts
+            pending.alone = True
+            self._settle(pending, attempted.value)
             return
-        inquiry.route = min(left, key=lambda route: route.attempts)
-        inquiry.delays += 1
-        self._delay(inquiry, attempted.again, open=True)
+        self._delay(pending, max(0.0, pending.route.due - now), open=True)
 
-    def _delay(self, inquiry: PendingFetch[_T], seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
-        inquiry.delay, inquiry.open = next(self._number), open
-        heapq.heappush(self._later, (self._runtime.clock() + seconds, inquiry.delay, inquiry))
+    def _delay(self, pending: PendingFetch[_T], seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
+        pending.delay, pending.open = next(self._number), open
+        heapq.heappush(self._later, (self._runtime.clock() + seconds, pending.delay, pending))
 
-    def _settle(self, inquiry: PendingFetch[_T], value: _T | None, *, alone: bool = False) -> None:
-        if self._inquiries.get(inquiry.key) is not inquiry:
+    def _settle(self, pending: PendingFetch[_T], value: _T | None) -> None:
+        if self._pending.get(pending.key) is not pending:
             return
-        del self._inquiries[inquiry.key]
-        for route in inquiry.routes.values():
-            tell_all(route.listeners, route.last if alone and route.last is not None else value)
+        self._settled(pending)
+        del self._pending[pending.key]
+        for wait in pending.routes.values():
+            wait.settle(wait.last if pending.alone and wait.last is not None else value)
+        for wait in pending.routes.values():
+            wait.tell()
+
+    # The timer: one for all, while anything is pending.
 
     def _arm(self) -> None:
-        # One timer for all. Attempts under way have the timer of the flights.
-        if not self._ticking and (self._line or self._later):
+        if not self._ticking and self._pending:
             self._ticking = True
-            self._runtime.call_later(TICK, self._tick)
+            self._runtime.call_later(min(TICK, self._timeout / 4), self._tick)
 
     def _tick(self) -> None:
         self._ticking = False
-        if self._closing():
-            self._end()
-            return
-        now = self._runtime.clock()
-        while self._later and self._later[0][0] <= now:
-            _, number, inquiry = heapq.heappop(self._later)
-            if inquiry.delay == number:  # no new route has ended it
-                inquiry.delay = None
-                self._queue(inquiry)
-        self._arm()
+        try:
+            if self._closing():
+                self._close()
+            else:
+                now = self._runtime.clock()
+                self._end_late(now)
+                self._end_delays(now)
+        finally:
+            self._arm()
 
-    def _end(self) -> None:
-        waiting = [*(entry[-1] for entry in self._line), *(entry[-1] for entry in self._later)]
-        self._line, self._later = [], []
-        for inquiry in waiting:
-            self._settle(inquiry, None)
+    def _end_late(self, now: float) -> None:
+        queued = self._queued() if self._under_way else ()
+        for attempt in list(self._under_way):
+            if attempt.over:  # without asyncio, who waits goes on as soon as it is told, and may end others
+                continue
+            elapsed, attempt.looked_at = now - attempt.looked_at, now
+            if attempt.aside or attempt in queued:
+                continue
+            attempt.spent += elapsed
+            if attempt.spent < attempt.limit:
+                continue
+            if attempt.result is None and attempt.limit < self._timeout:
+                self._give_way(attempt)
+            else:
+                self._end(attempt, self._expired(attempt))
+            if attempt.task is not None:
+                attempt.task.cancel()
+
+    def _end_delays(self, now: float) -> None:
+        while self._later and self._later[0][0] <= now:
+            _, number, pending = heapq.heappop(self._later)
+            if pending.delay == number:  # no new route has ended it
+                pending.delay = None
+                self._stand_in_line(pending)
+
+    def _close(self) -> None:
+        """Tell all who wait that the crawl ends first."""
+        attempts, self._line, self._later = list(self._under_way), [], []
+        for attempt in attempts:
+            self._leave(attempt)
+        for pending in list(self._pending.values()):
+            self._settle(pending, None)
+        for attempt in attempts:
+            if attempt.task is not None:
+                attempt.task.cancel()

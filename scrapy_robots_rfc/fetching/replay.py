@@ -14,17 +14,16 @@ from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import decode
 from scrapy_robots_rfc.fetching.overrides import Overrides
-from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, Unavailable, Unreachable
-from scrapy_robots_rfc.policy.dates import http_date
-from scrapy_robots_rfc.policy.freshness import Validity
+from scrapy_robots_rfc.policy.caching import Validity, http_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.httpcache import HttpCache
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
     from scrapy_robots_rfc.policy.access import Access

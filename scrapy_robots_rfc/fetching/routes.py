@@ -1,4 +1,4 @@
-"""Routes: the proxy that a request goes through, and which of them failed to lead to a site.
+"""The proxy that a request goes through, and what is known of origins to which it did not lead.
 
 A robots.txt is the same whoever brings it. A failure is not: it closes the site for the requests of that route only.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from urllib.request import proxy_bypass
 
@@ -15,6 +14,8 @@ from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.utils.httpobj import urlparse_cached
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from scrapy import Request
     from scrapy.crawler import Crawler
 
@@ -30,22 +31,6 @@ Route: TypeAlias = str | None
 _REMEMBERED = 10_000
 
 _USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
-
-
-@dataclass(frozen=True, slots=True)
-class Via:
-    """An origin, as requests with a proxy ask about it."""
-
-    origin: Origin
-    route: str = field(repr=False)  # it may hold credentials
-
-    def __str__(self) -> str:
-        return str(self.origin)
-
-
-def origin_of(place: Origin | Via) -> Origin:
-    """Return the origin itself."""
-    return place.origin if isinstance(place, Via) else place
 
 
 class Routes:
@@ -65,6 +50,14 @@ class Routes:
             return None
         credentials = request.headers.get(b"Proxy-Authorization")
         return str(proxy) if credentials is None else f"{proxy} {credentials.decode('latin-1')}"
+
+    def way(self, asker: Request | None) -> Hashable:
+        """Return what crawls have in common that get a robots.txt alike: the route, and the local address.
+
+        :param asker: the request on whose behalf; ``None``: there is none, and the way is that of most requests.
+        """
+        route, address = (None, None) if asker is None else (self.of(asker), asker.meta.get("bindaddress"))
+        return None if route is None and address is None else (route, address)
 
     def _by_environment(self, request: Request) -> Route:
         if self._environment is None:

@@ -1,132 +1,105 @@
-"""RobotsService: from an origin to what its robots.txt says. One inquiry whoever asks; memory, store, fetch.
+"""RobotsService: from an origin to what its robots.txt says. The way of a fetch is read here from top to bottom.
 
-In here: the flow from question to answer, over callables that the middleware hands in. No Scrapy class; what the RFC
-decides is in `policy/` and `core/`.
+A fetch looks into memory, store and the other crawls of the process, asks the site (`fetch.py`), concludes what governs
+(`results.py`, and `policy/`), keeps that, and tells. One fetch an origin is under way, whoever asks (`queue.py`).
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import Waiter
-from scrapy_robots_rfc.cache.entries import following, rules_of, set_aside, validity_of
+from scrapy_robots_rfc import _scrapy, stats
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.cache.entry import rules_of
 from scrapy_robots_rfc.cache.memory import MemoryCache
-from scrapy_robots_rfc.cache.shared import FetchSharing, pause
+from scrapy_robots_rfc.cache.peers import Peers
+from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.fetch import Asker, Fetched, Fetching, Ports, Sent, no_answer, through
-from scrapy_robots_rfc.fetching.flights import TICK, Flight, Flights
-from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, LockedByPeer, PendingFetch, Preempted
-from scrapy_robots_rfc.fetching.routes import Failed, Route
+from scrapy_robots_rfc.fetching.download import Sent
+from scrapy_robots_rfc.fetching.fetch import Fetch, Fetcher, no_answer, through
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK, Attempt, Attempted, FetchQueue, LockedByPeer, RouteWait
+from scrapy_robots_rfc.fetching.results import Fetched, following, limits_after, set_aside
+from scrapy_robots_rfc.fetching.routes import Failed, Routes
 from scrapy_robots_rfc.policy import backoff
-from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Freshness
-from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity
+from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.reporting.troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.cache.peers import Peers
+    from scrapy_robots_rfc.fetching.download import Downloader
+    from scrapy_robots_rfc.fetching.hooks import Hooks
     from scrapy_robots_rfc.fetching.overrides import Overrides
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
+    from scrapy_robots_rfc.fetching.queue import PendingFetch, Result, Work
     from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class _Attempt:
-    """One attempt to find out about an origin.
-
-    :param before: what this crawl went by until now; ``None``: nothing.
-    :param held: the newest copy that is known, fresh or not.
-    :param sent: on whose behalf it is made, and what it sends.
-    :param began: when the file itself was asked for.
-    """
-
-    inquiry: PendingFetch[OriginPolicy]
-    before: Validity | None
-    held: CacheEntry | None
-    sent: Sent
-    began: float = math.inf
-
-    @property
-    def origin(self) -> Origin:
-        """Whose file it is about."""
-        origin: Origin = self.inquiry.key
-        return origin
-
-    @property
-    def known(self) -> Validity | None:
-        """What was known before it, from earlier attempts of the inquiry too."""
-        last = self.inquiry.last or self.inquiry.route.last
-        return self.before if last is None else last.validity
-
-    def changes(self, outcome: Outcome) -> bool:
-        """Whether something else governed before, or nothing."""
-        return self.before is None or self.before.outcome is not outcome
-
-
-_Result: TypeAlias = Attempted[OriginPolicy] | LockedByPeer | Preempted
-
-
 class RobotsService:
     """The robots.txt files of a crawl.
 
+    :param crawler: the crawl; its engine need not be there yet.
     :param settings: of the crawl.
-    :param ports: what the service needs of the world.
-    :param keeper: the store, started; ``None``: nothing is kept beyond the process.
-    :param steering: the user's exceptions; ``None``: there are none.
-    :param peers: the other crawls of the process; ``None``: nothing is shared with them.
+    :param download: makes one exchange through Scrapy's downloader.
+    :param hooks: what the service needs of the rooms above.
+    :param store: started; ``None``: nothing is kept beyond the process.
+    :param overrides: the user's exceptions; ``None``: there are none.
     """
 
     def __init__(
         self,
+        crawler: Crawler,
         settings: Settings,
-        ports: Ports,
-        keeper: CacheClient | None = None,
-        steering: Overrides | None = None,
-        peers: Peers | None = None,
+        download: Downloader,
+        hooks: Hooks,
+        store: CacheClient | None = None,
+        overrides: Overrides | None = None,
     ) -> None:
-        self._settings = settings
-        self._ports = ports
-        self._steering = steering
-        self._peers = peers
-        rules = self._rules = rules_of(settings)
-        self._limits = rules.limits
+        assert crawler.stats is not None
+        self._settings, self._hooks, self._listener, self._overrides = settings, hooks, hooks.listener, overrides
+        self._closing = partial(_scrapy.is_closing, crawler)
+        #: Tells the routes of requests.
+        self.routes = Routes(crawler)
+        # What the other crawls of the process share with this one; a store that is shared does so by itself.
+        shared = store is not None and store.shared
+        self._peers = None if shared else Peers(self.routes.way, self._closing)
+        self._count: Callable[[str], None] = crawler.stats.inc_value
+        self._closing = partial(_scrapy.is_closing, crawler)
+        self._runtime = Runtime()
+        self._rules = rules_of(settings)
+        self._limits = self._rules.limits
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
-        self._troubles = Troubles(ports.count, dry_run=settings.dry_run)
-        self._fetching = Fetching(settings, ports)
-        self._sharing = None if keeper is None else FetchSharing(keeper, rules, ports.runtime)
+        self._fetcher = Fetcher(settings, download, self._runtime, self._count)
+        self._sharing = None if store is None else FetchLocks(store, self._rules, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
-            evicted=lambda: ports.count(stats.CACHE_EVICTIONS),
+            evicted=lambda: self._count(stats.CACHE_EVICTIONS),
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
         self._failed: Failed[OriginPolicy] = Failed()
-        # Flights that wait for the store, or for another crawl: that is not the site's time.
-        self._aside: set[Flight[_Result]] = set()
-        self._flights: Flights[_Result] = Flights(
-            ports.runtime, settings.timeout, closing=ports.closing, queued=lambda: {*ports.queued(), *self._aside}
+        self._queue: FetchQueue[OriginPolicy] = FetchQueue(
+            self._runtime,
+            settings,
+            closing=self._closing,
+            begin=self._begin,
+            queued=download.queued,
+            settled=self._settled,
         )
-        self._inquiries: FetchQueue[OriginPolicy] = FetchQueue(
-            ports.runtime,
-            settings.concurrent_fetches,
-            closing=ports.closing,
-            attempt=self._attempt,
-            settled=self._without_route,
-        )
+
+    # Questions.
 
     async def robots(self, url: str) -> OriginPolicy:
         """Return what is known of the robots.txt that a URL falls under; fetch it if it is not at hand.
@@ -142,35 +115,56 @@ class RobotsService:
             raise ValueError("not an absolute http or https URL with a valid authority")
         return await self.get(origin)
 
-    @property
-    def troubles(self) -> Troubles:
-        """What was said of origins, and why they were unreachable."""
-        return self._troubles
+    async def get(self, origin: Origin, asker: Request | None = None) -> OriginPolicy:
+        """Return what is known of an origin's robots.txt; fetch it if it is not at hand. One fetch, whoever waits.
 
-    def at_hand(self, origin: Origin, *, route: Route = None, counted: bool = True) -> OriginPolicy | None:
+        :param asker: the request on whose behalf; its proxy is inherited.
+        :raises RobotsUndecided: the spider was closed first.
+        """
+        robots = self.at_hand(origin) or await self.ask(origin, asker).result()
+        if robots is None:
+            raise undecided(origin)
+        return robots
+
+    def at_hand(self, origin: Origin, asker: Request | None = None, *, counted: bool = True) -> OriginPolicy | None:
         """Return what is known and still fresh, without waiting for anything.
 
-        :param route: of the request that it is for.
+        :param asker: the request that it is for: the origin may be closed for its route alone.
         :param counted: whether the stats have this look-up.
         """
-        if self._steering is not None and (steered := self._steering.robots(origin)) is not None:
-            return steered
-        robots, now = self._memory.get(origin), self._ports.runtime.clock()
-        if robots is None or now >= robots.validity.fresh_until or (route is not None and not _for_all(robots)):
-            robots = self._failed.get(origin, route)
-            if robots is None or now >= robots.validity.fresh_until:
-                return None
+        if self._overrides is not None and (override := self._overrides.robots(origin)) is not None:
+            return override
+        robots, now = self._memory.get(origin), self._runtime.clock()
+        if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
+            route = None if asker is None else self.routes.of(asker)
+            if robots is None or now >= robots.validity.fresh_until or route is not None:
+                robots = self._failed.get(origin, route)
+                if robots is None or now >= robots.validity.fresh_until:
+                    return None
         if counted:
-            self._ports.count(stats.CACHE_HITS)
+            self._count(stats.CACHE_HITS)
         return robots
+
+    def ask(self, origin: Origin, asker: Request | None = None) -> RouteWait[OriginPolicy]:
+        """Return what tells what is known of an origin's robots.txt as soon as that is known; fetch it anew.
+
+        It tells ``None`` when the spider was closed first.
+
+        :param asker: the request on whose behalf; its proxy is inherited.
+        """
+        override = None if self._overrides is None else self._overrides.robots(origin)
+        if override is not None or self._closing():
+            return RouteWait(origin, settled=True, value=override)
+        self._count(stats.WAITS if origin in self._queue else stats.CACHE_MISSES)
+        return self._queue.ask(origin, asker, None if asker is None else self.routes.of(asker))
 
     def octets(self, origin: Origin) -> bytes | None:
         """Return the file that an origin is judged by, as it came; ``None`` where it is not at hand.
 
         Of one longer than ROBOTSTXT_MAX_SIZE it is the lines that count.
         """
-        if self._steering is not None and self._steering.robots(origin) is not None:
-            return self._steering.octets(origin)
+        if self._overrides is not None and self._overrides.robots(origin) is not None:
+            return self._overrides.octets(origin)
         copy = self._memory.copy(origin)
         return None if copy is None or copy.body is None else whole_lines(copy.body, self._settings.max_size)
 
@@ -181,42 +175,12 @@ class RobotsService:
         """
         return self._memory.hold(origin, robots)
 
-    async def get(self, origin: Origin, asker: Asker = None) -> OriginPolicy:
-        """Return what is known of an origin's robots.txt; fetch it if it is not at hand. One fetch, whoever waits.
-
-        :param asker: the request on whose behalf; its proxy is inherited.
-        :raises RobotsUndecided: the spider was closed first.
-        """
-        robots = self.at_hand(origin)
-        if robots is not None:
-            return robots
-        waiter: Waiter[OriginPolicy | None] = Waiter()
-        self.ask(origin, asker, waiter.resolve)
-        robots = await waiter
-        if robots is None:
-            raise undecided(origin)
-        return robots
-
-    def ask(
-        self, origin: Origin, asker: Asker, listener: Callable[[OriginPolicy | None], object], route: Route = None
-    ) -> None:
-        """Tell a listener what is known of an origin's robots.txt as soon as that is known; fetch it anew.
-
-        :param asker: the request on whose behalf; its proxy is inherited.
-        :param route: of that request.
-        :param listener: called once, perhaps before this returns; with ``None`` when the spider was closed first.
-        """
-        steered = None if self._steering is None else self._steering.robots(origin)
-        if steered is not None or self._ports.closing():
-            listener(steered)
-            return
-        self._ports.count(stats.WAITS if origin in self._inquiries else stats.CACHE_MISSES)
-        self._inquiries.ask(origin, asker, listener, route)
+    # The crawl begins and ends.
 
     def join(self, kind: Hashable) -> None:
         """Share files and fetches with the other crawls of the process that are of the same kind, until `close`."""
         if self._peers is not None:
-            self._peers.join(self._ports.runtime.loop(), kind, self._memory.copy)
+            self._peers.join(self._runtime.loop(), kind, self._memory.copy)
 
     async def close(self) -> None:
         """Write what is still to be written, for a second or two at most, and let go of the store."""
@@ -225,194 +189,153 @@ class RobotsService:
         if self._sharing is not None:
             await self._sharing.close()
 
-    # One attempt.
+    # The way of a fetch.
 
-    def _attempt(self, inquiry: PendingFetch[OriginPolicy], listener: Callable[[_Result | None], object]) -> None:
-        held = self._memory.copy(inquiry.key)
-        sent = Sent(inquiry.route.asker)
-        attempt = _Attempt(inquiry, None if held is None else validity_of(held), held, sent)
-        work, expire = partial(self._work, attempt), partial(self._too_late, attempt)
+    def _begin(self, attempt: Attempt[OriginPolicy]) -> tuple[Work[OriginPolicy], Callable[[], Result[OriginPolicy]]]:
+        """Return the work of an attempt, and what makes its result where the work takes too long."""
+        held = self._memory.copy(attempt.pending.key)
+        before = None if held is None else held.validity
+        fetch = Fetch(attempt, before, held, Sent(attempt.pending.route.asker))
+        return partial(self._find_out, fetch), partial(self._too_late, fetch)
 
-        def ended(result: _Result | None) -> None:
-            made_again = isinstance(result, Attempted) and result.again is not None
-            if self._peers is not None and not made_again and not isinstance(result, Preempted):
-                self._peers.end(attempt.origin)
-            listener(result)
-
-        self._flights.watch(inquiry.key, work, expire, ended, inquiry.patience)
-
-    async def _work(self, attempt: _Attempt, flight: Flight[_Result]) -> _Result:
-        """Find out. Ends in a value whatever store and network do; raises when too late."""
-        found = None if self._sharing is None else await self._elsewhere(attempt, self._sharing, flight)
-        if found is None and self._peers is not None:
-            found = self._beside(attempt, self._peers)
+    async def _find_out(self, fetch: Fetch) -> Result[OriginPolicy]:
+        """Look, fetch, conclude, keep, tell. Ends in a value whatever store and network do; raises when too late."""
+        found = await self._look_into_store(fetch) or self._look_at_peers(fetch)
         if found is None:
-            if attempt.held is not None and self._sharing is not None and self._sharing.shared:
-                self._ports.expected(self._revive(attempt.origin, attempt.held))
-            attempt.began = self._ports.runtime.clock()
-            fetched = await self._fetching.fetch(attempt.origin, attempt.held, flight, attempt.sent)
-            found = await self._overtaken(attempt, fetched, flight)
-        if found is None:
-            attempted = self._conclude(attempt, fetched)
-            flight.result = attempted  # what the listeners get should a signal handler hang
-            await self._ports.fetched(attempted.value, fetched.access, attempt.sent.asker)
-            return attempted
+            fetched = await self._fetch(fetch)
+            found = await self._found_meanwhile(fetch, fetched)
+            if found is None:
+                attempted = self._conclude(fetch, fetched)
+                fetch.attempt.result = attempted  # what they get who wait, should a signal handler hang
+                await self._hooks.fetched(attempted.value, fetched.access, fetch.sent.asker)
+                return attempted
         if isinstance(found, Attempted):
-            flight.result = found
-            await self._ports.loaded(found.value, attempt.sent.asker)
+            fetch.attempt.result = found
+            await self._hooks.loaded(found.value, fetch.sent.asker)
         return found
 
-    async def _elsewhere(self, attempt: _Attempt, sharing: FetchSharing, flight: Flight[_Result]) -> _Result | None:
-        """Return what the store has, or that another crawl is at it; ``None``: it is for this one to fetch it."""
-        self._aside.add(flight)
-        try:
-            attempt.held, fresh, ours = await sharing.look(attempt.origin, attempt.held)
-        finally:
-            self._aside.discard(flight)
-        if flight.done:
-            raise RobotsUndecided("too late: nobody waits for this file any more")
-        if fresh and attempt.held is not None and (attempt.inquiry.route.name is None or _for_all(attempt.held)):
-            return self._adopt(attempt, attempt.held)
-        if ours or fresh:
-            return None
-        return self._later(attempt)
+    def _too_late(self, fetch: Fetch) -> Attempted[OriginPolicy]:
+        """Conclude and keep where there was no answer in time; tell in the background."""
+        fetched = Fetched(through(Unreachable(None, no_answer(self._settings.timeout)), fetch.sent))
+        attempted = self._conclude(fetch, fetched)
+        told = self._hooks.fetched(attempted.value, fetched.access, fetch.sent.asker)
+        self._runtime.spawn(told)
+        return attempted
 
-    def _beside(self, attempt: _Attempt, peers: Peers) -> _Result | None:
+    # Look.
+
+    async def _look_into_store(self, fetch: Fetch) -> Result[OriginPolicy]:
+        """Return what the store has, or that another crawl is at it; ``None``: it is for this one to fetch it."""
+        if self._sharing is None:
+            return None
+        fetch.held, fresh, ours = await fetch.aside(self._sharing.look(fetch.origin, fetch.held))
+        if fresh and fetch.held is not None and fetch.suits(fetch.held):
+            return self._adopt(fetch, fetch.held)
+        return None if ours or fresh else self._look_later(fetch)
+
+    def _look_at_peers(self, fetch: Fetch) -> Result[OriginPolicy]:
         """Return what another crawl of the process has, or that it is at it; ``None``: it is for this one to fetch."""
-        copy, busy = peers.look(attempt.origin, attempt.sent.asker)
-        if copy is not None and (attempt.held is None or copy.fetched > attempt.held.fetched):
-            now = self._ports.runtime.clock()
-            attempt.held = copy = self._rules.reviewed(copy, now)
-            if now < copy.fresh_until:
-                return self._adopt(attempt, copy, shared=True)
+        if self._peers is None:
+            return None
+        copy, busy = self._peers.look(fetch.origin, fetch.sent.asker)
+        if copy is not None and (fetch.held is None or copy.fetched > fetch.held.fetched):
+            now = self._runtime.clock()
+            fetch.held = copy = self._rules.reviewed(copy, now)
+            if now < copy.validity.fresh_until:
+                return self._adopt(fetch, copy, shared=True)
         if busy:
-            return self._later(attempt)
-        peers.begin(attempt.origin, attempt.sent.asker)
+            self._peers.end(fetch.origin)
+            return self._look_later(fetch)
+        self._peers.begin(fetch.origin, fetch.sent.asker)
         return None
 
-    def _later(self, attempt: _Attempt) -> LockedByPeer:
-        """Look again later: another crawl fetches the file."""
-        if not attempt.inquiry.looks:
-            self._ports.count(stats.CACHE_LEASE_WAITS)
-        return LockedByPeer(pause(attempt.inquiry.looks))
+    def _look_later(self, fetch: Fetch) -> LockedByPeer:
+        if not fetch.pending.looks:
+            self._count(stats.CACHE_LEASE_WAITS)
+        return LockedByPeer(pause(fetch.pending.looks))
 
-    async def _overtaken(self, attempt: _Attempt, fetched: Fetched, flight: Flight[_Result]) -> _Result | None:
+    async def _found_meanwhile(self, fetch: Fetch, fetched: Fetched) -> Result[OriginPolicy]:
         """Return what another crawl has found out meanwhile, where this one could not."""
         if self._sharing is None or not isinstance(fetched.access, Unreachable | Local):
             return None
-        self._aside.add(flight)
-        try:
-            newer = await self._sharing.newer(attempt.origin, attempt.began)
-        finally:
-            self._aside.discard(flight)
-        if flight.done:
-            raise RobotsUndecided("too late: nobody waits for this file any more")
-        if newer is None or (attempt.inquiry.route.name is not None and not _for_all(newer)):
+        newer = await fetch.aside(self._sharing.newer(fetch.origin, fetch.began))
+        if newer is None or not fetch.suits(newer):
             return None
-        self._ports.count(stats.RESULT.format(outcome=fetched.access.outcome.value))
-        self._sharing.leave(attempt.origin)
-        return self._adopt(attempt, newer)
+        self._count(stats.RESULT.format(outcome=fetched.access.outcome.value))
+        self._sharing.leave(fetch.origin)
+        return self._adopt(fetch, newer)
 
-    def _adopt(self, attempt: _Attempt, copy: CacheEntry, *, shared: bool = False) -> Attempted[OriginPolicy]:
+    def _adopt(self, fetch: Fetch, copy: CacheEntry, *, shared: bool = False) -> Attempted[OriginPolicy]:
         """Go by a fresh copy out of the store, or of another crawl.
 
         :param shared: whether the other crawls of the process may have it from this one.
         """
-        self._ports.count(stats.CACHE_STORE_HITS)
-        robots = self._revive(attempt.origin, copy)
+        self._count(stats.CACHE_STORE_HITS)
+        robots = self._revive(fetch.origin, copy)
         if robots.validity.unreachable_since is not None:
-            self._warn(robots, attempt.known)
-        self._remember(attempt, robots, copy, shared=shared)
+            self._warn(robots, fetch.known)
+        self._keep(fetch, robots, copy, shared=shared)
         return Attempted(robots)
 
-    def _too_late(self, attempt: _Attempt) -> _Result:
-        if attempt.inquiry.patience < self._settings.timeout:
-            return Preempted()
-        fetched = Fetched(through(Unreachable(None, no_answer(self._settings.timeout)), attempt.sent))
-        attempted = self._conclude(attempt, fetched)
-        self._ports.runtime.spawn(self._tell(attempted.value, fetched.access, attempt.sent.asker))
-        return attempted
+    # Fetch.
 
-    async def _tell(self, robots: OriginPolicy, access: Access, asker: Asker) -> None:
-        await self._ports.fetched(robots, access, asker)
+    async def _fetch(self, fetch: Fetch) -> Fetched:
+        if fetch.held is not None and self._sharing is not None and self._sharing.shared:
+            self._hooks.expected(self._revive(fetch.origin, fetch.held))
+        fetch.began = self._runtime.clock()
+        return await self._fetcher.fetch(fetch)
 
-    def _conclude(self, attempt: _Attempt, fetched: Fetched) -> Attempted[OriginPolicy]:
+    # Conclude.
+
+    def _conclude(self, fetch: Fetch, fetched: Fetched) -> Attempted[OriginPolicy]:
         """Turn the result of a fetch into what is known from now on; keep it, unless it is asked for again."""
         if isinstance(fetched.access, Local) or (isinstance(fetched.access, Unreachable) and fetched.access.route):
-            return self._conclude_route(attempt, fetched.access)
-        file, fetched = self._parsed(attempt.origin, fetched)
-        access, inquiry, now = fetched.access, attempt.inquiry, self._ports.runtime.clock()
-        last = inquiry.last or inquiry.route.last
-        since = None if last is None else last.validity.unreachable_since
-        copy = following(attempt.held, fetched, now, self._limits_after(access), since)
-        robots = self._revive(attempt.origin, copy, file)
-        self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
+            return self._conclude_route(fetch, fetched.access)
+        file, fetched = self._parsed(fetch.origin, fetched)
+        access, pending, now = fetched.access, fetch.pending, self._runtime.clock()
+        since = None if fetch.last is None else fetch.last.validity.unreachable_since
+        copy = following(fetch.held, fetched, now, limits_after(access, self._limits, self._backoff), since)
+        robots = self._revive(fetch.origin, copy, file)
+        self._count(stats.RESULT.format(outcome=access.outcome.value))
         to_come: tuple[float, ...] = ()
         if isinstance(access, Unreachable):
-            # An earlier copy, or a failure so old that it opens the origin, is no reason to keep requests waiting.
+            # Retry only while the origin is closed: an earlier copy, or a failure so old that it opens the origin,
+            # lets the requests that wait be judged now.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                to_come = self._backoff.to_come(inquiry.delays, access.retry_after)
-            if not _for_all(robots) and inquiry.untried() is not None:
-                self._troubles.other_route(attempt.origin, robots.cause)
+                to_come = self._backoff.to_come(pending.route.attempts, access.retry_after)
+            if not robots.for_all and pending.untried() is not None:
+                self._listener.other_route(fetch.origin, robots.cause)
             else:
-                self._warn(robots, attempt.known, inquiry.attempts + 1, to_come)
+                self._warn(robots, fetch.known, pending, to_come)
         if not to_come:
-            self._remember(attempt, robots, copy, shared=fetched.freshness.stored)
+            self._keep(fetch, robots, copy, shared=fetched.freshness.stored)
             if self._sharing is not None:
-                self._sharing.publish(attempt.origin, copy, stored=fetched.freshness.stored, since=attempt.began)
-        elif attempt.changes(Outcome.UNREACHABLE):
-            self._troubles.again(attempt.origin, robots.cause)
-        again = to_come[0] if to_come else None
-        return Attempted(robots, again, alone=not _for_all(robots), hopeless=again is None)
+                self._sharing.publish(fetch.origin, copy, stored=fetched.freshness.stored, since=fetch.began)
+        elif fetch.changes(Outcome.UNREACHABLE):
+            self._listener.again(fetch.origin, robots.cause)
+        return Attempted(robots, to_come[0] if to_come else None, alone=not robots.for_all)
 
-    def _conclude_route(self, attempt: _Attempt, access: Unreachable | Local) -> Attempted[OriginPolicy]:
+    def _conclude_route(self, fetch: Fetch, access: Unreachable | Local) -> Attempted[OriginPolicy]:
         """Turn a failure that says nothing about the site into what the requests of its route go by."""
-        inquiry, now = attempt.inquiry, self._ports.runtime.clock()
-        copy = set_aside(attempt.held, access, now, self._limits)
-        robots = self._revive(attempt.origin, copy)
-        self._ports.count(stats.RESULT.format(outcome=access.outcome.value))
+        pending, now = fetch.pending, self._runtime.clock()
+        robots = self._revive(fetch.origin, set_aside(fetch.held, access, now, self._limits))
+        self._count(stats.RESULT.format(outcome=access.outcome.value))
         hopeless = isinstance(access, Local) or access.hopeless or robots.outcome is not Outcome.UNREACHABLE
-        to_come = self._backoff.to_come(inquiry.delays, None)
+        to_come = () if hopeless else self._backoff.to_come(pending.route.attempts, None)
         if isinstance(access, Local):
-            self._troubles.local(attempt.origin, access, robots.outcome)
-        elif inquiry.untried() is not None:
-            self._troubles.other_route(attempt.origin, robots.cause)
+            self._listener.local(fetch.origin, access, robots.outcome)
+        elif pending.untried() is not None:
+            self._listener.other_route(fetch.origin, robots.cause)
         else:
-            self._warn(robots, attempt.known, inquiry.attempts + 1, () if hopeless else to_come, alone=True)
-        return Attempted(robots, to_come[0] if to_come else None, alone=True, hopeless=hopeless)
-
-    def _without_route(self, inquiry: PendingFetch[OriginPolicy]) -> None:
-        """Keep what is known by each route of an inquiry, as none of them brought what is for all."""
-        origin: Origin = inquiry.key
-        kept, now = self._memory.get(origin), self._ports.runtime.clock()
-        for route in inquiry.routes.values():
-            if route.last is not None and now < route.last.validity.fresh_until:
-                name: Any = route.name
-                self._failed.put(origin, name, route.last)
-        lasts = [route.last for route in inquiry.routes.values() if route.last is not None]
-        if any(last is kept for last in lasts):  # concluded, and given to other crawls
-            return
-        closed = [last.cause for last in lasts if last.outcome is Outcome.UNREACHABLE]
-        if closed:
-            self._troubles.routes_failed(origin, closed[-1], inquiry.attempts)
-        if self._sharing is not None:
-            self._sharing.leave(origin)
-
-    def _limits_after(self, access: Access) -> CachePolicy:
-        """Leave a server alone for as long as it asks."""
-        if not isinstance(access, Unreachable) or access.retry_after is None:
-            return self._limits
-        ttl = self._backoff.at_least(self._limits.unreachable_ttl, access.retry_after)
-        return replace(self._limits, unreachable_ttl=ttl)
-
-    # What a copy says.
+            self._warn(robots, fetch.known, pending, to_come, alone=True)
+        return Attempted(robots, to_come[0] if to_come else None, alone=True)
 
     def _parsed(self, origin: Origin, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
         access = fetched.access
         if not isinstance(access, Successful):
             return None, fetched
         if len(access.body) > self._settings.max_size:
-            self._ports.count(stats.TRUNCATED)
+            self._count(stats.TRUNCATED)
         file = self._parse(origin, access.body)
         if isinstance(file, str):
             failed = Unreachable(access.status, file, hopeless=True)
@@ -422,72 +345,97 @@ class RobotsService:
     def _parse(self, origin: Origin, body: bytes) -> ParsedRobots | str:
         """Return the parsed file, or why there is none."""
         try:
-            return self._ports.parse(body)
+            return self._hooks.parse(body)
         except Exception as error:
-            self._ports.count(stats.PARSER_ERRORS)
+            self._count(stats.PARSER_ERRORS)
             logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
             return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 
     def _revive(self, origin: Origin, copy: CacheEntry, file: ParsedRobots | None = None) -> OriginPolicy:
         """Return what a copy says."""
-        validity, cause = validity_of(copy), copy.cause
+        validity, cause = copy.validity, copy.cause
         if file is None and copy.body is not None:
             parsed = self._parse(origin, copy.body)
             if isinstance(parsed, str):  # nothing opens because a file cannot be read
                 validity, cause = (
-                    Validity(Outcome.UNREACHABLE, copy.fresh_until, unreachable_since=copy.fetched),
+                    Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=copy.fetched),
                     parsed,
                 )
             else:
                 file = parsed
-        return OriginPolicy(origin, validity, copy.status, cause, file, self._ports.agent, copy.fetched)
+        return OriginPolicy(origin, validity, copy.status, cause, file, self._hooks.agent, copy.fetched)
 
-    def _remember(self, attempt: _Attempt, robots: OriginPolicy, copy: CacheEntry, *, shared: bool) -> None:
-        before, changed = attempt.before, attempt.changes(robots.outcome)
-        made = attempt.inquiry.attempts + 1
-        reached = robots.validity.unreachable_since is None
-        self._troubles.concluded(
-            attempt.origin, robots.cause, robots.outcome, changed=changed, reached=reached, attempts=made
+    # Keep.
+
+    def _keep(self, fetch: Fetch, robots: OriginPolicy, copy: CacheEntry, *, shared: bool) -> None:
+        """Remember what governs an origin from now on, and tell the listener."""
+        self._listener.concluded(
+            fetch.origin,
+            robots.cause,
+            robots.outcome,
+            changed=fetch.changes(robots.outcome),
+            reached=robots.validity.unreachable_since is None,
+            attempts=fetch.pending.attempts + 1,
         )
-        if robots.stale and not (before is not None and before.stale):
-            self._troubles.began_stale(attempt.origin, robots.cause)
-        self._memory.put(attempt.origin, robots, copy)
-        if _for_all(robots):
-            self._failed.forget(attempt.origin)
+        if robots.stale and not (fetch.before is not None and fetch.before.stale):
+            self._listener.began_stale(fetch.origin, robots.cause)
+        self._memory.put(fetch.origin, robots, copy)
+        if robots.for_all:
+            self._failed.forget(fetch.origin)
         if self._peers is not None:
-            self._peers.keep(attempt.origin, attempt.sent.asker, shared=shared)
+            self._peers.keep(fetch.origin, fetch.sent.asker, shared=shared)
+
+    def _settled(self, pending: PendingFetch[OriginPolicy]) -> None:
+        """Let others go on; keep what is known by each route, where none of them brought what is for all."""
+        origin: Origin = pending.key
+        if self._peers is not None:
+            self._peers.end(origin)
+        if not pending.alone:
+            return
+        kept, now = self._memory.get(origin), self._runtime.clock()
+        lasts: list[tuple[Any, OriginPolicy]] = [
+            (route.name, route.last) for route in pending.routes.values() if route.last is not None
+        ]
+        for name, last in lasts:
+            if now < last.validity.fresh_until:
+                self._failed.put(origin, name, last)
+        if any(last is kept for _, last in lasts):  # concluded, and given to other crawls
+            return
+        closed = [last.cause for _, last in lasts if last.outcome is Outcome.UNREACHABLE]
+        if closed:
+            self._listener.routes_failed(origin, closed[-1], pending.attempts)
+        if self._sharing is not None:
+            self._sharing.leave(origin)
+
+    # Tell.
 
     def _warn(
         self,
         robots: OriginPolicy,
         known: Validity | None,
-        made: int = 1,
+        pending: PendingFetch[OriginPolicy] | None = None,
         to_come: tuple[float, ...] = (),
         *,
         alone: bool = False,
     ) -> None:
         """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
 
-        :param made: attempts.
-        :param to_come: seconds before each further one.
+        :param pending: whose attempt failed, where there was one.
+        :param to_come: seconds before each further one by its route.
         :param alone: whether it is about the requests of one route only.
         """
         warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
-        if to_come:
+        if to_come and pending is not None:
             # The two ticks are those after which the end of a pause, and that of an attempt, are noticed.
-            until = self._ports.runtime.at(1 + sum(to_come) + len(to_come) * (self._settings.timeout + 2 * TICK))
+            attempts = len(to_come) * min(len(pending.routes), MOST_ROUTES)
+            until = self._runtime.at(1 + sum(to_come) + attempts * (self._settings.timeout + 2 * TICK))
             if warned:
-                self._troubles.goes_on(robots.origin, robots.cause, made, to_come, until)
+                self._listener.goes_on(robots.origin, robots.cause, pending.route.attempts + 1, to_come, until)
             else:
-                self._troubles.begins(robots.origin, robots.cause, to_come, until, alone=alone)
+                self._listener.begins(robots.origin, robots.cause, to_come, until, alone=alone)
         elif not warned:
-            again = robots.validity.fresh_until - self._ports.runtime.clock()
-            self._troubles.failed(robots.origin, robots.cause, robots.outcome, again, alone=alone)
-
-
-def _for_all(known: OriginPolicy | CacheEntry) -> bool:
-    """Whether what is known governs every route: not so where the way to the site failed, and nothing is at hand."""
-    return known.status is not None or known.outcome is not Outcome.UNREACHABLE
+            again = robots.validity.fresh_until - self._runtime.clock()
+            self._listener.failed(robots.origin, robots.cause, robots.outcome, again, alone=alone)
 
 
 def undecided(origin: Origin) -> RobotsUndecided:

@@ -1,40 +1,35 @@
-"""The waiting room: requests whose verdict is not known yet, set aside so that they hold nothing of the crawl.
+"""Requests that are set aside while their robots.txt is fetched, so that they hold nothing of the crawl.
 
-In here: who waits, where, and who goes when. Requests are opaque; what a verdict says is the middleware's business, and
-how Scrapy lets a request go and takes it back is `_compat.py`'s.
+Who is set aside, where, and who goes when. See `fetching/queue.py` for the fetch that they wait for, and
+`SchedulerBridge` of `_scrapy.py` for how Scrapy takes a request back.
 
 How a request is set aside: `process_request` returns the request itself, so that the engine schedules it anew; on that
 way `request_scheduled` takes it out, and the engine has forgotten it. One that other code downloads past the scheduler
 (`engine.download_async`) comes to `process_request` again instead: that is how it is known, and it waits in place.
 
-A request that goes back to the scheduler may stand in its queue until the verdict it waited for is stale. It is judged
-by that verdict all the same, once and for a minute at most, so that it need not wait again and again. `WAITED` in its
-meta says which verdict that was: a queue on disk keeps meta, and not the object. `process_request` takes it out before
-anything is made of the request, so that no response, redirect or retry has it.
+A request that goes back to the scheduler may stand in its queue until what it waited for is stale. It is judged by that
+all the same, once and for a minute at most, so that it need not wait again and again: a decision is reserved for it.
+`WAITED` in its meta says which one: a queue on disk keeps meta, and not the object. `process_request` takes it out
+before anything is made of the request, so that no response, redirect or retry has it.
 """
 
 from __future__ import annotations
 
 import itertools
-import logging
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from scrapy_robots_rfc._runtime import Waiter
-from scrapy_robots_rfc.fetching.flights import tell_all
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from scrapy_robots_rfc._runtime import Runtime
-
-logger = logging.getLogger(__name__)
+    from scrapy_robots_rfc.fetching.queue import RouteWait
 
 _T = TypeVar("_T")
 
-#: A request; opaque in here.
+#: A request; nothing is made of it here.
 Request: TypeAlias = Any
 
 #: Requests that are given back in one go, so that many do not stop everything else.
@@ -43,15 +38,15 @@ PORTION = 200
 #: Key of a request's meta, from when it goes back to the scheduler until it comes here again: what it waited for.
 WAITED = "robotstxt_waited"
 
-#: Seconds for which a stale verdict still holds for those who waited for it: they stand in the scheduler's queue then.
+#: Seconds for which what is stale still holds for those who waited for it: they stand in the scheduler's queue then.
 RESERVED = 60.0
 
-# So many promises before the first look for those that nobody came for in time.
+# So many reserved decisions before the first look for those that nobody came for in time.
 _FIRST_SWEEP = 1000
 
 
-class Outside(Protocol):
-    """The scheduler and the engine, as the waiting room needs them."""
+class Scheduler(Protocol):
+    """What this needs of the scheduler and the engine."""
 
     def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Give requests to the scheduler, in this order, past its filter of duplicates.
@@ -70,32 +65,23 @@ class Outside(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Batch(Generic[_T]):
-    """Everybody who waits for one verdict.
+class Group(Generic[_T]):
+    """The requests that wait for one fetch by one route.
 
-    :param open: whether it is still to come.
-    :param value: the verdict; ``None`` when the crawl ended first.
-    :param later: gives the verdict later on, to those that go back to the scheduler; ``None``: there is none.
     :param since: when the first one came.
     :param requests: those that are set aside.
-    :param listeners: those that wait in place.
+    :param in_place: how many wait in place.
+    :param reserved: what is reserved for those that go back to the scheduler; ``None``: nothing.
     """
 
-    key: Any
+    wait: RouteWait[_T]
     since: float
-    open: bool = True
-    value: _T | None = None
-    later: ReservedDecision[_T] | None = None
     requests: list[Request] = field(default_factory=list)
-    listeners: list[Callable[[_T | None], object]] = field(default_factory=list)
+    in_place: int = 0
+    reserved: ReservedDecision[_T] | None = None
 
-    async def wait(self) -> _T | None:
-        """Wait in place."""
-        if self.open:
-            waiter: Waiter[_T | None] = Waiter()
-            self.listeners.append(waiter.resolve)
-            return await waiter
-        return self.value
+    def __len__(self) -> int:
+        return len(self.requests) + self.in_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +89,8 @@ class Waits:
     """What waits.
 
     :param requests: how many.
-    :param keys: for how many verdicts.
-    :param longest: the key that has been waited for longest.
+    :param keys: for how many files.
+    :param longest: whose file has been waited for longest.
     :param seconds: for how long.
     """
 
@@ -116,14 +102,15 @@ class Waits:
 
 @dataclass(eq=False, slots=True)
 class ReservedDecision(Generic[_T]):
-    """A verdict for requests that stand in the scheduler's queue.
+    """What requests are judged by that stand in the scheduler's queue.
 
+    :param place: their origin and route.
     :param mark: what they have in their meta.
-    :param until: from then on it is no verdict for anybody.
+    :param until: from then on it is for nobody.
     :param count: how many they are.
     """
 
-    key: Hashable
+    place: tuple[Hashable, Hashable]
     mark: str
     value: Callable[[], _T]
     until: float
@@ -134,43 +121,33 @@ class DeferredRequests(Generic[_T]):
     """The requests of a crawl that wait.
 
     :param limit: how many are set aside at most.
-    :param ask: tells a listener the verdict on a key; called with (key, request, listener).
-    :param joined: called for each who waits for what another one asked for.
-    :param hold: returns what gives a verdict later on, and when the verdict is stale; called with (key, verdict).
-        Requests stay in the scheduler's queues for long, and the verdicts of all of them are more than the memory is
-        to keep.
-    :param outside: the scheduler and the engine.
+    :param hold: returns what gives a value later on, and when the value is stale; called with (key, value). Requests
+        stay in the scheduler's queues for long, and the values of all of them are more than the memory is to keep.
+    :param scheduler: takes requests back.
     """
 
     def __init__(
         self,
         limit: int,
         *,
-        ask: Callable[[Any, Request, Callable[[_T | None], object]], None],
-        joined: Callable[[], object],
         hold: Callable[[Any, _T], tuple[Callable[[], _T], float]],
-        outside: Outside,
+        scheduler: Scheduler,
         runtime: Runtime,
     ) -> None:
-        self._limit = limit
-        self._ask = ask
-        self._joined = joined
-        self._keep = hold
-        self._outside = outside
-        self._runtime = runtime
-        self._batches: dict[Hashable, Batch[_T]] = {}
-        self._promises: dict[str, ReservedDecision[_T]] = {}
+        self._limit, self._keep, self._scheduler, self._runtime = limit, hold, scheduler, runtime
+        self._groups: dict[RouteWait[_T], Group[_T]] = {}
+        self._reserved: dict[str, ReservedDecision[_T]] = {}
         # The marks of this crawl, which those that a resumed crawl finds on disk are not.
         self._marks = (f"{uuid.uuid4().hex}-{number}" for number in itertools.count())
         self._sweep_at = _FIRST_SWEEP
         self._held = 0
-        # By identity; the request itself is kept beside it, so that no other can get its number.
-        self._leaving: dict[int, tuple[Request, Batch[_T]]] = {}
+        #: Who is about to leave, by identity; the request is kept beside it, so that no other can get its number.
+        self.leaving: dict[int, tuple[Request, Group[_T]]] = {}
         #: Requests that were given back because the crawl ended first.
         self.handed_back = 0
 
     def __len__(self) -> int:
-        return self._held + len(self._leaving)
+        return self._held + len(self.leaving)
 
     @property
     def full(self) -> bool:
@@ -178,112 +155,118 @@ class DeferredRequests(Generic[_T]):
         return len(self) >= self._limit
 
     def waits(self) -> Waits | None:
-        """Return what waits for a verdict; ``None``: nothing does."""
-        batches = [batch for batch in self._batches.values() if batch.requests or batch.listeners]
-        if not batches:
+        """Return what waits; ``None``: nothing does."""
+        groups = [group for group in self._groups.values() if len(group)]
+        if not groups:
             return None
-        first = min(batches, key=lambda batch: batch.since)
-        requests = sum(len(batch.requests) + len(batch.listeners) for batch in batches)
-        return Waits(requests, len(batches), first.key, self._runtime.clock() - first.since)
+        first = min(groups, key=lambda group: group.since)
+        requests = sum(len(group) for group in groups)
+        return Waits(requests, len(groups), first.wait.key, self._runtime.clock() - first.since)
 
     # Coming.
 
-    def join(self, key: Hashable, request: Request) -> Batch[_T]:
-        """Return the batch of a key, which may be complete already; ask for the verdict if nobody did."""
-        batch = self._batches.get(key)
-        if batch is not None:
-            self._joined()
-            return batch
-        batch = self._batches[key] = Batch(key, self._runtime.clock())
-        self._ask(key, request, partial(self._settle, batch))
-        return batch
-
-    def promised(self, key: Hashable, mark: object) -> _T | None:
-        """Return the verdict that a request waited for, or a later one; ``None``: it did not, or too long ago.
-
-        :param mark: `WAITED` of its meta.
-        """
-        promise = self._promises.get(mark) if isinstance(mark, str) else None
-        if promise is None or promise.key != key:
-            return None
-        promise.count -= 1
-        in_time = self._runtime.clock() < promise.until
-        if promise.count <= 0 or not in_time:
-            del self._promises[promise.mark]
-        return promise.value() if in_time else None
-
-    def leave(self, request: Request, batch: Batch[_T]) -> None:
+    def leave(self, request: Request, wait: RouteWait[_T]) -> None:
         """Expect a request that `process_request` is about to return."""
-        self._leaving[id(request)] = request, batch
+        self.leaving[id(request)] = request, self._group(wait)
 
-    def returned(self, request: Request) -> Batch[_T] | None:
-        """Return the batch of a request that came back past the scheduler; ``None``: it did not."""
-        return self._leaving.pop(id(request), (None, None))[1]
+    def returned(self, request: Request) -> RouteWait[_T] | None:
+        """Return what a request waits for that came back past the scheduler; ``None``: it did not."""
+        _, group = self.leaving.pop(id(request), (None, None))
+        return None if group is None else group.wait
 
     def take(self, request: Request) -> bool:
         """Take a request out of the way to the scheduler; false: it is none that left."""
-        if not self._leaving:
+        if not self.leaving:
             return False
-        _, batch = self._leaving.pop(id(request), (None, None))
-        if batch is None:
+        _, group = self.leaving.pop(id(request), (None, None))
+        if group is None:
             return False
-        if batch.open:
-            batch.requests.append(request)
-            self._hold(1)
+        if group.wait.settled:
+            self._put_back(group, [request])
         else:
-            self._put_back(batch, [request])
+            group.requests.append(request)
+            self._hold(1)
         return True
+
+    async def wait_in_place(self, wait: RouteWait[_T]) -> _T | None:
+        """Wait without being set aside."""
+        group = self._group(wait)
+        group.in_place += 1
+        try:
+            return await wait.result()
+        finally:
+            group.in_place -= 1
+
+    def _group(self, wait: RouteWait[_T]) -> Group[_T]:
+        group = self._groups.get(wait)
+        if group is None:
+            group = self._groups[wait] = Group(wait, self._runtime.clock())
+            wait.listen(partial(self._settled, group))
+        return group
 
     # Going.
 
-    def _settle(self, batch: Batch[_T], value: _T | None) -> None:
-        batch.open, batch.value = False, value
+    def _settled(self, group: Group[_T], value: _T | None) -> None:
+        del self._groups[group.wait]
         if value is not None:
-            later, stale = self._keep(batch.key, value)
-            batch.later = ReservedDecision(batch.key, next(self._marks), later, stale + RESERVED)
-        if self._batches.get(batch.key) is batch:
-            del self._batches[batch.key]
-        listeners, batch.listeners = batch.listeners, []
-        tell_all(listeners, value)
-        if batch.requests:
+            later, stale = self._keep(group.wait.key, value)
+            place = group.wait.key, group.wait.name
+            group.reserved = ReservedDecision(place, next(self._marks), later, stale + RESERVED)
+        if group.requests:
             # Such that they come out of the scheduler's queues in the order in which they came in here.
-            backwards = [request for request in batch.requests if self._outside.backwards(request)]
-            forwards = [request for request in batch.requests if not self._outside.backwards(request)]
-            batch.requests = [*forwards, *reversed(backwards)]
-            self._release(batch)
+            backwards = [request for request in group.requests if self._scheduler.backwards(request)]
+            forwards = [request for request in group.requests if not self._scheduler.backwards(request)]
+            group.requests = [*forwards, *reversed(backwards)]
+            self._release(group)
 
-    def _release(self, batch: Batch[_T]) -> None:
-        portion, batch.requests = batch.requests[:PORTION], batch.requests[PORTION:]
+    def _release(self, group: Group[_T]) -> None:
+        portion, group.requests = group.requests[:PORTION], group.requests[PORTION:]
         try:
-            self._put_back(batch, portion)
+            self._put_back(group, portion)
         finally:
             self._hold(-len(portion))
-            if batch.requests:
-                self._runtime.call_later(0, partial(self._release, batch))
+            if group.requests:
+                self._runtime.call_later(0, partial(self._release, group))
 
-    def _put_back(self, batch: Batch[_T], requests: list[Request]) -> None:
-        if batch.later is None:
+    def _put_back(self, group: Group[_T], requests: list[Request]) -> None:
+        if group.reserved is None:
             self.handed_back += len(requests)
-            self._outside.put_back(requests, {})
+            self._scheduler.put_back(requests, {})
         else:
-            self._promise(batch.later, len(requests))
-            self._outside.put_back(requests, {WAITED: batch.later.mark})
-
-    def _promise(self, promise: ReservedDecision[_T], count: int) -> None:
-        if len(self._promises) >= self._sweep_at:
-            self._sweep()
-        self._promises[promise.mark] = promise
-        promise.count += count
-
-    def _sweep(self) -> None:
-        """Forget promises that have run out: their requests were dropped on the way."""
-        now = self._runtime.clock()
-        self._promises = {mark: promise for mark, promise in self._promises.items() if now < promise.until}
-        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._promises))
+            self._reserve(group.reserved, len(requests))
+            self._scheduler.put_back(requests, {WAITED: group.reserved.mark})
 
     def _hold(self, change: int) -> None:
         before, self._held = self._held, self._held + change
         if before == 0 < self._held:
-            self._outside.keep_open()
+            self._scheduler.keep_open()
         elif before > 0 == self._held:
-            self._outside.let_close()
+            self._scheduler.let_close()
+
+    # Coming back.
+
+    def _reserve(self, reserved: ReservedDecision[_T], count: int) -> None:
+        if len(self._reserved) >= self._sweep_at:
+            self._sweep()
+        self._reserved[reserved.mark] = reserved
+        reserved.count += count
+
+    def _sweep(self) -> None:
+        """Forget what has run out: the requests were dropped on the way."""
+        now = self._runtime.clock()
+        self._reserved = {mark: reserved for mark, reserved in self._reserved.items() if now < reserved.until}
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._reserved))
+
+    def reserved(self, key: Hashable, route: Hashable, mark: object) -> _T | None:
+        """Return what a request waited for, or what followed it; ``None``: it did not wait, or too long ago.
+
+        :param mark: `WAITED` of its meta.
+        """
+        reserved = self._reserved.get(mark) if isinstance(mark, str) else None
+        if reserved is None or reserved.place != (key, route):
+            return None
+        reserved.count -= 1
+        in_time = self._runtime.clock() < reserved.until
+        if reserved.count <= 0 or not in_time:
+            del self._reserved[reserved.mark]
+        return reserved.value() if in_time else None

@@ -1,7 +1,7 @@
-"""RfcRobotsTxtMiddleware: a request, to the service, to pass or `RobotsDisallowed`.
+"""RfcRobotsTxtMiddleware: the way of a request, which is let through, set aside, or refused by `RobotsDisallowed`.
 
-In here: how Scrapy's requests, spiders and signals meet the service. What a file says and what an answer means is
-decided elsewhere.
+`process_request` has its steps in order: exempt, origin, what is at hand, wait, decide and enforce. How a robots.txt is
+fetched is `fetching/service.py`, and what follows from a decision `enforcement.py`.
 """
 
 from __future__ import annotations
@@ -15,39 +15,34 @@ from weakref import WeakSet
 from scrapy import signals as scrapy_signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
-from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc import _runtime, _scrapy, signals, stats
+from scrapy_robots_rfc import _scrapy, signals, stats
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._unhandled import logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.peers import Peers
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching import replay
-from scrapy_robots_rfc.fetching.download import MARK, Downloader, route_of
-from scrapy_robots_rfc.fetching.fetch import Ports
+from scrapy_robots_rfc.fetching.download import MARK, Downloader
+from scrapy_robots_rfc.fetching.hooks import Hooks
 from scrapy_robots_rfc.fetching.httpcache import HttpCache
 from scrapy_robots_rfc.fetching.overrides import announcements, overrides_of
-from scrapy_robots_rfc.fetching.parsed import ForeignFile, ParsedRobots, RfcFile, digest_of
-from scrapy_robots_rfc.fetching.policy_of_origin import UNREACHABLE
-from scrapy_robots_rfc.fetching.routes import Routes, Via, origin_of
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
-from scrapy_robots_rfc.middleware.deferred import WAITED, Batch, DeferredRequests
+from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
-from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.reuse import answer, is_robots_txt, is_wanted
+from scrapy_robots_rfc.middleware.progress import WaitLog
+from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
-from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
-from scrapy_robots_rfc.reporting.closing import CrawlSummary
 from scrapy_robots_rfc.reporting.export import Feeds
-from scrapy_robots_rfc.reporting.topk import TopK
-from scrapy_robots_rfc.settings import BACKOFF, PARSER_ACCEPTED, Settings, read_settings
+from scrapy_robots_rfc.reporting.summary import CrawlSummary, OriginLog, TopK
+from scrapy_robots_rfc.settings import BACKOFF, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
 if TYPE_CHECKING:
@@ -58,9 +53,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_robots_rfc.core.identity import Agent
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.overrides import Overrides
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.fetching.queue import RouteWait
 
 logger = logging.getLogger(__name__)
 
@@ -78,38 +74,36 @@ class RfcRobotsTxtMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        settings = _settings_of(crawler)
+        settings = self._settings = _settings_of(crawler)
         self._crawler = crawler
         stats_collector = crawler.stats
         assert stats_collector is not None
         self._count = stats_collector.inc_value
-        self._routes = Routes(crawler)
+        runtime = Runtime()
         self._origins: dict[tuple[str, str], Origin | None] = {}
-        self._naming = UserAgents(crawler, settings.user_agent)
-        self._parser_class = load_parser(settings, crawler)
-        self._feeds = Feeds(crawler, settings, _runtime.Runtime()) if settings.report else None
-        self._settings = settings
+        self._user_agents = UserAgents(crawler, settings.user_agent)
+        self._parse = FileParser(crawler, settings)
+        self._feeds = Feeds(crawler, settings, runtime) if settings.report else None
         self._http_cache = HttpCache(crawler)
-        ports = self._ports(settings)
-        steering = overrides_of(settings, ports.parse, ports.agent)  # its files are read, before a store is opened
+        self._troubles = OriginLog(self._count, dry_run=settings.dry_run)
+        hooks = self._hooks()
+        overrides = overrides_of(settings, hooks.parse, hooks.agent)  # its files are read, before a store is opened
         self._replay: replay.Replay | None = None
         if crawler.settings.getbool(replay.KEY):
-            date = _runtime.Runtime().date
-            steering = self._replay = replay.Replay(settings, ports.parse, ports.agent, self._http_cache, date)
-        self._keeper = self._open_store(settings)
+            date = runtime.date
+            overrides = self._replay = replay.Replay(settings, hooks.parse, hooks.agent, self._http_cache, date)
+        self._store = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(settings, ports, self._keeper, steering, self._peers())
-        self._pacing = self._make_pacing(settings, steering)
-        self._verdicts = Enforcement(crawler, settings, self._pacing, self._feeds, _runtime.Runtime().utc)
-        self._waiting: DeferredRequests[OriginPolicy] = DeferredRequests(
+        self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
+        self._throttle = self._make_throttle(settings, overrides)
+        self._enforcement = Enforcement(crawler, settings, self._throttle, self._feeds, runtime.utc)
+        self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(
             settings.max_waiting,
-            ask=self._ask,
-            joined=lambda: self._count(stats.WAITS),
-            hold=lambda place, robots: (self.service.hold(origin_of(place), robots), robots.validity.fresh_until),
-            outside=_scrapy.SchedulerBridge(crawler),
-            runtime=_runtime.Runtime(),
+            hold=lambda origin, robots: (self.service.hold(origin, robots), robots.validity.fresh_until),
+            scheduler=_scrapy.SchedulerBridge(crawler),
+            runtime=runtime,
         )
-        self._progress = Progress(crawler, self._waiting, self._pacing, _runtime.Runtime())
+        self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime)
         self._given_up: WeakSet[Request] = WeakSet()
         self._listen()
 
@@ -141,89 +135,98 @@ class RfcRobotsTxtMiddleware:
         waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
-            if MARK in request.meta:
-                self._naming.passes(request)
-            else:
-                self._count(stats.EXEMPTED)
+            self._pass_exempt(request)
             return None
         origin = self._origin(parts.scheme, parts.netloc)
-        own = is_robots_txt(parts)
-        if origin is None or (own and not is_wanted(request)):
+        own = parts.path == ROBOTS_TXT and is_robots_txt(parts)
+        if origin is None or (own and not wants_copy(request)):
             self._without_asking(request, origin, own=own)
             return None
         if self._replay is not None and not self._stays(request, origin, self._replay):
             return None
-        agent = None if own else self._naming.of(request)
-        batch = self._waiting.returned(request)
-        if batch is not None:  # it was let go to be set aside, and came back past the scheduler
-            return self._wait_in_place(request, agent, batch, direct=True)
-        route = self._routes.of(request)
-        place = origin if route is None else Via(origin, route)
-        robots = self._waiting.promised(place, waited) or self.service.at_hand(origin, route=route)
+        agent = None if own else self._user_agents.of(request)
+        if self._deferred.leaving and (wait := self._deferred.returned(request)) is not None:
+            # It was let go to be set aside, and came back past the scheduler.
+            return self._wait_in_place(request, agent, wait, direct=True)
+        robots = None if waited is None else self._reserved(origin, request, waited)
+        robots = robots or self.service.at_hand(origin, request)
         if robots is None:
-            return self._wait(request, place, agent)
+            return self._wait(request, agent, self.service.ask(origin, request))
         return self._finish(request, robots, agent)
+
+    def _reserved(self, origin: Origin, request: Request, mark: object) -> OriginPolicy | None:
+        return self._deferred.reserved(origin, self.service.routes.of(request), mark)
+
+    def _pass_exempt(self, request: Request) -> None:
+        """Count a request that is not judged; it keeps the interval of its site all the same, if the file is known.
+
+        A request of ours tells by which tokens pages are judged.
+        """
+        if MARK in request.meta:
+            self._user_agents.passes(request)
+            return
+        self._count(stats.EXEMPTED)
+        origin = None if self._throttle is None else self._origin_of(request)
+        robots = None if origin is None else self.service.at_hand(origin, counted=False)
+        if self._throttle is not None and robots is not None:
+            self._throttle.note(request, robots, self._user_agents.default())
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
         """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""
         if own and (self._replay is None or origin is None or self._stays(request, origin, self._replay)):
             self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
         else:
-            self._verdicts.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
+            self._enforcement.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
 
     def _stays(self, request: Request, origin: Origin, offline: replay.Replay) -> bool:
         """Refuse what would leave the machine although the user said that nothing is to be fetched."""
         why = offline.why_closed(request, origin)
         if why is not None:
-            self._verdicts.refuse(
+            self._enforcement.refuse(
                 request, Decision(False, Reason.UNREACHABLE, origin=str(origin)), f"{UNREACHABLE}{why}"
             )
         return why is None
 
+    def _wait(
+        self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy]
+    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
+        """Set a request aside, by giving it back to the engine; where too many are, have it wait in place."""
+        if wait.value is not None:  # without asyncio, the fetch may be over already
+            return self._finish(request, wait.value, agent)
+        if self._deferred.full and not wait.settled:
+            return self._wait_in_place(request, agent, wait)
+        self._deferred.leave(request, wait)
+        return request
+
+    async def _wait_in_place(
+        self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy], *, direct: bool = False
+    ) -> Request | Response | None:
+        robots = await self._deferred.wait_in_place(wait)
+        if robots is not None:
+            return self._finish(request, robots, agent)
+        if not direct:
+            self._deferred.leave(request, wait)  # to the scheduler, for a crawl that is resumed
+            return request
+        self._count(stats.UNDECIDED)
+        logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
+        raise undecided(wait.key)
+
     def _finish(self, request: Request, robots: OriginPolicy, agent: Agent | None) -> Response | None:
         """Judge a page; answer a request for the file itself, which has no agent, where there is one."""
         if agent is not None:
-            self._verdicts.judge(request, robots, agent)
+            self._enforcement.judge(request, robots, agent)
             return None
         body = None if robots.file is None else self.service.octets(robots.origin)
         if body is None:  # the site may say more about it
             self._let_through(robots)
             return None
         self._count(stats.REUSED)
-        return answer(request, body)
+        return answer_from_cache(request, body)
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
-        if robots is None or not self._verdicts.exempts(robots):
+        if robots is None or not self._enforcement.exempts(robots):
             self._count(stats.ALLOWED)
-
-    def _ask(self, place: Origin | Via, request: Request, listener: Callable[[OriginPolicy | None], object]) -> None:
-        route = place.route if isinstance(place, Via) else None
-        self.service.ask(origin_of(place), request, listener, route)
-
-    def _wait(
-        self, request: Request, place: Origin | Via, agent: Agent | None
-    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
-        batch = self._waiting.join(place, request)
-        if batch.open and self._waiting.full:
-            return self._wait_in_place(request, agent, batch)
-        if batch.value is not None:  # without asyncio, the fetch may be over already
-            return self._finish(request, batch.value, agent)
-        self._waiting.leave(request, batch)
-        return request
-
-    async def _wait_in_place(
-        self, request: Request, agent: Agent | None, batch: Batch[OriginPolicy], *, direct: bool = False
-    ) -> Request | Response | None:
-        robots = await batch.wait()
-        if robots is not None:
-            return self._finish(request, robots, agent)
-        if not direct:
-            self._waiting.leave(request, batch)  # to the scheduler, for a crawl that is resumed
-            return request
-        self._count(stats.UNDECIDED)
-        logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
-        raise undecided(origin_of(batch.key))
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """Give a request back to the scheduler whose turn at its site did not come before the spider closed."""
@@ -237,12 +240,12 @@ class RfcRobotsTxtMiddleware:
             self._given_up.discard(request)
             _scrapy.SchedulerBridge(self._crawler).put_back([request], {})
             raise IgnoreRequest  # the engine forgets it, without errback
-        if self._waiting.take(request):
+        if self._deferred.take(request):
             self._count(stats.SET_ASIDE)
             raise IgnoreRequest  # the engine forgets it, without errback
 
     def _spider_idle(self) -> None:
-        if len(self._waiting):
+        if len(self._deferred):
             raise DontCloseSpider
 
     async def _spider_closed(self) -> None:
@@ -251,20 +254,20 @@ class RfcRobotsTxtMiddleware:
         try:
             self._sum_up()
         finally:
-            if self._pacing is not None:
-                self._pacing.close()
+            if self._throttle is not None:
+                self._throttle.close()
             await self.service.close()
             if self._feeds is not None:
-                await self._feeds.close(self._verdicts.cost.exempt)
+                await self._feeds.close(self._enforcement.cost.exempt)
 
     def _sum_up(self) -> None:
         """Say what became of the requests: those that waited to the end, and all by reason."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
-        self.service.troubles.closed()
+        self._troubles.closed()
         self._tell_of_undecided()
-        slowed: TopK[str] = TopK() if self._pacing is None else self._pacing.slowed
-        closing = CrawlSummary(stats_collector.get_stats(), self.service.troubles, self._verdicts.cost, slowed)
+        slowed: TopK[str] = TopK() if self._throttle is None else self._throttle.slowed
+        closing = CrawlSummary(stats_collector.get_stats(), self._troubles, self._enforcement.cost, slowed)
         text = closing.text(self._crawler.spider.name if self._crawler.spider else "")
         for key, value in closing.stats():
             stats_collector.set_value(key, value)
@@ -272,7 +275,7 @@ class RfcRobotsTxtMiddleware:
             logger.info(text, extra=self._extra)
 
     def _tell_of_undecided(self) -> None:
-        count = self._waiting.handed_back
+        count = self._deferred.handed_back
         if not count:
             return
         assert self._crawler.stats is not None
@@ -291,14 +294,13 @@ class RfcRobotsTxtMiddleware:
     def _extra(self) -> dict[str, Any]:
         return {"spider": self._crawler.spider}
 
-    def _make_pacing(self, settings: Settings, steering: Overrides | None) -> Throttle | None:
+    def _make_throttle(self, settings: Settings, overrides: Overrides | None) -> Throttle | None:
         limit = settings.limit
         if limit is None:
             return None
-        keeper = self._keeper
-        store = keeper if keeper is not None and keeper.shared and settings.crawl_delay_shared else None
-        alone = (lambda _: False) if steering is None else lambda origin: steering.robots(origin) is not None
-        return Throttle(self._crawler, limit, self._origin_of, _runtime.Runtime(), store, alone)
+        store = self._store if self._store is not None and self._store.shared and settings.crawl_delay_shared else None
+        alone = (lambda _: False) if overrides is None else lambda origin: overrides.robots(origin) is not None
+        return Throttle(self._crawler, limit, self._origin_of, Runtime(), store, alone)
 
     def _origin_of(self, request: Request) -> Origin | None:
         parts = urlparse_cached(request)
@@ -319,10 +321,10 @@ class RfcRobotsTxtMiddleware:
         lines = startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware)
         for level, line in (*lines, *announcements(self._settings)):
             logger.log(level, line, extra={"spider": spider})
-        self._naming.opened(spider)
+        self._user_agents.opened(spider)
         self._progress.begin()
-        if self._pacing is not None and self._settings.crawl_delay_shared:
-            self._pacing.join()
+        if self._throttle is not None and self._settings.crawl_delay_shared:
+            self._throttle.join()
         self.service.join(self._kind(spider))
         ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
         if ahead is not None:
@@ -333,7 +335,7 @@ class RfcRobotsTxtMiddleware:
         if self._settings.dry_run:
             return lambda _: False
         known = partial(self.service.at_hand, counted=False)
-        return early.PreQueueFilter(self._crawler, self._origin_of, known, self._naming, self._verdicts).refuses
+        return early.PreQueueFilter(self._crawler, self._origin_of, known, self._user_agents, self._enforcement).refuses
 
     # What the service needs of Scrapy.
 
@@ -343,15 +345,9 @@ class RfcRobotsTxtMiddleware:
         if found is None:
             return None
         store, name = found
-        keeper = CacheClient(store, name, runtime=_runtime.Runtime(), count=self._count)
-        keeper.start()
-        return keeper
-
-    def _peers(self) -> Peers | None:
-        """What the other crawls of the process share with this one: a store that is shared does so by itself."""
-        if self._keeper is not None and self._keeper.shared:
-            return None
-        return Peers(route_of, lambda: _scrapy.is_closing(self._crawler))
+        client = CacheClient(store, name, runtime=Runtime(), count=self._count)
+        client.start()
+        return client
 
     def _kind(self, spider: Spider) -> Hashable:
         """What crawls have in common that would ask for a robots.txt in the same way."""
@@ -359,38 +355,31 @@ class RfcRobotsTxtMiddleware:
         # A middleware may have the requests of one crawl go through a proxy: that cannot be told but by its name.
         middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
         return (
-            self._parser_class,
+            self._parse.parser_class,
             self._settings.max_size,
             str(default_header(settings, spider)),
             settings.getbool("HTTPPROXY_ENABLED"),
             frozenset((str(name), str(position)) for name, position in middlewares),
         )
 
-    def _ports(self, settings: Settings) -> Ports:
-        # Retries on top of a backoff would multiply with it.
-        retry = not settings.unreachable_backoff
-        download = Downloader(
+    def _downloader(self) -> Downloader:
+        return Downloader(
             self._crawler,
-            settings.max_size,
-            retry=retry,
+            self._settings.max_size,
+            retry=not self._settings.unreachable_backoff,  # retries on top of a backoff would multiply with it
             abandoned=self._abandoned,
             kept=self._keep,
-            sent=self._naming.sent,
+            sent=self._user_agents.sent,
         )
-        return Ports(
-            download=download,
+
+    def _hooks(self) -> Hooks:
+        return Hooks(
+            listener=self._troubles,
+            agent=self._user_agents.default,
             parse=self._parse,
-            agent=self._naming.default,
-            runtime=_runtime.Runtime(),
-            closing=lambda: _scrapy.is_closing(self._crawler),
-            queued=download.queued,
-            count=self._count,
-            ignored=(IgnoreRequest,),
-            hopeless=_scrapy.UNRESOLVED,
-            late=_scrapy.LATE,
             expected=self._expected,
-            fetched=self._fetched,
             loaded=self._loaded,
+            fetched=self._fetched,
         )
 
     def _keep(self, url: str, response: Response, body: bytes) -> None:
@@ -399,25 +388,16 @@ class RfcRobotsTxtMiddleware:
             self._http_cache.store(url, response, body)
 
     def _abandoned(self, request: Request) -> None:
-        if self._pacing is not None:
-            self._pacing.abandoned(request)
-
-    def _parse(self, body: bytes) -> ParsedRobots:
-        parser = build_from_crawler(self._parser_class, self._crawler, body)
-        digest = None if self._feeds is None else digest_of(body[: self._settings.max_size])
-        # A subclass with its own allowed() is asked through it.
-        if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
-            own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
-            return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
-        return ForeignFile(parser, lambda: self._count(stats.PARSER_ERRORS), len(body), digest=digest)
+        if self._throttle is not None:
+            self._throttle.abandoned(request)
 
     def _expected(self, robots: OriginPolicy) -> None:
-        if self._pacing is not None:
-            self._pacing.expect(robots, self._naming.default())
+        if self._throttle is not None:
+            self._throttle.expect(robots, self._user_agents.default())
 
     async def _loaded(self, robots: OriginPolicy, asker: Request | None) -> None:
-        if self._pacing is not None:
-            self._pacing.fetched(robots)
+        if self._throttle is not None:
+            self._throttle.fetched(robots)
         if robots.file is not None and _scrapy.ROBOTS_PARSED is not None:
             send = self._crawler.signals.send_catch_log_async
             await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
@@ -425,8 +405,8 @@ class RfcRobotsTxtMiddleware:
     async def _fetched(self, robots: OriginPolicy, access: Access, asker: Request | None) -> None:
         if isinstance(access, Successful):
             await self._loaded(robots, asker)
-        elif self._pacing is not None:
-            self._pacing.fetched(robots)
+        elif self._throttle is not None:
+            self._throttle.fetched(robots)
         successful = access.outcome is Outcome.SUCCESSFUL
         await self._crawler.signals.send_catch_log_async(
             signals.robots_fetched,
@@ -461,18 +441,3 @@ def _settings_of(crawler: Crawler) -> Settings:
     if _scrapy.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
         return replace(settings, unreachable_backoff=())  # whoever waits at a terminal asks again himself
     return settings
-
-
-def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
-    """Return the parser's class.
-
-    :raises SettingError: it cannot be loaded or made, or is no parser.
-    """
-    try:
-        parser: type[Any] = load_object(settings.parser)
-        instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
-        instance.allowed  # noqa: B018 - so does a class of another kind
-    except Exception as error:
-        accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
-        raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
-    return parser

@@ -1,7 +1,6 @@
-"""RfcEarlyMiddleware: drops what is known to be disallowed before it is queued, where its origin's file is in memory.
+"""RfcEarlyMiddleware: drops disallowed requests before they are queued, where the file of their origin is in memory.
 
-In here: which requests are judged ahead of time, and that all others go on as they are. It never waits, fetches or
-raises: what it cannot tell at once, the downloader middleware decides when the request's turn comes.
+It never waits, fetches or raises. A request that it cannot judge at once goes on to the downloader middleware.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from scrapy_robots_rfc.components import stands_for
 from scrapy_robots_rfc.errors import RobotsDisallowed, SettingError
 from scrapy_robots_rfc.middleware import scheduling
 from scrapy_robots_rfc.middleware.enforcement import shown
-from scrapy_robots_rfc.middleware.reuse import is_robots_txt
+from scrapy_robots_rfc.middleware.sitemaps import is_robots_txt
 from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.middleware.enforcement import Enforcement
     from scrapy_robots_rfc.middleware.user_agent import UserAgents
     from scrapy_robots_rfc.policy.origins import Origin
@@ -39,15 +38,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The key in Scrapy's settings that turns it on.
-KEY = "ROBOTSTXT_EARLY"
-PATH = "scrapy_robots_rfc.RfcEarlyMiddleware"
-#: At the engine's end: what it drops has its Referer and depth by then, and Scrapy's own have had their say.
-POSITION = 10
+#: The setting that turns the middleware on.
+EARLY_KEY = "ROBOTSTXT_EARLY"
+EARLY_PATH = "scrapy_robots_rfc.RfcEarlyMiddleware"
+#: Close to the engine: a request has its Referer and depth by then, and Scrapy's own middlewares have seen it.
+EARLY_POSITION = 10
 
 
 class RfcEarlyMiddleware:
-    """Spider middleware that drops requests which the rules of a file at hand forbid.
+    """Spider middleware that drops requests which the rules of a file in memory forbid.
 
     :param crawler: the crawl.
     :raises NotConfigured: ROBOTSTXT_EARLY or ROBOTSTXT_OBEY is false.
@@ -68,15 +67,15 @@ class RfcEarlyMiddleware:
             return cls(crawler)
 
     def begin(self, refuses: Callable[[Request], bool]) -> None:
-        """Drop from now on what is refused; `RfcRobotsTxtMiddleware` says so.
+        """Drop refused requests from now on. `RfcRobotsTxtMiddleware` calls this when the spider opens.
 
-        :param refuses: tells whether a request is to be dropped; never raises.
+        :param refuses: whether a request is to be dropped; never raises.
         """
         self._refuses = refuses
 
     def _spider_opened(self) -> None:
         if self._refuses is None:
-            logger.warning("%s does nothing: RfcRobotsTxtMiddleware is not at work", KEY)
+            logger.warning("%s does nothing: RfcRobotsTxtMiddleware is not at work", EARLY_KEY)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:  # noqa: ARG002 - Scrapy's
         """Leave out the requests that are refused."""
@@ -95,7 +94,7 @@ class RfcEarlyMiddleware:
                 yield item
 
     def process_start_requests(self, start: Iterable[Any], spider: object) -> Iterator[Any]:  # noqa: ARG002 - as above
-        """Do the same where a middleware of the user's knows no other way, which older versions of Scrapy let it."""
+        """Do the same for older versions of Scrapy, where a middleware of the user's has no `process_start`."""
         for item in start:
             if not self._dropped(item):
                 yield item
@@ -114,7 +113,7 @@ class PreQueueFilter:
     """Refuses requests before they are queued.
 
     :param origin: gives the origin of a request, ``None`` for one that has none.
-    :param known: gives what is known and fresh of an origin, and counts nothing.
+    :param known: gives the fresh policy of an origin that is in memory, and counts nothing.
     """
 
     def __init__(
@@ -133,23 +132,23 @@ class PreQueueFilter:
         self._duplicates = scheduling.Duplicates(crawler)
 
     def refuses(self, request: Request) -> bool:
-        """Refuse a request, if it is known to be disallowed, and say whether it was.
+        """Refuse a request that is known to be disallowed, and return whether it was.
 
-        A duplicate of one is dropped as the scheduler would drop it: counted there, and not once more here.
+        A duplicate of one is dropped and counted as the scheduler would do, and not counted here.
         """
         try:
             return self._refuses(request)
         except RobotsDisallowed:
             self._count(stats.EARLY)
             return True
-        except Exception:  # what is wrong with it shows where it always did
+        except Exception:  # the downloader middleware meets with it again, and raises it
             logger.debug("Not judged before it is queued: %s", shown(request), exc_info=True)
             return False
 
     def _refuses(self, request: Request) -> bool:
         if request.meta.get("dont_obey_robotstxt") or is_robots_txt(urlparse_cached(request)):
             return False
-        if scheduling.has_errback(request):  # it is told by the downloader middleware
+        if scheduling.has_errback(request):  # the downloader middleware calls it
             return False
         origin = self._origin(request)
         robots = None if origin is None else self._known(origin)
@@ -164,10 +163,10 @@ class PreQueueFilter:
 
 
 def check_early(settings: Settings, scrapy_settings: BaseSettings) -> None:
-    """See to it that a crawl which asks for the middleware, or a subclass of it, has one among its spider middlewares.
+    """Check that a crawl with ROBOTSTXT_EARLY has the middleware, or a subclass, among its spider middlewares.
 
     :raises SettingError: it has none.
     """
     middlewares = scheduling.spider_middlewares(scrapy_settings)
     if settings.early and not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
-        raise SettingError(KEY, True, f"False, or SPIDER_MIDDLEWARES must have {PATH!r}: {POSITION}")
+        raise SettingError(EARLY_KEY, True, f"False, or SPIDER_MIDDLEWARES must have {EARLY_PATH!r}: {EARLY_POSITION}")

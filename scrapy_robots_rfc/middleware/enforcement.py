@@ -1,7 +1,7 @@
-"""Verdicts: what follows for a request from what is known of its origin; it may go, or it is refused and all are told.
+"""What follows for a request from what is known of its origin: it may go, or it is refused and all are told.
 
-In here: the counts, the log line, the record, the signal and the exception of a verdict. How an origin's file is come
-by, and who waits for it, is the service's and the waiting room's business; what a file says is `core/`'s.
+The counts, the log line, the record, the signal and the exception of a decision. See `fetching/service.py` for how a
+file is fetched, and `fetching/parsed.py` for what it says.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.reporting.closing import Cost
+from scrapy_robots_rfc.reporting.summary import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.core.identity import Agent
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings
@@ -39,10 +39,10 @@ _KEPT_TOLD = 10_000
 
 
 class Enforcement:
-    """Gives the verdicts of a crawl.
+    """Enforces the decisions of a crawl.
 
     :param settings: of the crawl.
-    :param pacing: keeps the intervals that sites ask for; ``None``: none is kept.
+    :param throttle: keeps the intervals that sites ask for; ``None``: none is kept.
     :param feeds: has a record of every refusal; ``None``: no report is wanted.
     :param utc: gives the time of day.
     """
@@ -51,14 +51,14 @@ class Enforcement:
         self,
         crawler: Crawler,
         settings: Settings,
-        pacing: Throttle | None,
+        throttle: Throttle | None,
         feeds: Feeds | None,
         utc: Callable[[], time],
     ) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
         self._count = crawler.stats.inc_value
-        self._pacing = pacing
+        self._throttle = throttle
         self._feeds = feeds
         self._limit, self._utc = settings.limit, utc
         self._dry_run = settings.dry_run
@@ -75,9 +75,9 @@ class Enforcement:
         if self.exempts(robots):
             return
         decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
-        # What a dry run lets through keeps the pace, too.
-        if self._pacing is not None and (why is None or self._dry_run):
-            self._pacing.note(request, robots, agent)
+        # What a dry run lets through keeps the pace, too. Most files ask for none.
+        if self._throttle is not None and (why is None or self._dry_run) and robots.paces(agent):
+            self._throttle.note(request, robots, agent)
         self.conclude(request, robots, decision, why)
 
     def exempts(self, robots: OriginPolicy) -> bool:

@@ -1,7 +1,7 @@
-"""One INFO line while requests wait: for a robots.txt, or for the pace that a site asks for.
+"""The INFO line that is logged from time to time while requests wait: for a robots.txt, or for a Crawl-delay.
 
-It comes at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages does, and not at all where that
-is 0. What has not waited for five seconds is not worth a line.
+It comes at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages does, and never where that is 0.
+Waits of less than five seconds are not mentioned.
 """
 
 from __future__ import annotations
@@ -20,64 +20,53 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks, and seconds from which on a wait is told.
+#: Seconds between two checks, and seconds from which on a wait is mentioned.
 LONG = 5.0
 
 
-class Progress:
-    """Tells, from time to time, what waits.
+class WaitLog:
+    """Logs from time to time what waits.
 
-    :param room: has the requests that wait for a robots.txt.
-    :param pacing: holds requests back; ``None``: no pace is kept.
+    :param deferred: has the requests that wait for a robots.txt.
+    :param throttle: holds requests back; ``None``: no interval is kept.
     """
 
     def __init__(
-        self, crawler: Crawler, room: DeferredRequests[Any], pacing: Throttle | None, runtime: Runtime
+        self, crawler: Crawler, deferred: DeferredRequests[Any], throttle: Throttle | None, runtime: Runtime
     ) -> None:
-        self._crawler, self._room, self._pacing, self._runtime = crawler, room, pacing, runtime
+        self._crawler, self._deferred, self._throttle, self._runtime = crawler, deferred, throttle, runtime
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
         self._timer: Cancellable | None = None
 
     def begin(self) -> None:
-        """Look from time to time, until `close`."""
+        """Check from time to time, until `close`."""
         if self._interval > 0:
             self._timer = self._runtime.call_later(min(LONG, self._interval), self._look)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _look(self) -> None:
         self.begin()
         now = self._runtime.clock()
-        if now < self._not_before:
-            return
-        text = self.text()
+        text = self.text() if now >= self._not_before else ""
         if text:
             self._not_before = now + self._interval
             logger.info(text, extra={"spider": self._crawler.spider})
 
     def text(self) -> str:
         """Return the line; empty where nothing has waited for long."""
-        return "; ".join(filter(None, [self._for_files(), self._for_turns()]))
-
-    def _for_files(self) -> str:
-        waits = self._room.waits()
-        if waits is None or waits.seconds < LONG:
-            return ""
-        wait = "waits" if waits.requests == 1 else "wait"
-        return (
-            f"{many(waits.requests, 'request')} {wait} for the robots.txt of {many(waits.keys, 'site')} (longest: "
-            f"{waits.longest}, {waits.seconds:.0f} s)"
-        )
-
-    def _for_turns(self) -> str:
-        requests, seconds = (0, 0.0) if self._pacing is None else self._pacing.held()
-        if not requests or seconds < LONG:
-            return ""
-        last = "it is due at" if requests == 1 else "the last of them is due at"
-        return (
-            f"{many(requests, 'request')} held back by Crawl-delay or Request-rate, {last} {self._runtime.at(seconds)}"
-        )
+        parts = []
+        waits = self._deferred.waits()
+        if waits is not None and waits.seconds >= LONG:
+            wait = f"{many(waits.requests, 'request')} {'waits' if waits.requests == 1 else 'wait'}"
+            longest = f"longest: {waits.longest}, {waits.seconds:.0f} s"
+            parts.append(f"{wait} for the robots.txt of {many(waits.keys, 'site')} ({longest})")
+        held, seconds = (0, 0.0) if self._throttle is None else self._throttle.held()
+        if held and seconds >= LONG:
+            due = f"{'it' if held == 1 else 'the last of them'} is due at {self._runtime.at(seconds)}"
+            parts.append(f"{many(held, 'request')} held back by Crawl-delay or Request-rate, {due}")
+        return "; ".join(parts)

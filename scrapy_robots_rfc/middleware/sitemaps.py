@@ -1,7 +1,6 @@
-"""RobotsSitemaps: sitemaps out of the robots.txt that the crawl goes by, for spiders of Scrapy's SitemapSpider kind.
+"""A spider's own requests for a robots.txt, answered with the crawl's copy; and a SitemapSpider that makes use of it.
 
-In here: which of a spider's requests take their answer from memory, and which sitemaps of a file are asked for. What
-may be fetched of them is decided where every page is; what a sitemap holds is Scrapy's business.
+The sitemaps themselves are requested like any page, and may be forbidden. Scrapy's SitemapSpider reads them.
 """
 
 from __future__ import annotations
@@ -11,43 +10,68 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from scrapy import Request
+from scrapy.http import TextResponse
 from scrapy.spiders import SitemapSpider
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.middleware.reuse import KEY, is_robots_txt
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin, without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
+    from urllib.parse import ParseResult
 
     from scrapy.http import Response
 
 logger = logging.getLogger(__name__)
 
+#: The request meta key that asks for the crawl's copy.
+REUSE_KEY = "robotstxt_reuse"
+
+
+def is_robots_txt(parts: ParseResult) -> bool:
+    """Whether a URL is that of an origin's robots.txt (RFC 9309, 2.3)."""
+    return parts.path == "/robots.txt" and not parts.query and not parts.params
+
+
+def wants_copy(request: Request) -> bool:
+    """Whether a request for a robots.txt asks for the crawl's copy."""
+    return request.method == "GET" and bool(request.meta.get(REUSE_KEY))
+
+
+def answer_from_cache(request: Request, body: bytes) -> TextResponse:
+    """Return the answer to such a request. It looks as if it was fetched; its flags say that it was not."""
+    return TextResponse(
+        request.url,
+        headers={"Content-Type": "text/plain; charset=utf-8"},
+        body=body,
+        flags=["cached", "robotstxt"],  # Scrapy's HTTP cache, which sees all answers, does not store it then
+        request=request,
+    )
+
 
 class RobotsSitemaps(SitemapSpider):
     """Mixin for Scrapy's `SitemapSpider`: ``class MySpider(RobotsSitemaps, SitemapSpider)``.
 
-    A robots.txt among `sitemap_urls` is not fetched a second time: the middleware answers with the file that the crawl
-    goes by. Its sitemaps are asked for as any page, so that those that robots.txt forbids are dropped. Everything else
-    is as without the mixin, and so is all of it where the middleware is not at work.
+    A robots.txt among `sitemap_urls` is not fetched a second time: the middleware answers with the crawl's copy. Its
+    sitemaps are requested like any page, so that those that robots.txt forbids are dropped. Everything else is as
+    without the mixin. Where the middleware is not at work, the mixin changes nothing.
     """
 
-    #: Sitemap records of one robots.txt that count at most. Of a thousand real files the one with the most has 130; one
+    #: How many Sitemap records of one robots.txt count at most. Of a thousand real files, none has more than 130; one
     #: of 512,000 octets (RFC 9309, 2.5) has room for more than 40,000.
     robots_sitemaps_max: int = 1_000
 
     async def start(self) -> AsyncIterator[Any]:
-        """Yield what the spider starts with; requests for a robots.txt are marked to be answered from memory."""
+        """Yield what the spider starts with; requests for a robots.txt are marked to be answered from the cache."""
         async for item in super().start():
             yield self._marked(item) if isinstance(item, Request) else item
 
     def _marked(self, request: Request) -> Request:
         parts = urlparse_cached(request)
         if request.callback != self._parse_sitemap or parts.scheme not in DEFAULT_PORTS or not is_robots_txt(parts):
-            return request  # a callback of the user's own keeps what it is made for
-        return request.replace(callback=self._parse_robots_txt, meta={**request.meta, KEY: True})
+            return request  # also one with a callback of the user's, which expects the site's answer
+        return request.replace(callback=self._parse_robots_txt, meta={**request.meta, REUSE_KEY: True})
 
     def _parse_robots_txt(self, response: Response) -> Iterator[Request]:
         """Yield a request for each sitemap."""
@@ -62,17 +86,15 @@ class RobotsSitemaps(SitemapSpider):
 
 
 def sitemap_urls(values: Iterable[str], base: str) -> Iterator[str]:
-    """Yield the absolute URLs of sitemaps, those that are http or https.
+    """Yield the absolute http and https URLs of sitemaps. A site must not have us open ``file:///etc/passwd``.
 
-    Others, ``file:///etc/passwd`` among them, are no site's to ask for.
-
-    :param values: of the Sitemap records, whatever they are.
-    :param base: the URL of the file; relative ones are read against it.
+    :param values: the values of the Sitemap records, which may be malformed.
+    :param base: the URL of the file, against which relative values are resolved.
     """
     for value in values:
         try:
             url = urljoin(base, value)
-        except ValueError:  # brackets that hold no address
+        except ValueError:  # brackets without an IPv6 address
             continue
         if Origin.of(url) is not None:
             yield url

@@ -1,6 +1,6 @@
-"""What a crawl says at its start about its set-up: names that nothing reads, parts that work against each other.
+"""Log lines at the start of a crawl about its set-up: misspelt settings, two middlewares for one task, another parser.
 
-`scrapy robots settings` says the same without a crawl. A value that is not accepted is an error, see `settings.py`.
+`scrapy robots settings` prints the same lines. Values that are not accepted are errors; see `Settings`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 
 
 def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> Iterator[tuple[int, str]]:
-    """Yield what is to be said, each line with the level of logging at which it is.
+    """Yield the lines, each after its logging level.
 
     :param settings: of the crawl, with those of its spider and its add-ons.
-    :param read: the same, checked; ``None``: one of them is wrong.
+    :param read: the same settings, checked; ``None``: one of them is wrong.
     :param ours: the class `RfcRobotsTxtMiddleware`.
     """
     for key in unknown(settings):
@@ -49,7 +49,7 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
 
 
 def unknown(settings: BaseSettings) -> list[str]:
-    """Return the settings of the user's that are named like one of ours, and that nothing reads."""
+    """Return the user's settings that are named like one of ours, and that nothing reads."""
     known = {row.key for row in TABLE}
     return sorted(
         key for key in settings if str(key).startswith(_PREFIXES) and key not in known and settings.getpriority(key)
@@ -57,7 +57,7 @@ def unknown(settings: BaseSettings) -> list[str]:
 
 
 def nearest(key: str) -> str:
-    """Return the setting whose name, without what all begin with, is most like another name."""
+    """Return the setting whose name, without the common prefix, is most like that of an unknown one."""
     names = {row.key.partition("_")[2]: row.key for row in TABLE}
     (name,) = get_close_matches(key.partition("_")[2], names, n=1, cutoff=0)
     return names[name]
@@ -80,7 +80,7 @@ def _beside(middlewares: list[str | type], ours: type) -> Iterator[tuple[int, st
 
 def _off(settings: BaseSettings) -> tuple[int, str]:
     text = f"RfcRobotsTxtMiddleware is in {_MIDDLEWARES}, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
-    if settings.getpriority("ROBOTSTXT_OBEY"):  # somebody said so
+    if settings.getpriority("ROBOTSTXT_OBEY"):  # it is not Scrapy's default, so somebody has set it
         return logging.INFO, text
     return logging.WARNING, f"{text}; set ROBOTSTXT_OBEY = True, or take the middleware out"
 
@@ -95,5 +95,5 @@ def _parser(settings: BaseSettings) -> Iterator[tuple[int, str]]:
 
 
 def named(key: object) -> str:
-    """Return a component, or what is no text, for people."""
+    """Return the path of a class; anything else as text."""
     return f"{key.__module__}.{key.__qualname__}" if isinstance(key, type) else str(key)

@@ -1,6 +1,6 @@
-"""Naming: whom the requests of a crawl are made as, by request, spider, settings and header, in this order.
+"""The product tokens that a request is judged by: from its meta, the spider, the settings or its header, in this order.
 
-In here: where Scrapy keeps names. What makes a product token of a name is `identity.py`.
+`core/agents.py` reads the tokens out of what is found here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.core.identity import ACCEPTED, KEY, NOBODY, Agent, Agents, advice, agent_of, user_agent_among
+from scrapy_robots_rfc.core.agents import ACCEPTED, NOBODY, USER_AGENT_KEY, Agent, agent_of, invalid_reason
 from scrapy_robots_rfc.errors import AgentError, SettingError
 
 if TYPE_CHECKING:
@@ -32,56 +32,79 @@ class UserAgents:
     def __init__(self, crawler: Crawler, setting: Agent | None) -> None:
         self._crawler = crawler
         self._setting = setting
-        self._agents = Agents(setting)
-        self._told = False
-        _check(crawler.spider)
-        self._agents.default_header = default_header(crawler.settings, crawler.spider)
+        self._warned = False
+        spider = self._of_spider
+        try:
+            agent_of(spider)
+        except TypeError:
+            raise SettingError(f"the spider's {USER_AGENT_KEY}", spider, f"{ACCEPTED}, or None") from None
+        # The User-Agent header of a request that brings none; it may change until the spider opens.
+        self._default_header = default_header(crawler.settings, crawler.spider)
 
     def of(self, request: Request) -> Agent:
         """Return the agent of a request.
 
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
-        meta = request.meta.get(KEY)
-        spider = getattr(self._crawler.spider, KEY, None)  # may be a property, whose own errors are the user's to see
+        meta, spider = request.meta.get(USER_AGENT_KEY), self._of_spider
         try:
-            return self._agents.of(meta, spider, request.headers.get)
+            agent = agent_of(meta) or agent_of(spider)
         except TypeError:
-            raise AgentError(f"{KEY} is {meta if meta is not None else spider!r}; it must be {ACCEPTED}") from None
+            wrong = meta if meta is not None else spider
+            raise AgentError(f"{USER_AGENT_KEY} is {wrong!r}; it must be {ACCEPTED}") from None
+        return agent or self._setting or self._of_header(request)
 
     def default(self) -> Agent:
         """Return the agent of a request that brings no name of its own."""
-        return self._agents.of(None, getattr(self._crawler.spider, KEY, None), lambda _: None)
+        return agent_of(self._of_spider) or self._setting or self._of_header(None)
 
     def opened(self, spider: Spider) -> None:
         """Take the header as it is now; warn once about tokens that site owners cannot know."""
-        self._agents.default_header = default_header(self._crawler.settings, spider)
-        warning = self.advice(spider)
+        self._default_header = default_header(self._crawler.settings, spider)
+        warning = self.advice()
         if warning is not None:
             logger.warning(warning, extra={"spider": spider})
 
-    def advice(self, spider: Spider | None) -> str | None:
-        """Return what is wrong with the tokens of a crawl; ``None`` where nothing is."""
-        header = self._agents.default_header or ""
-        text = header.decode("utf-8", "replace") if isinstance(header, bytes) else header
-        configured = self._setting is not None or getattr(spider, KEY, None) is not None
-        return advice(self.default(), text, configured=configured)
+    def advice(self) -> str | None:
+        """Return what is wrong with the tokens of the crawl and what to set, in one text; ``None`` where nothing is."""
+        agent, header = self.default(), self._default_header or ""
+        if isinstance(header, bytes):
+            header = header.decode("utf-8", "replace")
+        if not agent.tokens:
+            source = "ROBOTSTXT_USER_AGENT" if self._configured else f"the User-Agent header {header!r}"
+            return (
+                f"No product token can be derived from {source}: only the '*' group of a robots.txt applies. "
+                "Set ROBOTSTXT_USER_AGENT to your crawler's name, and USER_AGENT to a string that contains it."
+            )
+        found = []
+        for token in agent.tokens:
+            reason = invalid_reason(token)
+            if reason is not None:
+                found.append(f"{token!r} is no product token: {reason}")
+            elif token.lower() not in header.lower():
+                found.append(f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)")
+        if not found:
+            return None
+        return (
+            f"{'; '.join(found)}. Site owners cannot tell which rules are meant for this crawler: "
+            "set ROBOTSTXT_USER_AGENT to its name, and USER_AGENT to a string that contains that name."
+        )
 
     def passes(self, request: Request) -> None:
-        """Take note of whom a request for a robots.txt is made as, as far as can be seen where pages are judged."""
-        if not self._told and not self._configured:
-            request.meta[_ASSUMED] = self._agents.of(None, None, request.headers.get)
+        """Take note of the agent of a request for a robots.txt, as its header shows it where pages are judged."""
+        if not self._warned and not self._configured:
+            request.meta[_ASSUMED] = self._of_header(request)
 
     def sent(self, request: Request) -> None:
         """Compare that with the User-Agent header that was sent; warn once where pages are judged as somebody else."""
         assumed: Agent | None = request.meta.get(_ASSUMED)
-        if self._told or assumed is None:
+        if self._warned or assumed is None:
             return
         header = request.headers.get(b"User-Agent")
         actual = agent_of(header) or NOBODY
         if [token.lower() for token in actual.tokens] == [token.lower() for token in assumed.tokens]:
             return
-        self._told = True
+        self._warned = True
         logger.warning(
             "%s was asked for with the User-Agent header %r, and pages are judged by the rules for %s: a downloader "
             "middleware after RfcRobotsTxtMiddleware changes the header. Set ROBOTSTXT_USER_AGENT to your crawler's "
@@ -93,9 +116,18 @@ class UserAgents:
         )
 
     @property
+    def _of_spider(self) -> object:
+        """The spider's own value. It may be a property, whose errors the user has to see."""
+        return getattr(self._crawler.spider, USER_AGENT_KEY, None)
+
+    def _of_header(self, request: Request | None) -> Agent:
+        own: bytes | None = None if request is None else request.headers.get(b"User-Agent")
+        return agent_of(own or self._default_header) or NOBODY
+
+    @property
     def _configured(self) -> bool:
         """Whether the user named the agent, so that it does not come from the header."""
-        return self._setting is not None or getattr(self._crawler.spider, KEY, None) is not None
+        return self._setting is not None or self._of_spider is not None
 
 
 def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:
@@ -103,16 +135,9 @@ def default_header(settings: BaseSettings, spider: Spider | None = None) -> str 
 
     :param spider: may have a `user_agent` of its own.
     """
-    header = user_agent_among(settings.getdict("DEFAULT_REQUEST_HEADERS"))
-    if header is not None:
-        return header
+    for name, value in settings.getdict("DEFAULT_REQUEST_HEADERS").items():
+        if name.lower() == "user-agent" and value:
+            header: str | bytes = value
+            return header
     user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
     return user_agent
-
-
-def _check(spider: Spider | None) -> None:
-    value = getattr(spider, KEY, None)
-    try:
-        agent_of(value)
-    except TypeError:
-        raise SettingError(f"the spider's {KEY}", value, f"{ACCEPTED}, or None") from None

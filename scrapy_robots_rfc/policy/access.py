@@ -1,7 +1,7 @@
-"""What to request next, and what an answer means: RFC 9309, 2.3.1, as a state machine over one fetch.
+"""What an answer to the request of a robots.txt means (RFC 9309, 2.3.1): a state machine over one fetch.
 
-In here: states and the tables that lead from one to the next. Who asks, and how, is the service's business; for how
-long a result may be used is `freshness.py`.
+An `Asking` names the URL to request next; its `answered` gives the next `Asking`, or the `Access` that ends the fetch.
+`fetching/` makes the requests; `caching.py` says for how long a result may be used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_REDIRECTS = 5
 
 
 class Outcome(enum.Enum):
-    """The three access results of RFC 9309, 2.3.1, and that there was none; the values stand in stat keys."""
+    """The three access results of RFC 9309, 2.3.1, and a fourth one: no result. The values are parts of stat keys."""
 
     #: 2.3.1.1: the rules are obeyed.
     SUCCESSFUL = "successful"
@@ -29,13 +29,13 @@ class Outcome(enum.Enum):
     UNAVAILABLE = "unavailable"
     #: 2.3.1.4: complete disallow.
     UNREACHABLE = "unreachable"
-    #: The crawl itself failed, so that nothing was learned about the site. Its pages cannot be judged: disallow.
+    #: The crawl itself failed, so that nothing is known about the site: complete disallow, but never cached.
     LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
 class Successful:
-    """The file is here (2.3.1.1)."""
+    """The file was fetched (2.3.1.1)."""
 
     outcome: ClassVar[Outcome] = Outcome.SUCCESSFUL
     status: int
@@ -49,7 +49,11 @@ class Successful:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """There is no file (2.3.1.3). `status` is ``None`` where no single answer says so."""
+    """There is no file (2.3.1.3).
+
+    :param status: of the answer; ``None`` where no single answer says so.
+    :param cause: what happened, in a few words.
+    """
 
     outcome: ClassVar[Outcome] = Outcome.UNAVAILABLE
     status: int | None
@@ -58,11 +62,13 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """Nobody knows whether there is a file (2.3.1.4). `status` is ``None`` where there was no answer.
+    """The file could not be fetched, so that nobody knows whether there is one (2.3.1.4).
 
-    :param retry_after: seconds that the server wants to be left alone; ``None``: it said nothing.
-    :param hopeless: whether asking again soon is of no use, as for a host that does not exist.
-    :param route: whether the way to the site failed, a proxy that is: this says nothing about the site.
+    :param status: of the answer; ``None`` where there was none.
+    :param cause: what happened, in a few words.
+    :param retry_after: after how many seconds the server wants to be asked again; ``None``: it did not say.
+    :param hopeless: whether it is of no use to ask again soon, as for a host that does not exist.
+    :param route: whether the proxy failed, which says nothing about the site.
     """
 
     outcome: ClassVar[Outcome] = Outcome.UNREACHABLE
@@ -75,11 +81,11 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The crawl itself failed: a middleware, a download handler. This says nothing about the site.
+    """A part of the crawl itself failed, as a middleware or a download handler. This says nothing about the site.
 
     :param cause: which part failed, and how.
     :param advice: what to do about it.
-    :param error: the exception, where its traceback is of use.
+    :param error: the exception, where its traceback helps to find the fault.
     """
 
     outcome: ClassVar[Outcome] = Outcome.LOCAL
@@ -91,43 +97,29 @@ class Local:
 
 Access = Successful | Unavailable | Unreachable | Local
 
-#: The answer of a proxy that wants credentials. No site sends it (RFC 9110, 15.5.8).
+#: The status of a proxy that wants credentials. No site sends it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
 
-class _Meaning(enum.Enum):
-    SUCCESSFUL = enum.auto()
-    REDIRECT = enum.auto()
-    UNAVAILABLE = enum.auto()
-    UNREACHABLE = enum.auto()
+#: Statuses whose Location is followed (2.3.1.2); that of a 300 is the server's preferred choice (RFC 9110, 15.4.1).
+_REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
-
-#: Status class -> meaning (2.3.1.1 to 2.3.1.4). All else is unreachable: nothing opens by accident.
+#: Class of the status -> result (2.3.1.1 to 2.3.1.4). Any other status is unreachable, so that nothing opens by
+#: accident. The setting ROBOTSTXT_UNREACHABLE_STATUSES takes statuses out of class 4; 429 is one by default.
 _BY_CLASS = {
-    2: _Meaning.SUCCESSFUL,
-    3: _Meaning.UNAVAILABLE,  # a redirect that leads nowhere, as one without a usable Location
-    4: _Meaning.UNAVAILABLE,
-    5: _Meaning.UNREACHABLE,
-}
-
-#: Statuses that mean something else than their class does.
-_BY_STATUS = {
-    300: _Meaning.REDIRECT,  # RFC 9110, 15.4.1: Location is the server's preferred choice
-    301: _Meaning.REDIRECT,
-    302: _Meaning.REDIRECT,
-    303: _Meaning.REDIRECT,
-    304: _Meaning.UNREACHABLE,  # speaks of a copy that nobody asked about: there is a file, and it stays unseen
-    307: _Meaning.REDIRECT,
-    308: _Meaning.REDIRECT,
+    2: Outcome.SUCCESSFUL,
+    3: Outcome.UNAVAILABLE,
+    4: Outcome.UNAVAILABLE,
+    5: Outcome.UNREACHABLE,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A fetch under way: `url` is what to request next.
+    """A fetch that goes on.
 
-    :param url: the next URL, http or https, without userinfo.
-    :param seen: the URLs that already redirected, oldest first.
+    :param url: the URL to request next, http or https, without userinfo.
+    :param seen: the URLs that redirected, the first one first.
     """
 
     url: str
@@ -135,7 +127,7 @@ class Asking:
 
     @classmethod
     def first(cls, origin: Origin) -> Asking:
-        """Return the state in which every fetch begins."""
+        """Return the state in which the fetch for an origin begins."""
         return cls(origin.robots_url)
 
     def answered(
@@ -150,25 +142,27 @@ class Asking:
         """Return what follows from an answer.
 
         :param status: the HTTP status code.
-        :param location: the Location header as it came, if one did.
+        :param location: the Location header as it came, if there was one.
         :param body: the octets of the body, decoded from any content coding.
-        :param unreachable_statuses: the statuses of the 4xx class that count as unreachable.
-        :param held: the file that the request was made conditional on, if it was (RFC 9110, 13.1).
+        :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as unavailable.
+        :param held: the body of the cached file that the request was conditional on, if it was (RFC 9110, 13.1).
         """
-        if status == 304 and held is not None:  # RFC 9111, 4.3.3: it still is what there is
-            return Successful(status, held)
+        if status == 304:
+            # Without a condition, a 304 says that there is a file, but not what is in it. With one, the cached file is
+            # confirmed (RFC 9111, 4.3.3).
+            return Unreachable(status, str(status)) if held is None else Successful(status, held)
         if status == PROXY_REFUSES:
             return Unreachable(status, "407 Proxy Authentication Required", hopeless=True, route=True)
         if status in unreachable_statuses:
             return Unreachable(status, str(status))
-        match _BY_STATUS.get(status, _BY_CLASS.get(status // 100, _Meaning.UNREACHABLE)):
-            case _Meaning.SUCCESSFUL:
+        if status in _REDIRECTS:
+            return self._redirected(status, location)
+        match _BY_CLASS.get(status // 100):
+            case Outcome.SUCCESSFUL:
                 return Successful(status, body)
-            case _Meaning.REDIRECT:
-                return self._redirected(status, location)
-            case _Meaning.UNAVAILABLE:
+            case Outcome.UNAVAILABLE:
                 return Unavailable(status, str(status))
-            case _Meaning.UNREACHABLE:
+            case _:
                 return Unreachable(status, str(status))
 
     def _redirected(self, status: int, location: bytes | None) -> Asking | Unavailable:
@@ -184,10 +178,10 @@ class Asking:
 
 
 def target_of(url: str, location: bytes | None) -> str | None:
-    """Return where a Location leads, without userinfo and fragment; ``None`` where it may not be followed.
+    """Return the URL that a Location names, without userinfo and fragment; ``None`` where it cannot be followed.
 
-    :param url: the URL whose answer it stood in.
-    :param location: the header as it came, if one did.
+    :param url: the URL that answered with it.
+    :param location: the header as it came, if there was one.
     """
     if not location:
         return None

@@ -1,94 +1,133 @@
-"""What the headers of an answer say of its freshness (RFC 9111), and with what it is asked for again (RFC 9110, 13.1).
+"""For how long a robots.txt may be used: RFC 9309, 2.4 and 2.3.1.4, and the cache headers of its answer (RFC 9111).
 
-In here: headers in, seconds out. Within which limits they count is `freshness.py`. A header, or a directive, that is
-malformed counts as absent.
+`renew` and `review` give the `Validity` of one result within the limits of a `CachePolicy`; `Caching` reads what
+the site itself says. Times are seconds on a clock that never goes back, unless a parameter says otherwise.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_tz
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from scrapy_robots_rfc.policy.dates import http_date
+from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _T = TypeVar("_T")
 
-#: The values of one header, a line each, in the order in which they came.
-Lines: TypeAlias = tuple[bytes, ...]
-
-#: Longer times count as this one (RFC 9111, 1.2.2).
-_LONGEST = 2**31
-#: Octets of a Cache-Control header that are read: what is longer is nobody's good will.
-_READ = 8192
-
-_ELEMENT = re.compile(rb'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
-_SECONDS = re.compile(rb"[0-9]+")
-# What may be sent back: no control octets, and nobody needs more than this.
-_VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
+#: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24 hours" (RFC 9309, 2.4).
+#: `CachePolicy.max_age` is never longer.
+MAX_AGE_24_HOURS = 24 * 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
-class Caching:
-    """The headers of an answer about caching, as they came; of several lines the first that can be read counts.
+class CachePolicy:
+    """How long each result is used, in seconds.
 
-    :param cache_control: whose lines are one list.
+    :param max_age: a file, or the knowledge that there is none, is used this long at most (2.4), and this long where
+        its site says nothing.
+    :param unreachable_ttl: an unreachable file is asked for again after this long.
+    :param stale_max_age: a file whose refresh is unreachable is obeyed until it was last confirmed this long ago (2.4).
+    :param unreachable_max_age: a file unreachable for this long counts as unavailable (2.3.1.4); ``None``: never.
+    :param min_age: a file, or the knowledge that there is none, is used this long at least, whatever its site says;
+        `max_age` wins over it.
     """
 
-    cache_control: Lines = ()
-    expires: Lines = ()
-    date: Lines = ()
-    age: Lines = ()
-    etag: Lines = ()
-    last_modified: Lines = ()
+    max_age: float
+    unreachable_ttl: float
+    stale_max_age: float
+    unreachable_max_age: float | None
+    min_age: float = 0.0
 
-    def freshness(self, now: float) -> Freshness:
-        """Return what they say of freshness.
 
-        :param now: the present, in seconds since 1970: stands in for a Date header.
-        """
-        directives = _directives(b",".join(self.cache_control))
-        stored = b"no-store" not in directives
-        # Of a list in one line the first element counts, too (RFC 9111, 5.1).
-        age = _first(_seconds, (element for line in self.age for element in line.split(b","))) or 0.0
-        # With field names as its value it is about those fields only (RFC 9111, 5.2.2.4).
-        if not stored or directives.get(b"no-cache") == b"":
-            return Freshness(0.0, age, stored=stored)
-        # This is a shared cache: what it keeps serves every spider of a fleet (5.2.2.10).
-        for name in (b"s-maxage", b"max-age"):
-            seconds = _seconds(directives.get(name))
-            if seconds is not None:
-                return Freshness(seconds, age)
-        return Freshness(self._until_expiry(now), age)
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """What holds for an origin, and until when.
 
-    def _until_expiry(self, now: float) -> float | None:
-        then = _first(_end, self.expires)
-        if then is None:
-            return None
-        made = _first(http_date, self.date)
-        return min(max(0.0, then - (now if made is None else made)), float(_LONGEST))
+    :param outcome: what governs the decisions.
+    :param fresh_until: from then on the file is asked for again.
+    :param confirmed: when the file that is obeyed was last fetched, or found unchanged; ``None`` where there is none.
+    :param unreachable_since: when the first of the consecutive unreachable fetches ended; ``None`` if the last fetch
+        was not unreachable.
+    """
+
+    outcome: Outcome
+    fresh_until: float
+    confirmed: float | None = None
+    unreachable_since: float | None = None
 
     @property
-    def tag(self) -> bytes | None:
-        """The ETag, where it can be sent back; ``*`` would stand for any file."""
-        return _first(lambda value: value if value.strip() != b"*" and _VALIDATOR.fullmatch(value) else None, self.etag)
+    def stale(self) -> bool:
+        """Whether an earlier file is obeyed because the last fetch was unreachable."""
+        return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
 
-    @property
-    def modified(self) -> bytes | None:
-        """The Last-Modified header, where it can be sent back."""
-        return _first(_date_to_send, self.last_modified)
+
+def renew(
+    old: Validity | None, fetched: Outcome, now: float, limits: CachePolicy, fresh_for: float | None = None
+) -> Validity:
+    """Return the validity of what a fetch gave.
+
+    :param old: the validity before the fetch, expired or not; ``None`` for an origin that was never asked.
+    :param fetched: what the fetch gave.
+    :param fresh_for: for how many seconds the site's headers call the answer fresh; ``None``: they say nothing.
+    """
+    if fetched is Outcome.UNREACHABLE:
+        return _unreachable(old, now, limits)
+    age = limits.max_age if fresh_for is None else min(max(fresh_for, limits.min_age), limits.max_age)
+    return Validity(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
+
+
+def review(old: Validity, fetched: float, now: float, limits: CachePolicy, longest_ttl: float) -> Validity:
+    """Return the validity under our own limits of a result that another crawl stored; it is never longer than stored.
+
+    :param fetched: when the fetch that gave the result ended.
+    :param longest_ttl: for how many seconds at most an unreachable file is not asked for again.
+    """
+    if old.unreachable_since is None:
+        return replace(old, fresh_until=min(old.fresh_until, fetched + limits.max_age))
+    again = min(old.fresh_until, fetched + longest_ttl)
+    validity = _unreachable(old, now, limits)
+    if validity.confirmed is not None:
+        again = min(again, validity.confirmed + limits.stale_max_age)
+    return replace(validity, fresh_until=again if validity.outcome is old.outcome else now)
+
+
+def _unreachable(old: Validity | None, now: float, limits: CachePolicy) -> Validity:
+    since = now if old is None or old.unreachable_since is None else old.unreachable_since
+    again = now + limits.unreachable_ttl
+    confirmed = None if old is None else old.confirmed
+    if confirmed is not None and now < confirmed + limits.stale_max_age:
+        return Validity(Outcome.SUCCESSFUL, min(again, confirmed + limits.stale_max_age), confirmed, since)
+    if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
+        return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
+    return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
+
+
+#: The lines of one header, in the order in which they came.
+HeaderLines: TypeAlias = tuple[bytes, ...]
+
+# Longer times count as this many seconds (RFC 9111, 1.2.2).
+_LONGEST_SECONDS = 2**31
+# Octets of a Cache-Control header that are read. Real headers are far shorter; this bounds the work for a hostile one.
+_CACHE_CONTROL_READ = 8192
+
+_ELEMENT = re.compile(rb'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
+_SECONDS = re.compile(rb"[0-9]+")
+# An ETag or a Last-Modified that is sent back: it has no control octets, and real ones are far shorter than this.
+_VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """What an answer says of its own freshness.
 
-    :param lifetime: seconds that it is fresh after it was made (RFC 9111, 4.2.1); ``None``: it says nothing.
-    :param age: seconds that it had been in other caches (5.1).
+    :param lifetime: for how many seconds after it was made it is fresh (RFC 9111, 4.2.1); ``None``: it says nothing.
+    :param age: for how many seconds it was in other caches (5.1).
     :param stored: whether it may be put into a store (5.2.2.5).
     """
 
@@ -97,10 +136,62 @@ class Freshness:
     stored: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Caching:
+    """The headers of an answer about caching, as they came.
+
+    A line or a directive that is malformed counts as absent. Of several lines of one header, the first one that can be
+    read counts; those of Cache-Control are one list.
+    """
+
+    cache_control: HeaderLines = ()
+    expires: HeaderLines = ()
+    date: HeaderLines = ()
+    age: HeaderLines = ()
+    etag: HeaderLines = ()
+    last_modified: HeaderLines = ()
+
+    def freshness(self, now: float) -> Freshness:
+        """Return what they say of freshness.
+
+        :param now: the present, in seconds since 1970; it stands in for a missing Date header.
+        """
+        directives = _directives(b",".join(self.cache_control))
+        stored = b"no-store" not in directives
+        # An Age line may be a list; its first element counts (RFC 9111, 5.1).
+        age = _first(_seconds, (element for line in self.age for element in line.split(b","))) or 0.0
+        # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
+        if not stored or directives.get(b"no-cache") == b"":
+            return Freshness(0.0, age, stored=stored)
+        # s-maxage counts because this cache may serve every spider of a fleet: it is a shared cache (5.2.2.10).
+        for name in (b"s-maxage", b"max-age"):
+            seconds = _seconds(directives.get(name))
+            if seconds is not None:
+                return Freshness(seconds, age)
+        return Freshness(self._until_expiry(now), age)
+
+    def _until_expiry(self, now: float) -> float | None:
+        then = _first(_expiry, self.expires)
+        if then is None:
+            return None
+        made = _first(http_date, self.date)
+        return min(max(0.0, then - (now if made is None else made)), float(_LONGEST_SECONDS))
+
+    @property
+    def tag(self) -> bytes | None:
+        """The ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which would match any file."""
+        return _first(lambda value: value if value.strip() != b"*" and _VALIDATOR.fullmatch(value) else None, self.etag)
+
+    @property
+    def modified(self) -> bytes | None:
+        """The Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
+        return _first(_date_to_send, self.last_modified)
+
+
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
-    """Return the directives of a Cache-Control header: name -> value, empty where it has none; the first one counts."""
+    """Return the directives of Cache-Control by name. A value may be empty; of two of one name the first one counts."""
     found: dict[bytes, bytes] = {}
-    for element in _ELEMENT.findall(cache_control[:_READ]):
+    for element in _ELEMENT.findall(cache_control[:_CACHE_CONTROL_READ]):
         name, _, value = element.partition(b"=")
         name, value = name.strip().lower(), value.strip()
         if len(value) > 1 and value.startswith(b'"') and value.endswith(b'"'):
@@ -114,8 +205,8 @@ def _first(read: Callable[[bytes], _T | None], values: Iterable[bytes]) -> _T | 
     return next((found for found in map(read, values) if found is not None), None)
 
 
-def _end(expires: bytes) -> float | None:
-    # No dates, and the customary way to say "in the past" (RFC 9111, 5.3).
+def _expiry(expires: bytes) -> float | None:
+    # 0 and -1 are no dates, but many servers send them to say "already expired" (RFC 9111, 5.3).
     return -math.inf if expires.strip() in (b"0", b"-1") else http_date(expires)
 
 
@@ -129,4 +220,15 @@ def _seconds(value: bytes | None) -> float | None:
     if not _SECONDS.fullmatch(text):
         return None
     digits = text.lstrip(b"0")
-    return float(_LONGEST if len(digits) > 10 else min(int(digits or b"0"), _LONGEST))
+    return float(_LONGEST_SECONDS if len(digits) > 10 else min(int(digits or b"0"), _LONGEST_SECONDS))
+
+
+def http_date(value: bytes) -> float | None:
+    """Return a date in any of HTTP's three forms (RFC 9110, 5.6.7) as seconds since 1970; ``None``: it is in none."""
+    try:
+        parsed = parsedate_tz(value.decode("latin-1"))
+        if parsed is None:
+            return None
+        return datetime(*parsed[:6], tzinfo=UTC).timestamp() - (parsed[9] or 0)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

@@ -1,6 +1,7 @@
-"""The service that a robots.txt file belongs to: scheme, host and effective port (RFC 9309, 2.3).
+"""The origin that a robots.txt belongs to: scheme, host and effective port (RFC 9309, 2.3).
 
-In here: how a URL becomes an origin, and an origin the URL of its file. Userinfo never gets past this module.
+`Origin.of` reads it from a URL; `Site` and `Sites` are the hosts and origins that a user names in a setting. An origin
+never holds the userinfo of its URL.
 """
 
 from __future__ import annotations
@@ -8,22 +9,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 #: The schemes whose files are asked for, with their default ports (RFC 9110, 4.2.1 and 4.2.2).
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
-# What no host can hold: a host with one of these is refused, as two programs could read it as two hosts.
+# A host with one of these characters is refused, because two programs could read it as two different hosts.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One service on the web. http and https, and two ports, are different services.
+    """One origin: http and https are different origins, and so are two ports.
 
     :param scheme: ``http`` or ``https``.
-    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address without brackets, shortest form.
-    :param port: the port that is connected to, also where the URL leaves it out.
+    :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address in its shortest form, no brackets.
+    :param port: the port of the connection: the scheme's default where the URL has none.
     """
 
     scheme: str
@@ -34,7 +39,7 @@ class Origin:
     def of(cls, url: str) -> Origin | None:
         """Return the origin of an absolute URL.
 
-        :returns: ``None`` where the scheme is neither http nor https, or where there is no valid authority.
+        :returns: ``None`` where the scheme is neither http nor https, or the authority is not valid.
         """
         try:
             parts = urlsplit(url)
@@ -50,13 +55,13 @@ class Origin:
 
     @classmethod
     def written(cls, text: str) -> Origin | None:
-        """Return the origin that is spelt just so: ``scheme://host``, with the port where it is not the default."""
+        """Return the origin whose ``str()`` is the text; ``None`` where there is none."""
         origin = cls.of(text)
         return origin if str(origin) == text else None
 
     @property
     def robots_url(self) -> str:
-        """The URL of the file: ``scheme://authority/robots.txt``."""
+        """The URL of the origin's robots.txt: ``scheme://authority/robots.txt``."""
         return f"{self}/robots.txt"
 
     def __str__(self) -> str:
@@ -70,13 +75,13 @@ def _normal_ipv6(host: str) -> str | None:
         address = IPv6Address(host)
     except AddressValueError:
         return None
-    return None if address.scope_id else address.compressed  # a zone means something to one machine only
+    return None if address.scope_id else address.compressed  # a zone has a meaning on one machine only
 
 
 def _normal_host(host: str) -> str | None:
     if not host.isascii():
         try:
-            # The same IDNA (2003) as w3lib uses for the URL of a request, so that both name one host.
+            # IDNA 2003, as in w3lib: the URL of a request and its origin have to name the same host.
             host = host.encode("idna").decode("ascii")
         except UnicodeError:
             return None
@@ -85,7 +90,7 @@ def _normal_host(host: str) -> str | None:
 
 
 def without_userinfo(url: str) -> str:
-    """Return the URL without ``user:password@``, for log lines; text that is no URL comes back as it is."""
+    """Return the URL without ``user:password@``, for log lines; text that is no URL is returned unchanged."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
@@ -100,10 +105,10 @@ _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?=[/?#]|$)", re.IGNORECASE)
 def without_dot_segments(url: str) -> str | None:
     """Return a URL without ``.`` and ``..`` in its path (RFC 3986, 5.2.4); ``None`` where it has none.
 
-    What a page with them is depends on who removes them: some download handlers do before they ask, some servers do
-    afterwards. So both forms are judged, and a page is fetched where neither is disallowed.
+    Some download handlers remove these segments before they send a request, and some servers after they received it.
+    So callers judge both forms, and the page is fetched only if neither is disallowed.
     """
-    if "/." not in url and "%2" not in url:  # nearly all
+    if "/." not in url and "%2" not in url:  # a quick way out, for nearly all URLs
         return None
     parts = _PARTS.match(url)
     if parts is None or not _DOT_SEGMENT.search(parts["path"]):
@@ -116,5 +121,106 @@ def without_dot_segments(url: str) -> str | None:
         elif plain != ".":
             kept.append(segment)
     if plain in (".", ".."):
-        kept.append("")  # what a dot segment ends in is a folder
+        kept.append("")  # a path that ends in a dot segment names a folder
     return f"{parts['before']}/{'/'.join(kept)}{parts['after']}"
+
+
+_NAME = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?P<below>\*\.)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?",
+    re.IGNORECASE,
+)
+
+# Octets of the longest name in DNS (RFC 1035, 2.3.4). Hosts below a name are not looked for in a longer host, because
+# each of its labels would cost a look-up.
+_LONGEST_HOST = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A host, all hosts below a host, or an origin, as a user names it in a setting.
+
+    :param text: the name as the user wrote it.
+    :param host: as in an `Origin`.
+    :param below: whether all hosts below `host` are meant, at any depth, and not `host` itself.
+    :param scheme: ``None``: both schemes.
+    :param port: ``None``: every port.
+    """
+
+    text: str
+    host: str
+    below: bool = False
+    scheme: str | None = None
+    port: int | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Site:
+        """Read ``host``, ``*.host``, each also with a ``:port``, or an origin, ``https://host`` or ``https://*.host:port``.
+
+        An origin without a port has the default port of its scheme.
+
+        :raises ValueError: the text is none of these.
+        """
+        text = text.strip()
+        match = _NAME.fullmatch(text)
+        if match is None or (match["below"] and match["host"].startswith("[")):
+            raise ValueError(text)
+        scheme = None if match["scheme"] is None else match["scheme"].lower()
+        origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/")
+        if origin is None or not _may_be(origin.host, below=match["below"] is not None):
+            raise ValueError(text)
+        port = origin.port if scheme or match["port"] else None
+        return cls(text, origin.host, match["below"] is not None, scheme, port)
+
+    def covers(self, origin: Origin) -> bool:
+        """Whether the name covers an origin."""
+        if self.scheme not in (None, origin.scheme) or self.port not in (None, origin.port):
+            return False
+        return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
+
+
+def _may_be(host: str, *, below: bool) -> bool:
+    """Whether such hosts can exist: no label is empty (``.host`` is not ``*.host``); none is below an IPv4 address."""
+    labels = host.split(".")
+    return "" not in labels and not (below and labels[-1].isdigit())
+
+
+def named_origin(text: str) -> Origin:
+    """Read one origin: ``https://example.com``, with or without a port.
+
+    :raises ValueError: the text is no origin.
+    """
+    site = Site.of(text)
+    if site.scheme is None or site.port is None or site.below:
+        raise ValueError(text)
+    return Origin(site.scheme, site.host, site.port)
+
+
+class Sites:
+    """Many sites, of which the one that covers an origin is found by a few look-ups.
+
+    :param sites: if several cover an origin, the first one counts.
+    """
+
+    def __init__(self, sites: Iterable[Site]) -> None:
+        self._found: dict[tuple[str, bool], list[tuple[int, Site]]] = {}
+        for place, site in enumerate(sites):
+            self._found.setdefault((site.host, site.below), []).append((place, site))
+
+    def first(self, origin: Origin) -> Site | None:
+        """Return the first site that covers an origin; ``None`` where none does."""
+        covering = [
+            (place, site)
+            for key in _keys(origin.host)
+            for place, site in self._found.get(key, ())
+            if site.covers(origin)
+        ]
+        return min(covering, key=lambda pair: pair[0])[1] if covering else None
+
+
+def _keys(host: str) -> Iterator[tuple[str, bool]]:
+    yield host, False
+    if len(host) <= _LONGEST_HOST:
+        dot = host.find(".")
+        while dot >= 0:
+            yield host[dot + 1 :], True
+            dot = host.find(".", dot + 1)

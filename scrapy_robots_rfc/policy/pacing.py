@@ -1,7 +1,7 @@
-"""When the next request may go: Crawl-delay, Request-rate, Visit-time, which RFC 9309, 2.2.4 leaves to us.
+"""The interval that Crawl-delay, Request-rate and Visit-time ask for, records that RFC 9309, 2.2.4 leaves to crawlers.
 
-In here: from a file's records to an interval, and the turns of requests that keep one. Times of day are UTC; other
-times are seconds on a clock that never goes back. Which requests there are, and who holds them back, stands elsewhere.
+`pace_of` reads the records of a file; `Turns` says when the next request may start. `throttling/` holds requests back.
+Times of day are UTC; other times are seconds on a clock that never goes back.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawl-delay", "request-rate", "visit-time"
 
-#: The records that this is about.
+#: The keys of the records that `pace_of` reads.
 KEYS = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
 
-# Windows of a file that are told apart. Real files have one or two; each costs memory, and time for each request.
+# How many windows of a file are told apart. Real files have one or two; each takes memory, and time at each request.
 _MOST_WINDOWS = 16
 
 
 class Over(enum.Enum):
-    """What becomes of a site that asks for a longer interval than the user's maximum."""
+    """What is done with a site that asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX."""
 
     #: The maximum is kept.
     CLAMP = "clamp"
-    #: None of its pages is fetched.
+    #: None of the site's pages is fetched.
     FORBID = "forbid"
 
 
@@ -42,7 +42,7 @@ class Limit:
     """The longest interval that is kept.
 
     :param longest: seconds.
-    :param over: what becomes of longer ones.
+    :param over: what is done with a site that asks for more.
     """
 
     longest: float
@@ -54,8 +54,8 @@ class Bound:
     """A lower bound on the interval between two requests.
 
     :param seconds: above 0, may be infinite.
-    :param text: where it comes from, for people: ``Crawl-delay 10 s (robots.txt line 4)``.
-    :param window: when it holds; ``None`` for always.
+    :param text: the record that asks for it, for people: ``Crawl-delay 10 s (robots.txt line 4)``.
+    :param window: the time of day when it holds; ``None``: always.
     """
 
     seconds: float
@@ -65,10 +65,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A Visit-time: when a site wants to be crawled.
+    """A Visit-time: the time of day when a site wants to be crawled.
 
-    :param window: every day.
-    :param text: where it comes from, for people.
+    :param text: the record that asks for it, for people.
     """
 
     window: VisitTime
@@ -77,9 +76,9 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What a file asks of a crawler's pace.
+    """How fast a file wants to be crawled, and when.
 
-    :param bounds: all of them; the largest that holds at a time decides.
+    :param bounds: of those that hold at a time of day, the largest one counts.
     :param visits: a time of day inside any of them is welcome.
     """
 
@@ -92,14 +91,14 @@ class Pace:
         return max(found, key=lambda bound: bound.seconds, default=None)
 
     def unwelcome(self, utc: time) -> Visit | None:
-        """The Visit-time that a time of day is outside of; ``None`` where the crawler is welcome."""
+        """A Visit-time that a time of day is outside of; ``None`` where the crawler is welcome then."""
         if any(inside(visit.window, utc) for visit in self.visits):
             return None
         return self.visits[0] if self.visits else None
 
 
 def inside(window: VisitTime, utc: time) -> bool:
-    """Whether a time of day is in a window: its start is, its end is not. One that ends where it starts is all day."""
+    """Whether a time of day is in a window, its start included, its end not. One that ends as it starts is all day."""
     start, end = window.start, window.end
     return start <= utc < end if start < end else utc >= start or utc < end
 
@@ -107,7 +106,7 @@ def inside(window: VisitTime, utc: time) -> bool:
 def pace_of(records: Iterable[Record]) -> Pace | None:
     """Return the pace that records ask for; ``None`` where they ask for nothing.
 
-    :param records: those of `KEYS` in the group that applies; what none of them means is passed over.
+    :param records: those of `KEYS` in the group that applies; malformed ones are ignored.
     """
     bounds: dict[VisitTime | None, Bound] = {}
     visits: list[Visit] = []
@@ -130,7 +129,7 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
 
 
 def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
-    """Keep a bound if it is the largest of its window; where a file has too many windows, it holds always."""
+    """Keep a bound if it is the largest of its window. If there are too many windows, let it hold all day."""
     if bound.window not in bounds and len(bounds) >= _MOST_WINDOWS:
         bound = replace(bound, window=None)
     known = bounds.get(bound.window)
@@ -139,12 +138,12 @@ def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
 
 
 def pace_of_number(delay: object) -> Pace | None:
-    """Return the pace that a parser's bare number asks for; ``None`` for what is no number above 0."""
-    if not isinstance(delay, (int, float)) or not delay > 0:  # not: it may be no number
+    """Return the pace for the Crawl-delay of a user's own parser; ``None`` for what is no number above 0."""
+    if not isinstance(delay, (int, float)) or not delay > 0:  # `delay <= 0` would let NaN through
         return None
     try:
         seconds = float(delay)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # an int of more than 308 digits
         seconds = math.inf
     return Pace((Bound(seconds, f"Crawl-delay {seconds:g} s"),))
 
@@ -155,33 +154,33 @@ def _when(window: VisitTime | None) -> str:
 
 @dataclass(slots=True, eq=False)
 class Turns:
-    """The turns of requests that keep an interval, by the clock of the server that they go to.
+    """When the next request to a server may start, so that the server sees no shorter interval than it asked for.
 
-    A request may reach the server any time after it started (a connection has to be made first), but not after its
-    answer began to arrive: the interval is counted from there. So whatever a way costs, the server sees no shorter one.
+    A request reaches the server at an unknown time after it started, as a connection has to be made first, but always
+    before its answer begins to arrive. So the interval is counted from the beginning of the answer.
 
-    :param last: when the last answer began to arrive, or its request ended without one.
+    :param last: when the last answer began to arrive, or a request ended without one.
     """
 
     last: float = -math.inf
     _unanswered: dict[object, float] = field(default_factory=dict)
 
     def start(self, request: object, now: float) -> None:
-        """A request starts now."""
+        """Note that a request starts now."""
         self._unanswered[request] = now
 
     def answered(self, request: object, now: float) -> None:
-        """Its answer begins to arrive, or it has ended without one."""
+        """Note that the answer to a request begins to arrive now, or that the request has ended without one."""
         if request in self._unanswered:
             del self._unanswered[request]
             self.last = max(self.last, now)
 
     def wait(self, request: object, interval: float, now: float, *, patient: bool = True) -> float | None:
-        """Seconds until a request may start; ``None`` while nobody can tell, because an answer is outstanding.
+        """Return the seconds until a request may start; ``None`` while an answer has to be waited for.
 
-        :param interval: seconds; 0 for none, then nothing is waited for.
-        :param patient: whether the server has to see the interval, and so an answer is waited for as long as it takes;
-            else a request that is not answered within the interval counts from its start.
+        :param interval: seconds; 0: there is nothing to wait for.
+        :param patient: whether to wait for outstanding answers as long as they take; otherwise the interval to a
+            request without an answer is counted from its start.
         """
         if not interval:
             return 0.0
@@ -192,5 +191,5 @@ class Turns:
 
     @property
     def idle(self) -> bool:
-        """Whether no answer is outstanding."""
+        """Whether every request has its answer, or has ended without one."""
         return not self._unanswered

@@ -1,7 +1,7 @@
-"""The report of a crawl, ROBOTSTXT_REPORT: a record of each request that may not be fetched, as Scrapy writes items.
+"""The report of a crawl, ROBOTSTXT_REPORT: a record of each request that may not be fetched, written as Scrapy's items.
 
-Scrapy's `FeedExporter` is used as it is, one for each feed, with settings, signals and stats of its own, so that feeds
-of items are not touched. Its storages are wrapped: a write that fails must not stop a crawl or tell a password.
+Each feed has a `FeedExporter` of Scrapy's, with settings, signals and stats of its own, so that feeds of items are not
+touched. The storages are wrapped: a write that fails must not stop the crawl, and no password may get into the log.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import copy
 import logging
 import math
 import os
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,8 +28,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.cache.breaker import said
-from scrapy_robots_rfc.core.text import many, printable, without_credentials
+from scrapy_robots_rfc.core.text import error_text, many, printable, without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
@@ -41,23 +40,23 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-KEY = "ROBOTSTXT_REPORT"
+REPORT = "ROBOTSTXT_REPORT"
 #: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
-QUIET = 60.0
+ERROR_INTERVAL = 60.0
 
-#: What is used of Scrapy's feed exporter, and of what it has for a file, that Scrapy's documentation does not name.
-#: Used besides, where they are there: `slots`, and of each slot `itemcount`, `exporter` and `filter`.
+#: Names of Scrapy's feed exporter and of its slots that are used although Scrapy's documentation does not have them.
+#: Where they are there, `slots` is used besides, and of each slot `itemcount`, `exporter` and `filter`.
 USED = {
     FeedExporter: ("open_spider", "item_scraped", "close_spider"),
     FeedSlot: ("start_exporting", "finish_exporting"),
 }
 
-# What the user sets for the feeds of items means nothing to these: the values are Scrapy's defaults.
+# The settings for the feeds of items, with Scrapy's defaults: what the user sets there does not apply to a report.
 _ITEMS = {
     "FEED_URI": None,
     "FEED_EXPORT_FIELDS": None,
@@ -67,7 +66,7 @@ _ITEMS = {
 }
 
 #: The fields of FIELDS, in this order.
-Record: TypeAlias = dict[str, Any]
+FeedRecord: TypeAlias = dict[str, Any]
 
 #: Field -> what stands in it. `docs/report.md` is checked against this table.
 FIELDS = {
@@ -77,7 +76,7 @@ FIELDS = {
     "referrer": "the Referer header of the request, without user and password; null: it has none",
     "origin": "scheme, host and port whose robots.txt it falls under; null: the URL has no valid authority",
     "token": "the product token whose group applied, `*` for the wildcard group; null: none did",
-    "reason": "`rule`, `unreachable`, `parser`, `crawl_delay`; `exempt` in the last records",
+    "reason": "`rule`, `unreachable`, `local`, `parser`, `crawl_delay`; `exempt` in the last records",
     "line": "the number of the line that decided; null: no rule did",
     "rule": "the rule, as `Disallow: /private/`; null: no rule decided",
     "why": "the text of the log line, as `robots.txt line 3: Disallow: /private/`",
@@ -88,77 +87,8 @@ FIELDS = {
     "count": "how many requests the record is about: 1, but for the last records",
 }
 
-#: The value of a field that is neither filled in by `Records.refused` nor by `Records.exempt`.
-_NOTHING: Record = {**dict.fromkeys(FIELDS), "stale": False, "dry_run": False, "count": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Records:
-    """Makes the records of a crawl.
-
-    :param spider: its name.
-    :param dry_run: whether what is refused goes on all the same.
-    :param local: paths of ROBOTSTXT_OVERRIDES -> their URIs, from the start of the crawl: its folder may go away.
-    """
-
-    spider: str
-    dry_run: bool = False
-    local: Mapping[str, str] = field(default_factory=dict)
-
-    def refused(
-        self, now: float, request: Request, decision: Decision, why: str, robots: OriginPolicy | None
-    ) -> Record:
-        """Return the record of a request that may not be fetched.
-
-        :param now: seconds since 1970.
-        :param robots: what is known of its origin; ``None`` where it has none.
-        """
-        rule = decision.rule
-        return {
-            "time": _time(now),
-            "spider": self.spider,
-            "url": printable(without_userinfo(request.url)),
-            "referrer": _referrer(request),
-            "origin": decision.origin,
-            "token": decision.token,
-            "reason": decision.reason.value,
-            "line": None if rule is None else rule.line,
-            "rule": None if rule is None else str(rule),
-            "why": printable(why),
-            "robots_url": None if robots is None else self._robots_url(robots),
-            "digest": None if robots is None or robots.file is None else robots.file.digest,
-            "stale": decision.stale,
-            "dry_run": self.dry_run,
-            "count": 1,
-        }
-
-    def exempt(self, now: float, entry: str, count: int) -> Record:
-        """Return the record of an entry of ROBOTSTXT_EXEMPT that was used.
-
-        :param now: seconds since 1970.
-        :param count: by how many requests.
-        """
-        return {
-            **_NOTHING,
-            "time": _time(now),
-            "spider": self.spider,
-            "reason": "exempt",
-            "rule": entry,
-            "why": f"not asked: `{entry}` of ROBOTSTXT_EXEMPT",
-            "count": count,
-        }
-
-    def _robots_url(self, robots: OriginPolicy) -> str | None:
-        return robots.origin.robots_url if robots.override is None else self.local.get(robots.override)
-
-
-def _time(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _referrer(request: Request) -> str | None:
-    header: bytes | None = request.headers.get("Referer")
-    return None if header is None else printable(without_userinfo(header.decode("utf-8", "backslashreplace")))
+# The value of a field where a record has no other.
+_DEFAULTS: FeedRecord = {**dict.fromkeys(FIELDS), "stale": False, "dry_run": False, "count": 1}
 
 
 class Feeds:
@@ -170,32 +100,42 @@ class Feeds:
 
     def __init__(self, crawler: Crawler, settings: Settings, runtime: Runtime) -> None:
         assert crawler.spider is not None
-        taken = {
-            _place(uri): "FEEDS" for uri in (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]) if uri
-        }
-        for uri, options in settings.report.items():
-            owner = taken.setdefault(_place(uri), uri)
-            if owner != uri:
-                accepted = f"at a place of its own; {'FEEDS' if owner == 'FEEDS' else KEY} has another one there"
-                raise SettingError(f"{KEY}[{without_credentials(uri)!r}]", options, accepted)
-        self._runtime = runtime
-        local = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
-        self._records = Records(crawler.spider.name, settings.dry_run, local)
+        self._runtime, self._spider, self._dry_run = runtime, crawler.spider.name, settings.dry_run
+        # The URIs of local files are made at the start of the crawl: its working folder may go away.
+        self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
+        _check_places(crawler, settings.report)
         missing = [
             f"{used.__name__}.{name}" for used, names in USED.items() for name in names if not hasattr(used, name)
         ]
         if missing:
             text = "%s is not written: this version of Scrapy has no %s, which is used for it"
-            logger.warning(text, KEY, missing[0], extra={"spider": crawler.spider})
+            logger.warning(text, REPORT, missing[0], extra={"spider": crawler.spider})
         report = {} if missing else settings.report
-        self._feeds = [Feed(crawler, uri, options, runtime.clock) for uri, options in report.items()]
+        example = self._exempt(0, "", 0)
+        self._feeds = [Feed(crawler, uri, options, runtime.clock, example) for uri, options in report.items()]
 
     def refused(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
         """Write the record of a request that may not be fetched; never raises.
 
         :param robots: what is known of its origin; ``None`` where it has none.
         """
-        record = self._records.refused(self._runtime.date(), request, decision, why, robots)
+        rule, header = decision.rule, request.headers.get("Referer")
+        referrer = None if header is None else header.decode("utf-8", "backslashreplace")
+        record = self._record(
+            self._runtime.date(),
+            url=printable(without_userinfo(request.url)),
+            referrer=None if referrer is None else printable(without_userinfo(referrer)),
+            origin=decision.origin,
+            token=decision.token,
+            reason=decision.reason.value,
+            line=None if rule is None else rule.line,
+            rule=None if rule is None else str(rule),
+            why=printable(why),
+            robots_url=None if robots is None else self._robots_url(robots),
+            digest=None if robots is None or robots.file is None else robots.file.digest,
+            stale=decision.stale,
+            dry_run=self._dry_run,
+        )
         for feed in self._feeds:
             feed.write(record)
 
@@ -207,9 +147,41 @@ class Feeds:
         now = self._runtime.date()
         for feed in self._feeds:
             for entry, count in exempt.items():
-                feed.write(self._records.exempt(now, entry, count))
+                feed.write(self._exempt(now, entry, count))
         for feed in self._feeds:
             await feed.close()
+
+    def _exempt(self, now: float, entry: str, count: int) -> FeedRecord:
+        why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
+        return self._record(now, reason="exempt", rule=entry, why=why, count=count)
+
+    def _record(self, now: float, **fields: object) -> FeedRecord:
+        time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return {**_DEFAULTS, "time": time, "spider": self._spider, **fields}
+
+    def _robots_url(self, robots: OriginPolicy) -> str | None:
+        return robots.origin.robots_url if robots.override is None else self._overrides.get(robots.override)
+
+
+def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:
+    """See to it that nothing else is written where a feed of the report is.
+
+    :raises SettingError: a feed of items, or another one of the report, is written there.
+    """
+    taken = {_place(uri): "FEEDS" for uri in (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]) if uri}
+    for uri, options in report.items():
+        owner = taken.setdefault(_place(uri), uri)
+        if owner != uri:
+            accepted = f"at a place of its own; {'FEEDS' if owner == 'FEEDS' else REPORT} has another one there"
+            raise SettingError(f"{REPORT}[{without_credentials(uri)!r}]", options, accepted)
+
+
+def _place(uri: object) -> str:
+    """Return a URI so that two ways of writing a local file are one."""
+    text = os.fspath(uri) if isinstance(uri, Path) else str(uri)
+    if text.startswith("file:"):
+        text = file_uri_to_path(text)
+    return text if "://" in text or text.startswith("stdout:") or "\0" in text else os.path.realpath(text)
 
 
 class Feed:
@@ -218,10 +190,18 @@ class Feed:
     :param uri: as in FEEDS; may hold credentials.
     :param options: as in FEEDS; the format may be left to the suffix.
     :param clock: seconds on a clock that never goes back.
+    :param example: a record, to try the options with.
     :raises SettingError: Scrapy does not take it.
     """
 
-    def __init__(self, crawler: Crawler, uri: str, options: Mapping[str, Any], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        uri: str,
+        options: Mapping[str, Any],
+        clock: Callable[[], float],
+        example: FeedRecord,
+    ) -> None:
         assert crawler.spider is not None
         assert crawler.stats is not None
         self._count, self._clock, self._quiet_until = crawler.stats.inc_value, clock, -math.inf
@@ -229,28 +209,26 @@ class Feed:
         self._shown = self.place = without_credentials(uri)
         completed = {"format": Path(uri).suffix.removeprefix("."), **options}
         self._omit_null = completed["format"] == "xml"  # it has no null
-        # Scrapy asks a spider for all of its attributes to fill in a URI: only a URI with placeholders needs that.
+        # Scrapy reads all attributes of a spider to fill in a URI. Only a URI with placeholders needs them.
         filled_in = "%(" in uri or options.get("uri_params")
         self.spider, self._asked = crawler.spider, crawler.spider if filled_in else Spider(crawler.spider.name)
-        self.file: _File | None = None
+        self.file: _FeedFile | None = None
         self.started = self.closing = False
         try:
-            self._exporter = FeedExporter(_View(crawler, self, uri, completed))  # type: ignore[arg-type]  # looks like one
+            self._exporter = FeedExporter(_FeedCrawler(crawler, self, uri, completed))  # type: ignore[arg-type]  # looks like one
             self._exporter.open_spider(self._asked)
-            self._try(completed)
-        except NotConfigured:
-            accepted = "a feed that Scrapy takes; the error above says what is wrong"
-            raise SettingError(f"{KEY}[{self._shown!r}]", dict(options), accepted) from None
+            self._try(completed, example)
         except Exception as error:  # noqa: BLE001 - whatever a storage, an exporter, a filter of the user's raises
-            accepted = f"options that work: {said(error)}"
-            raise SettingError(f"{KEY}[{self._shown!r}]", dict(options), accepted) from None
+            accepted = f"options that work: {error_text(error)}"
+            if isinstance(error, NotConfigured):
+                accepted = "a feed that Scrapy takes; the error above says what is wrong"
+            raise SettingError(f"{REPORT}[{self._shown!r}]", dict(options), accepted) from None
         self.started = True
 
-    def _try(self, options: Mapping[str, Any]) -> None:
-        """Write a record to nowhere: what is wrong with the options of an exporter, Scrapy finds when it writes."""
+    def _try(self, options: Mapping[str, Any], record: FeedRecord) -> None:
+        """Write a record to nowhere: Scrapy finds wrong options of an exporter only when it writes."""
         for plugin in options.get("postprocessing") or ():
-            load_object(plugin)  # Scrapy's manager of them, half made, would complain once more when it is let go
-        record = Records("").exempt(0, "", 0)
+            load_object(plugin)  # Scrapy's manager would fail half made, and log a second error when it is collected
         for slot in map(copy.copy, getattr(self._exporter, "slots", ())):
             slot.start_exporting()
             if hasattr(slot, "filter"):
@@ -259,7 +237,7 @@ class Feed:
                 slot.exporter.export_item(record)
             slot.finish_exporting()
 
-    def write(self, record: Record) -> None:
+    def write(self, record: FeedRecord) -> None:
         """Write a record, so that it is in the file when this returns; never raises."""
         if self._omit_null:
             record = {key: value for key, value in record.items() if value is not None}
@@ -268,7 +246,7 @@ class Feed:
             before = getattr(slot, "itemcount", None)
             self._exporter.item_scraped(record, self._asked)
             if before is not None and getattr(slot, "itemcount", None) == before:
-                return  # a filter of the user's does not want it
+                return  # a filter of the user's leaves it out
             if self.file is not None:
                 self.file.written()
         except Exception as error:  # noqa: BLE001 - as above
@@ -283,17 +261,17 @@ class Feed:
         await self._exporter.close_spider(self._asked)
         lost = f"; writes that failed: {self._lost}" if self._lost else ""
         text = f"{many(self._written, 'record')} in {self.place}{lost}"
-        logger.info("%s: %s", KEY, text, extra={"spider": self.spider})
+        logger.info("%s: %s", REPORT, text, extra={"spider": self.spider})
 
     def _failed(self, error: Exception) -> None:
         self.lost()
         now = self._clock()
         if now >= self._quiet_until:
-            self._quiet_until = now + QUIET
+            self._quiet_until = now + ERROR_INTERVAL
             logger.error(
                 "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
                 "disk, missing rights, or a server that is down",
-                KEY, self._shown, said(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
+                REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
             )  # fmt: skip
 
     def lost(self) -> None:
@@ -302,76 +280,77 @@ class Feed:
         self._count(stats.REPORT_ERRORS)
 
 
-class _View:
-    """A crawler as the exporter of a feed is to see it: its settings have that feed alone, and no one else is told."""
+class _FeedCrawler:
+    """The crawler that the exporter of a feed sees: its settings have that feed alone; signals and stats are apart."""
 
     def __init__(self, crawler: Crawler, feed: Feed, uri: str, options: dict[str, Any]) -> None:
         self._crawler, self._feed = crawler, feed
         self.signals = SignalManager(self)
         self.stats = self
-        self.settings = copy.copy(crawler.settings)  # a deep copy would copy whatever the user has put there
-        # Scrapy writes a URI to the log as it is: the storage gets what is before the `@` from here.
+        self.settings = copy.copy(crawler.settings)  # a deep copy would copy the user's objects
+        # Scrapy logs the URI that it is given. So it gets one without credentials, and the storage the whole one.
         user, at, _ = urlsplit(uri).netloc.rpartition("@")
         secret = "" if "%(" in user else user + at
         storages = crawler.settings.getwithbase("FEED_STORAGES")
-        wrapped = {scheme: self._wrapped(path, secret) for scheme, path in storages.items() if path is not None}
-        told = {"FEEDS": {uri.replace(secret, "", 1) if secret else uri: options}}
-        replaced = {**_ITEMS, **told, "FEED_STORAGES": wrapped, "FEED_STORAGES_BASE": {}}
+        wrapped = {
+            scheme: partial(_FeedStorage, feed, crawler, path, secret)
+            for scheme, path in storages.items()
+            if path is not None
+        }
+        feeds = {uri.replace(secret, "", 1) if secret else uri: options}
+        replaced = {**_ITEMS, "FEEDS": feeds, "FEED_STORAGES": wrapped, "FEED_STORAGES_BASE": {}}
         attributes = {key: SettingsAttribute(value, 0) for key, value in replaced.items()}
         self.settings.attributes = {**crawler.settings.attributes, **attributes}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one
         return getattr(self._crawler, name)
 
-    def _wrapped(self, path: str, secret: str) -> Callable[..., _Storage]:
-        def storage(uri: str, *, feed_options: dict[str, Any]) -> _Storage:
-            def make() -> Any:  # noqa: ANN401 - a storage of Scrapy's or of the user's
-                real = uri.replace("://", f"://{secret}", 1)
-                return build_from_crawler(load_object(path), self._crawler, real, feed_options=feed_options)
-
-            if not feed_options["batch_item_count"]:
-                self._feed.place = without_credentials(uri)
-            return _Storage(self._feed, make)
-
-        return storage
-
     def inc_value(self, key: str, **_: object) -> None:
-        """Count what Scrapy could not store; its counts are about items."""
+        """Count what Scrapy could not store. Its other counts are about items."""
         if key.startswith("feedexport/failed_count"):
             self._feed.lost()
 
 
-class _Storage:
-    """A storage for one file of a feed.
+class _FeedStorage:
+    """A storage for one file of a feed, around the storage that the user asks for.
 
-    :param make: makes the storage that is meant; asked again where it fails, but for the start of the crawl.
+    :param path: the class of that storage. Where it cannot be made, that is tried again with the next record; an error
+        at the start of the crawl is raised.
+    :param secret: the credentials of the URI, ending with ``@``; empty: there are none.
+    :param uri: without them.
     """
 
-    def __init__(self, feed: Feed, make: Callable[[], Any]) -> None:
-        self._feed, self._make = feed, make
-        self._inner: Any = None if feed.started else make()
+    def __init__(
+        self, feed: Feed, crawler: Crawler, path: str, secret: str, uri: str, *, feed_options: dict[str, Any]
+    ) -> None:
+        real = uri.replace("://", f"://{secret}", 1)
+        self._feed = feed
+        self._make = partial(build_from_crawler, load_object(path), crawler, real, feed_options=feed_options)
+        self._inner: Any = None if feed.started else self._make()
         self._error: Exception | None = None
+        if not feed_options["batch_item_count"]:
+            feed.place = without_credentials(uri)
 
-    def open(self, _: Spider) -> _File:
-        """Open the file; before the crawl has started, one that leads nowhere.
+    def open(self, _: Spider) -> _FeedFile:
+        """Open the file; before the crawl has started, one in memory that is thrown away.
 
-        Where that fails, the next record tries again. At the end of the crawl there is none: `store` tells the error.
+        Where that fails, the next record tries again. At the end of the crawl no record follows: `store` raises then.
         """
         if not self._feed.started:
-            return _File(BytesIO())
+            return _FeedFile(BytesIO())
         try:
             self._inner = self._inner or self._make()
-            self._feed.file = _File(self._inner.open(self._feed.spider))
+            self._feed.file = _FeedFile(self._inner.open(self._feed.spider))
         except Exception as error:
             if not self._feed.closing:
                 raise
-            self._error, self._feed.file = error, _File(BytesIO())
+            self._error, self._feed.file = error, _FeedFile(BytesIO())
         return self._feed.file
 
-    async def store(self, file: _File) -> None:
+    async def store(self, file: _FeedFile) -> None:
         """Bring a file to where it belongs.
 
-        :raises OSError: that failed; without credentials, as Scrapy writes it to the log.
+        :raises OSError: that failed. Its text has no credentials, since Scrapy logs it.
         """
         try:
             if self._error is not None:
@@ -380,11 +359,11 @@ class _Storage:
         except Exception as error:  # noqa: BLE001 - whatever a storage raises
             with contextlib.suppress(Exception):
                 file.inner.close()
-            raise OSError(said(error)) from None
+            raise OSError(error_text(error)) from None
 
 
-class _File:
-    """A file that takes whatever an exporter writes: one that is stopped in the middle of a record could not go on."""
+class _FeedFile:
+    """A file that keeps errors for later: an exporter that is stopped in the middle of a record could not go on."""
 
     def __init__(self, inner: Any) -> None:  # noqa: ANN401 - whatever a storage has opened
         self.inner = inner
@@ -410,19 +389,11 @@ class _File:
             self._error = error
 
     def written(self) -> None:
-        """See that all is written.
+        """Flush, and raise the error that there was since the last call.
 
-        :raises Exception: it is not.
+        :raises Exception: not all is written.
         """
         self.flush()
         error, self._error = self._error, None
         if error is not None:
             raise error
-
-
-def _place(uri: object) -> str:
-    """Return a URI so that two ways of writing a local file are one."""
-    text = os.fspath(uri) if isinstance(uri, Path) else str(uri)
-    if text.startswith("file:"):
-        text = file_uri_to_path(text)
-    return text if "://" in text or text.startswith("stdout:") or "\0" in text else os.path.realpath(text)

@@ -1,38 +1,148 @@
-"""Turns that the workers of a fleet take at a site, so that the interval that it asks for holds over all of them.
+"""Intervals that a crawl keeps together with others: with crawls of its own process, and with the workers of a fleet.
 
-In here: when the store is asked for a turn, told that it goes on, and told of its end. When this crawl's own requests
-may go is `pacing.py`; which of several workers has a turn, the store decides.
+Crawls of one process share `PacedOrigin.turns`. Workers of several processes take turns that a store gives, by
+`SharedThrottle`. `throttle.py` holds requests back.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from scrapy_robots_rfc.policy.pacing import Turns
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
+    from datetime import time
 
     from scrapy_robots_rfc._runtime import Cancellable, Runtime
+    from scrapy_robots_rfc._scrapy import GatedSlots
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.policy.origins import Origin
+    from scrapy_robots_rfc.policy.pacing import Pace
 
-#: Seconds after which the turn of a worker that is not heard of any more ends. The interval comes on top, so that even
-#: a request that it sent with its last breath is followed by it.
+#: Seconds after which the turn of a worker ends that is not heard of any more. The interval is added, so that it is
+#: kept even after a request that the worker sent right before it died.
 HOLD = 15.0
 
-#: Seconds after which a turn is taken again while its request is unanswered, and ended where no request has used it.
+#: Seconds after which a turn is prolonged while its request is unanswered, and ended where no request has used it.
 BEAT = 5.0
 
-# Seconds between two questions at least.
+# Seconds between two questions to the store at least.
 _SHORTEST = 0.001
 
-# Seconds that a store may have its workers wait although no interval is as long: until it is asked again whether a turn
-# that somebody has is over, and what is lost by rounding.
+# A store may have its workers wait for some seconds although no interval is as long: until it is asked again whether
+# somebody's turn is over, and because of rounding.
 _ASKED_AGAIN, _ROUNDING = 5.0, 1.0
 
+# Slots that wait for the same turn ask for it in the order in which they began to wait. The first one asks at once, the
+# others so many seconds later, so that none of them waits for ever while another one goes on.
+_BEHIND = 0.001
 
-class Taking(Protocol):
-    """What takes turns: a `Keeper`. Nothing of it raises, or takes long."""
+
+@dataclass(slots=True, eq=False)
+class PacedOrigin:
+    """An origin that asks for an interval, in one crawl.
+
+    :param longest: the longest interval that the crawl keeps, in seconds.
+    :param turns: one object for all crawls that keep the interval together.
+    :param crawls: the origin in each of those crawls, this one among them.
+    :param shared: takes turns with the workers of other processes; ``None`` where there is no store for it.
+    :param fetched: when the robots.txt was fetched that the paces are from.
+    :param paces: those of the crawl's agents, where they differ: the largest interval is kept.
+    :param waiting: the crawl's slots that wait for an answer of this origin or for its store, by their names, and since
+        when their next request has been held back.
+    """
+
+    longest: float
+    turns: Turns
+    crawls: list[PacedOrigin]
+    shared: SharedThrottle | None = None
+    fetched: float = -math.inf
+    paces: dict[Agent, Pace] = field(default_factory=dict)
+    waiting: dict[tuple[GatedSlots, str], float] = field(default_factory=dict)
+
+    def interval(self, utc: time) -> float:
+        """Return the largest interval that any of the crawls keeps."""
+        return max(
+            (
+                min(bound.seconds, each.longest)
+                for each in self.crawls
+                for pace in each.paces.values()
+                if (bound := pace.bound(utc))
+            ),
+            default=0.0,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class ProcessCrawls:
+    """The crawls that run on one event loop.
+
+    :param origins: what each of them has of an origin that any of them keeps an interval for.
+    :param listening: functions, one a crawl, that are called when an origin begins to be paced.
+    """
+
+    origins: dict[Origin, list[PacedOrigin]] = field(default_factory=dict)
+    listening: list[Callable[[], object]] = field(default_factory=list)
+
+    def pace(self, origin: Origin, longest: float, *, alone: bool) -> PacedOrigin:
+        """Begin to keep the interval of an origin in one more crawl, together with the others that do.
+
+        :param alone: whether the crawl has rules of its own for the origin, and so an interval of its own.
+        """
+        crawls = [] if alone else self.origins.setdefault(origin, [])
+        paced = PacedOrigin(longest, crawls[0].turns if crawls else Turns(), crawls)
+        crawls.append(paced)
+        for listen in self.listening:
+            listen()
+        return paced
+
+    def forget(self, origin: Origin, paced: PacedOrigin) -> None:
+        """Keep the interval of an origin no longer in one crawl."""
+        paced.crawls.remove(paced)
+        if not paced.crawls and self.origins.get(origin) is paced.crawls:
+            del self.origins[origin]
+
+
+#: By event loop, as long as there is a crawl.
+_LOOPS: dict[object, ProcessCrawls] = {}
+
+
+def join(loop: object, listen: Callable[[], object]) -> ProcessCrawls:
+    """Return the crawls of an event loop, with one more among them."""
+    crawls = _LOOPS.setdefault(loop, ProcessCrawls())
+    crawls.listening.append(listen)
+    if crawls.origins:
+        listen()
+    return crawls
+
+
+def leave(loop: object, listen: Callable[[], object]) -> None:
+    """Undo `join`."""
+    crawls = _LOOPS.get(loop)
+    if crawls is not None and listen in crawls.listening:
+        crawls.listening.remove(listen)
+        if not crawls.listening:
+            del _LOOPS[loop]
+
+
+def go_on(crawls: Iterable[PacedOrigin]) -> None:
+    """Let the slots that wait at an origin ask again, of all these crawls those first that have waited longest."""
+    waiting: dict[tuple[GatedSlots, str], float] = {}
+    for paced in crawls:
+        waiting |= paced.waiting
+        paced.waiting = {}
+    behind = 0.0
+    for slots, key in sorted(waiting, key=waiting.__getitem__):
+        slots.go_on(key, behind)
+        behind = _BEHIND
+
+
+class TurnStore(Protocol):
+    """The store of a fleet, as `CacheClient` has it. Its methods neither raise nor take long."""
 
     async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
         """As `SharedStore.take_turn`; ``None`` where the store fails.
@@ -45,10 +155,12 @@ class Taking(Protocol):
 
 
 class SharedThrottle:
-    """The turns at one site. Where the store fails, every turn is this crawl's, and only its own interval is kept.
+    """The turns that a worker takes at one site, so that the interval holds over the whole fleet.
+
+    Where the store fails, every turn is this crawl's, and the crawl keeps the interval between its own requests only.
 
     :param longest: seconds: no worker keeps a longer interval.
-    :param told: called when a `wait` that returned ``None`` is worth repeating.
+    :param told: called when `wait` has returned ``None``, and is to be asked again.
     """
 
     __slots__ = (
@@ -57,11 +169,11 @@ class SharedThrottle:
     )  # fmt: skip
 
     def __init__(
-        self, origin: Origin, store: Taking, runtime: Runtime, longest: float, told: Callable[[], object]
+        self, origin: Origin, store: TurnStore, runtime: Runtime, longest: float, told: Callable[[], object]
     ) -> None:
         self._origin, self._store, self._runtime, self._told = origin, store, runtime, told
         self._longest = max(longest, _ASKED_AGAIN) + _ROUNDING
-        # The store is asked one thing after the other: an end that is late would end the turn that comes after its own.
+        # Commands are sent one at a time: a delayed end could release a later turn.
         self._steps: list[Callable[[], Awaitable[object]]] = []
         self._running = self._asking = self._waiting = False
         self._mine_until = self._not_before = self._next = -math.inf
@@ -70,7 +182,7 @@ class SharedThrottle:
         self._beat: Cancellable | None = None
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Seconds until a request may start; ``None`` while nobody can tell: `told` is called when that changes.
+        """Return the seconds until a request may start; ``None`` while the store is asked: `told` is called then.
 
         :param interval: seconds that it keeps; 0 for none, then nobody is asked.
         """
@@ -87,12 +199,12 @@ class SharedThrottle:
         return 0.0 if now < self._mine_until else max(_SHORTEST, self._not_before - now)
 
     def start(self, request: object) -> None:
-        """A request starts now, in a turn that `wait` has given."""
+        """Use the turn that `wait` has given for a request."""
         if self._beat is not None:
             self._request = request
 
     def answered(self, request: object, interval: float, now: float) -> None:
-        """Its answer begins to arrive, or it has ended without one.
+        """End the turn of a request: its answer begins to arrive, or it has ended without one.
 
         :param interval: seconds that the next request keeps.
         """
@@ -103,14 +215,14 @@ class SharedThrottle:
             self.sent(now + interval)
 
     def sent(self, until: float) -> None:
-        """Take note of a request that was sent without a turn, as the first one for robots.txt is.
+        """Have all workers keep the interval after a request that was sent without a turn, as for a robots.txt.
 
-        :param until: when its interval ends: nobody's next request goes before.
+        :param until: when its interval ends.
         """
         if until <= max(self._next, self._runtime.clock()):
             return
         self._next = until
-        if self._beat is None and not self._asking:  # else it is said at the end of the turn
+        if self._beat is None and not self._asking:  # otherwise the end of the turn says it
             self._then(self._end)
 
     def close(self) -> None:
@@ -132,7 +244,7 @@ class SharedThrottle:
         self._running = False
 
     async def _take(self) -> None:
-        # By a clock that is read before the store reads its own: the turn does not end there before it ends here.
+        # The clock is read before the store reads its own, so that the turn never lasts longer here than there.
         now = self._runtime.clock()
         seconds = await self._store.take_turn(self._origin, self._hold, self._longest)
         self._asking = False
@@ -140,7 +252,7 @@ class SharedThrottle:
             self._not_before = self._runtime.clock() + seconds
         else:
             self._mine_until = now + self._hold
-            self._beat = self._runtime.call_later(BEAT, self._go_on)
+            self._beat = self._runtime.call_later(BEAT, self._prolong)
         if self._waiting:
             self._waiting = False
             self._runtime.call_later(0, self._told)
@@ -148,12 +260,12 @@ class SharedThrottle:
     async def _end(self) -> None:
         await self._store.end_turn(self._origin, max(0.0, self._next - self._runtime.clock()))
 
-    def _go_on(self) -> None:
+    def _prolong(self) -> None:
         if self._request is None:
             self._end_unused()
         else:
-            self._beat = self._runtime.call_later(BEAT, self._go_on)
-            # Should another one have it meanwhile, that changes nothing: the request is sent.
+            self._beat = self._runtime.call_later(BEAT, self._prolong)
+            # If another worker has the turn by now, that changes nothing: the request is sent already.
             self._then(partial(self._store.take_turn, self._origin, self._hold, self._longest))
 
     def _end_unused(self) -> None:

@@ -1,7 +1,6 @@
-"""Pacing: holds requests back in the downloader until the interval that their site asks for has passed.
+"""Throttle: holds requests back in the downloader until the interval that their site asks for has passed.
 
-In here: which requests keep an interval with which others, what is logged and counted of it. What a file asks for,
-and from when an interval counts, is `policy/pacing.py`; how a request is held back, `_compat.py`.
+`policy/pacing.py` reads what a file asks for and counts intervals. `GatedSlots` in `_scrapy.py` holds a request back.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from scrapy_robots_rfc.fetching.download import JUDGED, chosen_slot
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
-from scrapy_robots_rfc.reporting.topk import TopK
-from scrapy_robots_rfc.throttling.shared import SharedThrottle
-from scrapy_robots_rfc.throttling.together import Crawls, Site, Waiting, go_on, join, leave, taken
+from scrapy_robots_rfc.reporting.summary import TopK
+from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,21 +32,21 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.core.identity import Agent
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
-    from scrapy_robots_rfc.throttling.shared import Taking
+    from scrapy_robots_rfc.core.agents import Agent
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.throttling.shared import TurnStore
 
 logger = logging.getLogger(__name__)
 
-# Seconds that a site without requests is remembered, beyond its interval: a request that was let through may stay this
-# long with other middlewares before it comes to the downloader.
+# Seconds that an origin without requests is remembered, beyond its interval: a request that was let through may stay
+# this long with other middlewares before it reaches the downloader.
 _KEPT = 300.0
 
-# Seconds between two looks whether the spider is being closed, where requests wait for the turns of several workers.
-# Scrapy tells nobody when it starts to close.
+# Seconds between two checks whether the spider is being closed, where requests wait for the turns of several workers.
+# Scrapy has no signal for the start of closing.
 _LOOK = 0.5
 
-# So many sites before the first look for those that may be forgotten.
+# How many origins there are before those that may be forgotten are looked for.
 _FIRST_SWEEP = 1000
 
 
@@ -57,21 +55,23 @@ class NoTurn(RobotsUndecided):
 
 
 @dataclass(slots=True, eq=False)
-class _Lane:
-    """A gated slot of the downloader: all of its requests keep the largest interval of the sites in it.
+class _PacedSlot:
+    """A gated slot of the downloader: all of its requests keep the largest interval of the origins in it.
 
-    :param present: sites by the number of requests that they have in the slot.
-    :param tail: the interval that the last request left behind, although its site may have no other in the slot.
+    :param present: origins by the number of requests that they have in the slot.
+    :param tail: the interval that the last request left behind, although its origin may have no other in the slot.
     """
 
     turns: Turns = field(default_factory=Turns)
-    present: Counter[Site] = field(default_factory=Counter)
+    present: Counter[PacedOrigin] = field(default_factory=Counter)
     tail: float = 0.0
-    waiting: Waiting = field(default_factory=dict)
+
+    def interval(self, utc: time) -> float:
+        return max((paced.interval(utc) for paced in self.present), default=0.0)
 
 
 @dataclass(slots=True, eq=False)
-class _Visit:
+class _SlotRequest:
     """A request on its way through a gated slot.
 
     :param started: it has been sent, or is about to be.
@@ -79,20 +79,20 @@ class _Visit:
     :param held_since: when it was first held back.
     """
 
-    lane: _Lane
-    site: Site | None = None
+    slot: _PacedSlot
+    origin: PacedOrigin | None = None
     started: bool = False
     unanswered: bool = False
     held_since: float | None = None
 
 
 class Throttle:
-    """The paces of a crawl.
+    """Keeps the intervals that the sites of a crawl ask for.
 
     :param limit: the longest interval that is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
     :param store: by which the workers of several processes take turns; ``None``: each keeps intervals of its own.
-    :param alone: whether an origin is this crawl's own business: the user has made an exception of it.
+    :param alone: whether the user has made an exception for an origin: then its interval is this crawl's alone.
     """
 
     def __init__(
@@ -101,29 +101,28 @@ class Throttle:
         limit: Limit,
         origin: Callable[[Request], Origin | None],
         runtime: Runtime,
-        store: Taking | None = None,
+        store: TurnStore | None = None,
         alone: Callable[[Origin], bool] = lambda _: False,
     ) -> None:
-        collector = crawler.stats
-        assert collector is not None
-        self._crawler, self._stats = crawler, collector
-        self._limit, self._origin = limit, origin
+        assert crawler.stats is not None
+        self._crawler, self._stats = crawler, crawler.stats
+        self._limit, self._origin_of = limit, origin
         self._runtime, self._store, self._alone = runtime, store, alone
         self._clock, self._utc = runtime.clock, runtime.utc
-        self._slots = GatedSlots(crawler, self._wait)
-        self._sites: dict[Origin, Site] = {}
-        self._crawls = Crawls()
-        self._lanes: dict[str, _Lane] = {}
-        self._visits: dict[Request, _Visit] = {}
+        self._gates = GatedSlots(crawler, self._wait)
+        self._origins: dict[Origin, PacedOrigin] = {}
+        self._crawls = ProcessCrawls()
+        self._slots: dict[str, _PacedSlot] = {}
+        self._requests: dict[Request, _SlotRequest] = {}
         self._sweep_at = _FIRST_SWEEP
         self._added = 0.0
         #: Origins by the seconds that their requests were held back.
         self.slowed: TopK[str] = TopK()
-        # What was said of which origin: hashes, as there may be millions.
-        self._told: dict[str, set[int]] = {stats.CRAWL_DELAY_SITES: set(), stats.VISIT_TIME_OUTSIDE: set()}
+        # Stats and the origins that are counted in them. As hashes, since there may be millions.
+        self._counted: set[int] = set()
         self._listening = self._powerless = self._looking = False
 
-    # What the middleware says.
+    # Called by the middleware.
 
     def join(self) -> None:
         """Keep intervals together with the other crawls of this event loop, from now on until `close`."""
@@ -138,85 +137,124 @@ class Throttle:
         if request.meta.get("redirect_urls") and chosen_slot(request) is None:
             # The redirect has brought it into the slot of another host, whose pages would wait behind it.
             request.meta.pop("download_slot", None)
-        site = self._site(robots)
-        if pace not in site.paces.values():
-            site.paces[agent] = pace
+        paced = self._refreshed(robots)
+        if pace not in paced.paces.values():
+            paced.paces[agent] = pace
         utc = self._utc()
         unwelcome = pace.unwelcome(utc)
-        if unwelcome is not None and self._first(stats.VISIT_TIME_OUTSIDE, robots.origin):
+        if unwelcome is not None and self._is_first(stats.VISIT_TIME_OUTSIDE, robots.origin):
             self._log("%s for %s: pages are asked for outside of it", robots.cited(unwelcome.text), robots.origin)
         bound = pace.bound(utc)
         if bound is None:
             return
         over = bound.seconds > self._limit.longest
-        if over and self._limit.over is Over.FORBID:  # a dry run, or robots.txt itself
+        if over and self._limit.over is Over.FORBID:  # the request is a dry run's, or for the robots.txt itself
             return
-        self._tell(robots, bound, over=over)
-        if site.shared is not None:
-            site.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
+        self._log_interval(robots, bound, over=over)
+        if paced.shared is not None:
+            paced.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
 
     def expect(self, robots: OriginPolicy, agent: Agent) -> None:
-        """Take note of a site whose robots.txt is about to be asked for again: other workers may be at it."""
+        """Take note of a site whose robots.txt is about to be asked for again, since other workers may be at it."""
         pace = None if robots.file is None or self._store is None else robots.file.pace(agent)
         if pace is not None:
-            self._site(robots).paces.setdefault(agent, pace)
+            self._refreshed(robots).paces.setdefault(agent, pace)
 
     def fetched(self, robots: OriginPolicy) -> None:
-        """Keep what a robots.txt that was fetched again asks for, and not what the one before it did."""
-        if robots.origin in self._sites:
-            site = self._site(robots)
-            if site.shared is not None:
-                site.shared.sent(robots.fetched + site.interval(self._utc()))
+        """Keep what a robots.txt that was fetched again asks for, and no longer what the earlier one did."""
+        if robots.origin in self._origins:
+            paced = self._refreshed(robots)
+            if paced.shared is not None:
+                paced.shared.sent(robots.fetched + paced.interval(self._utc()))
+
+    def abandoned(self, request: Request) -> None:
+        """Wait no longer for the answer to a request that nobody needs any more: it may take for ever."""
+        self._answered(request)
 
     def close(self) -> None:
         """Let other crawls and workers go on: nothing is sent any more."""
         self._looking = False
-        for request in list(self._visits):
+        for request in list(self._requests):
             self._left(request)
-        for origin, site in self._sites.items():
-            if site.shared is not None:
-                site.shared.close()
-            self._crawls.forget(origin, site)
+        for origin, paced in self._origins.items():
+            if paced.shared is not None:
+                paced.shared.close()
+            self._crawls.forget(origin, paced)
         leave(self._runtime.loop(), self._listen)
 
-    def _site(self, robots: OriginPolicy) -> Site:
-        site = self._sites.get(robots.origin) or self._paced(robots.origin)
-        if site.fetched != robots.fetched:
-            site.fetched = robots.fetched
-            # The request for robots.txt is the first of those that keep the interval.
-            site.turns.last = max(site.turns.last, robots.fetched)
-            if robots.outcome is not Outcome.UNREACHABLE:  # pages that were let through may still be on their way
-                found = {agent: robots.file.pace(agent) for agent in site.paces} if robots.file else {}
-                site.paces = {agent: pace for agent, pace in found.items() if pace is not None}
-        return site
+    def held(self) -> tuple[int, float]:
+        """Return how many requests are held back, and in how many seconds the last of them is due at the soonest.
 
-    def _paced(self, origin: Origin) -> Site:
+        Requests in the scheduler's queue are not counted: nobody knows their origins before they leave it.
+        """
+        now, utc = self._clock(), self._utc()
+        intervals = {slot: slot.interval(utc) for slot in self._slots.values()}
+        held: Counter[_PacedSlot | PacedOrigin] = Counter()
+        requests = 0
+        for entry in self._requests.values():
+            if not entry.started and intervals.get(entry.slot):
+                requests += 1
+                held.update([entry.slot] if entry.origin is None else [entry.slot, entry.origin])
+        seconds = 0.0
+        for holder, count in held.items():
+            interval = holder.interval(utc)
+            first = holder.turns.wait(None, interval, now, patient=False) or 0.0
+            seconds = max(seconds, first + (count - 1) * interval)
+        return requests, seconds
+
+    # What is known of origins.
+
+    def _refreshed(self, robots: OriginPolicy) -> PacedOrigin:
+        """Return an origin with the paces of its present robots.txt."""
+        paced = self._origins.get(robots.origin) or self._pace(robots.origin)
+        if paced.fetched != robots.fetched:
+            paced.fetched = robots.fetched
+            # The request for robots.txt is the first of those that keep the interval.
+            paced.turns.last = max(paced.turns.last, robots.fetched)
+            if robots.outcome is not Outcome.UNREACHABLE:  # pages that were let through may still be on their way
+                found = {agent: robots.file.pace(agent) for agent in paced.paces} if robots.file else {}
+                paced.paces = {agent: pace for agent, pace in found.items() if pace is not None}
+        return paced
+
+    def _pace(self, origin: Origin) -> PacedOrigin:
         """Begin to keep the interval of an origin, with the other crawls that keep it."""
         self._listen()
         send_once(self._crawler)
-        if len(self._sites) >= self._sweep_at:
+        if len(self._origins) >= self._sweep_at:
             self._sweep()
-        site = self._sites[origin] = self._crawls.paced(origin, self._limit.longest, alone=self._alone(origin))
+        paced = self._origins[origin] = self._crawls.pace(origin, self._limit.longest, alone=self._alone(origin))
         if self._store is not None:
-            told = partial(self._turn_told, site)
-            site.shared = SharedThrottle(origin, self._store, self._runtime, self._limit.longest, told)
+            told = partial(go_on, [paced])
+            paced.shared = SharedThrottle(origin, self._store, self._runtime, self._limit.longest, told)
             if not self._looking:
                 self._looking = True
                 self._runtime.call_later(_LOOK, self._look)
-        return site
+        return paced
 
-    def _first(self, key: str, origin: Origin) -> bool:
-        """Count an origin; false where that was done before."""
-        if hash(origin) in self._told[key]:
+    def _paced_by_any(self, origin: Origin | None) -> PacedOrigin | None:
+        """Return an origin that asks for an interval in this crawl, or in another one that it keeps intervals with."""
+        paced = self._origins.get(origin)  # type: ignore[arg-type]  # nothing is kept under None
+        if paced is None and origin in self._crawls.origins and not self._alone(origin):
+            return self._pace(origin)
+        return paced
+
+    def _is_first(self, key: str, origin: Origin) -> bool:
+        """Count an origin in a stat; false if it is counted there already."""
+        entry = hash((key, origin))
+        if entry in self._counted:
             return False
-        self._told[key].add(hash(origin))
+        self._counted.add(entry)
         self._stats.inc_value(key)
         return True
 
-    def _tell(self, robots: OriginPolicy, bound: Bound, *, over: bool) -> None:
+    def _log_interval(self, robots: OriginPolicy, bound: Bound, *, over: bool) -> None:
+        """Log and count, once an origin, the interval that is kept.
+
+        :param over: whether the origin asks for a longer one.
+        """
         origin, text = robots.origin, robots.cited(bound.text)
         self._stats.max_value(stats.CRAWL_DELAY_MAX, min(bound.seconds, self._limit.longest))
-        if not self._first(stats.CRAWL_DELAY_SITES, origin):
+        if not self._is_first(stats.CRAWL_DELAY_SITES, origin):
             return
         if over:
             self._stats.inc_value(stats.CRAWL_DELAY_CAPPED)
@@ -227,10 +265,10 @@ class Throttle:
     def _log(self, message: str, *arguments: object) -> None:
         logger.info(message, *arguments, extra={"spider": self._crawler.spider})
 
-    # What the downloader says.
+    # Requests on their way through the downloader.
 
     def _listen(self) -> None:
-        """Connect to the downloader, when the first site asks for a pace: no other crawl pays for this."""
+        """Connect to the downloader when the first site asks for an interval; crawls without one need no signals."""
         if not self._listening:
             self._listening = True
             connect = self._crawler.signals.connect
@@ -239,120 +277,90 @@ class Throttle:
             connect(self._left, signals.request_left_downloader)
 
     def _reached(self, request: Request) -> None:
-        """A request is about to join the queue of its slot."""
+        """Put a gate into the slot whose queue a request is about to join, if its origin asks for an interval."""
         key: str = request.meta["download_slot"]
         origin = self._judged(request)
-        if self._site_at(origin) is not None and not self._powerless:
+        if self._paced_by_any(origin) is not None and not self._powerless:
             self._gate(key, request)
-        if key in self._lanes:
-            self._visit(request, key)
+        if key in self._slots:
+            self._entry(request, key)
         if JUDGED in request.meta:
-            if origin == Origin.of(request.url):  # as it is now: what Scrapy has parsed may be from before
-                del request.meta[JUDGED]  # requests that are made from this one begin anew
+            if origin == Origin.of(request.url):  # parsed anew: a middleware may have changed the URL in place
+                del request.meta[JUDGED]  # so that requests which are made from this one begin anew
             else:
                 request.meta[JUDGED] = [str(origin), request.url]
 
     def _judged(self, request: Request) -> Origin | None:
-        """The origin whose interval a request keeps: what was judged, whatever a middleware has made of its URL."""
+        """Return the origin that a request was judged for, whatever a middleware has made of its URL since."""
         judged, sent = request.meta.get(JUDGED, (None, None))
-        return self._origin(request) if judged is None or sent not in (None, request.url) else Origin.of(judged)
-
-    def _site_at(self, origin: Origin | None) -> Site | None:
-        """The site of an origin, where it asks this crawl for a pace, or another one that this one keeps it with."""
-        site = self._sites.get(origin)  # type: ignore[arg-type]  # no site is kept under None
-        if site is None and origin in self._crawls.sites and not self._alone(origin):
-            return self._paced(origin)
-        return site
+        return self._origin_of(request) if judged is None or sent not in (None, request.url) else Origin.of(judged)
 
     def _gate(self, key: str, reached: Request) -> None:
         try:
-            gated = self._slots.gate(key)
+            gated = self._gates.gate(key)
         except TypeError as error:
             self._powerless = True
             logger.warning("Crawl-delay is not kept: this downloader has %s", error)
             return
         if gated is None:
             return
-        lane = self._lanes.setdefault(key, _Lane())
+        slot = self._slots.setdefault(key, _PacedSlot())
         used, under_way = gated
+        under_way.discard(reached)  # that one has not joined the queue yet
         if used:  # nobody knows since when
-            lane.turns.last = self._clock()
+            slot.turns.last = self._clock()
         for request in under_way:
-            if request is not reached:  # that one has not joined the queue yet
-                self._begin(request, self._visit(request, key), self._clock())
+            self._begin(request, self._entry(request, key), self._clock())
+        self._runtime.call_later(0, partial(self._look_again, key, under_way))
 
-    def _visit(self, request: Request, key: str) -> _Visit:
-        visit = self._visits.get(request)
-        if visit is None:
-            visit = self._visits[request] = _Visit(self._lanes.setdefault(key, _Lane()))
-        if visit.site is None:
-            visit.site = self._site_at(self._judged(request))
-            if visit.site is not None:
-                visit.lane.present[visit.site] += 1
-        return visit
+    def _look_again(self, key: str, under_way: set[Request]) -> None:
+        """Count as left the requests that had just ended when their slot was gated: no signal comes for them."""
+        for request in under_way:
+            if request in self._requests and not self._gates.sent(key, request):
+                self._left(request)
+
+    def _entry(self, request: Request, key: str) -> _SlotRequest:
+        entry = self._requests.get(request)
+        if entry is None:
+            entry = self._requests[request] = _SlotRequest(self._slots.setdefault(key, _PacedSlot()))
+        if entry.origin is None:
+            entry.origin = self._paced_by_any(self._judged(request))
+            if entry.origin is not None:
+                entry.slot.present[entry.origin] += 1
+        return entry
 
     def _answered(self, request: Request) -> None:
-        """The answer to a request begins to arrive, or it ended without one."""
-        visit = self._visits.get(request)
-        if visit is None or not visit.unanswered:
+        """Count the interval from now on: the answer to a request begins to arrive, or it ended without one."""
+        entry = self._requests.get(request)
+        if entry is None or not entry.unanswered:
             return
-        visit.unanswered = False
+        entry.unanswered = False
+        slot, origin = entry.slot, entry.origin
         now, utc = self._clock(), self._utc()
-        visit.lane.tail = self._interval(visit.lane, utc)
-        if visit.site is not None and visit.site.shared is not None:
-            visit.site.shared.answered(request, visit.site.interval(utc), now)
-        visit.lane.turns.answered(request, now)
-        waiting = taken(visit.lane)
-        if visit.site is not None:
-            waiting |= visit.site.answered(request, now)
-        go_on(waiting)
-
-    def _turn_told(self, site: Site) -> None:
-        """The store has told whose turn it is."""
-        go_on(taken(site))
-
-    def abandoned(self, request: Request) -> None:
-        """Nobody waits for the answer to a request any more, perhaps for as long as it takes."""
-        self._answered(request)
+        slot.tail = slot.interval(utc)
+        slot.turns.answered(request, now)
+        if origin is not None:
+            if origin.shared is not None:
+                origin.shared.answered(request, origin.interval(utc), now)
+            origin.turns.answered(request, now)
+            go_on(origin.crawls)
 
     def _left(self, request: Request) -> None:
         self._answered(request)
-        visit = self._visits.pop(request, None)
-        if visit is not None and visit.site is not None:
-            visit.lane.present[visit.site] -= 1
-            if not visit.lane.present[visit.site]:
-                del visit.lane.present[visit.site]
-
-    def held(self) -> tuple[int, float]:
-        """How many requests are held back, and in how many seconds the last of them is due at the soonest.
-
-        Those that stand in the scheduler's queue are not among them: it is not told what they are for.
-        """
-        now, utc = self._clock(), self._utc()
-        intervals = {lane: self._interval(lane, utc) for lane in self._lanes.values()}
-        held: Counter[_Lane | Site] = Counter()
-        requests = 0
-        for visit in self._visits.values():
-            if not visit.started and intervals.get(visit.lane):
-                requests += 1
-                held[visit.lane] += 1
-                if visit.site is not None:
-                    held[visit.site] += 1
-        seconds = 0.0
-        for holder, count in held.items():
-            interval = intervals[holder] if isinstance(holder, _Lane) else self._interval(holder, utc)
-            first = holder.turns.wait(None, interval, now, patient=False) or 0.0
-            seconds = max(seconds, first + (count - 1) * interval)
-        return requests, seconds
+        entry = self._requests.pop(request, None)
+        if entry is not None and entry.origin is not None:
+            entry.slot.present[entry.origin] -= 1
+            if not entry.slot.present[entry.origin]:
+                del entry.slot.present[entry.origin]
 
     def _look(self) -> None:
-        """Let no request wait for the turns of other workers when the spider is being closed: that may take long."""
+        """Give requests up that wait for the turns of other workers once the spider is closing: that may take long."""
         if not self._looking:
             return
         self._runtime.call_later(_LOOK, self._look)
         if is_closing(self._crawler):
             error = NoTurn("the spider closed before the turn of this request came")
-            given = [request for key in self._lanes for request in self._slots.give_up(key, self._is_shared, error)]
+            given = [request for key in self._slots for request in self._gates.give_up(key, self._is_shared, error)]
             for request in given:
                 self._left(request)
             if given:
@@ -360,77 +368,61 @@ class Throttle:
                 self._log("%s waited for a turn at a site when the spider closed: back to the scheduler", count)
 
     def _is_shared(self, request: Request) -> bool:
-        visit = self._visits.get(request)
-        return visit is not None and visit.site is not None and visit.site.shared is not None
+        entry = self._requests.get(request)
+        return entry is not None and entry.origin is not None and entry.origin.shared is not None
 
-    # Whose turn it is.
+    # Whether a request may start.
 
     def _wait(self, request: Request) -> float | None:
-        """Whether a request may start: see `GatedSlots`."""
+        """Return the seconds until a request may start; ``None``: `go_on` will be called for its slot."""
         key = request.meta["download_slot"]
-        visit = self._visit(request, key)
+        entry = self._entry(request, key)
+        slot, origin = entry.slot, entry.origin
         now, utc = self._clock(), self._utc()
-        seconds = max(0.0, visit.lane.turns.last + visit.lane.tail - now)
-        for holder in (visit.lane, visit.site):
-            if holder is None:
-                continue
-            # What is asked of one site, as its robots.txt, must not hold up the others of the slot.
-            wait = holder.turns.wait(request, self._interval(holder, utc), now, patient=holder is visit.site)
-            if wait is None:
-                self._hold(visit, holder, key, now)
-                return None
-            seconds = max(seconds, wait)
-        if not seconds and visit.site is not None and visit.site.shared is not None:
-            wait = visit.site.shared.wait(visit.site.interval(utc), now)
-            if wait is None:
-                self._hold(visit, visit.site, key, now)
-                return None
-            seconds = wait
-        if seconds:
-            visit.held_since = visit.held_since or now
+        # An answer that takes long at one site, as that of its robots.txt, must not hold up the others of the slot.
+        of_slot = slot.turns.wait(request, slot.interval(utc), now, patient=False)
+        seconds: float | None = max(0.0, slot.turns.last + slot.tail - now, of_slot or 0.0)
+        if origin is not None:
+            interval = origin.interval(utc)
+            of_origin = origin.turns.wait(request, interval, now)
+            seconds = None if of_origin is None else max(seconds or 0.0, of_origin)
+            if seconds == 0 and origin.shared is not None:
+                seconds = origin.shared.wait(interval, now)
+        if seconds == 0:
+            self._start(request, entry, now)
             return seconds
-        self._start(request, visit, now)
-        return 0.0
+        entry.held_since = entry.held_since or now
+        if seconds is None and origin is not None:
+            origin.waiting[self._gates, key] = entry.held_since
+        return seconds
 
-    def _hold(self, visit: _Visit, holder: _Lane | Site, key: str, now: float) -> None:
-        """Hold a request back until its slot is told to go on."""
-        visit.held_since = visit.held_since or now
-        holder.waiting[self._slots, key] = visit.held_since
+    def _begin(self, request: Request, entry: _SlotRequest, now: float) -> None:
+        entry.started = entry.unanswered = True
+        entry.slot.turns.start(request, now)
+        if entry.origin is not None:
+            entry.origin.turns.start(request, now)
 
-    def _begin(self, request: Request, visit: _Visit, now: float) -> None:
-        visit.started = visit.unanswered = True
-        visit.lane.turns.start(request, now)
-        if visit.site is not None:
-            visit.site.turns.start(request, now)
-
-    def _start(self, request: Request, visit: _Visit, now: float) -> None:
-        self._begin(request, visit, now)
-        if visit.site is not None and visit.site.shared is not None:
-            visit.site.shared.start(request)
-        if visit.held_since is not None:
-            self._added += now - visit.held_since
-            if now > visit.held_since:  # also one of a site that asks for nothing, in the slot of one that does
-                self.slowed.add(str(self._judged(request)), now - visit.held_since)
-            visit.held_since = None
+    def _start(self, request: Request, entry: _SlotRequest, now: float) -> None:
+        self._begin(request, entry, now)
+        if entry.origin is not None and entry.origin.shared is not None:
+            entry.origin.shared.start(request)
+        if entry.held_since is not None:
+            held, entry.held_since = now - entry.held_since, None
+            self._added += held
+            if held > 0:  # also a request of a site that asks for nothing, in the slot of one that does
+                self.slowed.add(str(self._judged(request)), held)
             self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
-    def _interval(self, holder: _Lane | Site, utc: time) -> float:
-        if isinstance(holder, _Lane):
-            return max((site.interval(utc) for site in holder.present), default=0.0)
-        return holder.interval(utc)
-
-    # What need not be remembered.
-
     def _sweep(self) -> None:
-        """Forget sites and slots that nothing was heard of for a while."""
+        """Forget origins and slots that had no request for a while."""
         before = self._clock() - _KEPT - self._limit.longest
-        present = {site for lane in self._lanes.values() for site in lane.present}
-        for origin, site in list(self._sites.items()):
-            if site not in present and site.turns.idle and site.turns.last <= before:
-                self._crawls.forget(origin, self._sites.pop(origin))
-        self._lanes = {
-            key: lane
-            for key, lane in self._lanes.items()
-            if lane.present or not lane.turns.idle or lane.turns.last > before
+        present = {paced for slot in self._slots.values() for paced in slot.present}
+        for origin, paced in list(self._origins.items()):
+            if paced not in present and paced.turns.idle and paced.turns.last <= before:
+                self._crawls.forget(origin, self._origins.pop(origin))
+        self._slots = {
+            key: slot
+            for key, slot in self._slots.items()
+            if slot.present or not slot.turns.idle or slot.turns.last > before
         }
-        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._sites))
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._origins))

@@ -15,10 +15,10 @@ pytestmark = pytest.mark.once
 RUNS = [
     (after, sign, runtime)
     for sign, runtime, runs in (
-        (signal.SIGINT, "asyncio", 3),
-        (signal.SIGINT, "select", 2),
-        (signal.SIGINT, "none", 2),
-        (signal.SIGKILL, "asyncio", 2),
+        (signal.SIGINT, "asyncio", 2),
+        (signal.SIGINT, "select", 1),
+        (signal.SIGINT, "none", 1),
+        (signal.SIGKILL, "asyncio", 1),
     )
     for after in moments(runs, seed=len(runtime) + runs)
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
 from scrapy_robots_rfc.policy.access import Outcome
+from tests.support.entries import made
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.stores.base import Store
@@ -30,7 +31,7 @@ class Done:
 
 
 NOW = time.time()
-OPEN = CacheEntry(
+OPEN = made(
     Outcome.SUCCESSFUL,
     200,
     "200",
@@ -40,8 +41,8 @@ OPEN = CacheEntry(
     validators=Validators("http://a.example/robots.txt", b'"v1"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
     body=b"User-agent: *\nDisallow: /x\n",
 )
-MISSING = CacheEntry(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
-CLOSED = CacheEntry(Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, unreachable_since=NOW - DAY)
+MISSING = made(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
+CLOSED = made(Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, unreachable_since=NOW - DAY)
 
 
 def fill(store: Store, **copies: CacheEntry) -> None:

@@ -20,6 +20,7 @@ from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.commands.cache_store import record_of
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
 from tests.commands.running import run
+from tests.support.entries import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
     """One line for each origin, by name: what holds, and for how long; then how many there are."""
-    fill(store, b=MISSING, a=OPEN, c=CLOSED, d=replace(OPEN, unreachable_since=NOW - HOUR))
+    fill(store, b=MISSING, a=OPEN, c=CLOSED, d=changed(OPEN, unreachable_since=NOW - HOUR))
     store.put("http://e.example:81", b"junk", DAY)
     done = robots("cache", "ls", "--store", address)
     assert (done.code, done.err) == (0, "")
@@ -81,8 +82,8 @@ def test_ls_json(robots: Callable[..., Done], store: Store, address: str) -> Non
         "status": 200,
         "cause": "200",
         "fetched": OPEN.fetched,
-        "fresh_until": OPEN.fresh_until,
-        "confirmed": OPEN.confirmed,
+        "fresh_until": OPEN.validity.fresh_until,
+        "confirmed": OPEN.validity.confirmed,
         "url": "http://a.example/robots.txt",
         "etag": '"v1"',
         "last_modified": "Tue, 14 Nov 2023 22:13:20 GMT",

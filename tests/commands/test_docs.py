@@ -19,6 +19,7 @@ from tests.documents import block, blocks
 from tests.example.running import ROOT
 from tests.scrapy.site import Site, redirect
 from tests.scrapy.site import robots as file
+from tests.support.entries import made
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,11 +35,11 @@ def copies(now: float) -> dict[str, CacheEntry]:
     validators = Validators("http://www.example/robots.txt", b'"5f3a-1"')
     then = now - 2 * HOUR
     return {
-        "http://www.example": CacheEntry(
+        "http://www.example": made(
             Outcome.SUCCESSFUL, 200, "200", then, then + DAY, confirmed=then, validators=validators, body=FILE
         ),
-        "https://example.com": CacheEntry(Outcome.UNAVAILABLE, 404, "404", now - 10 * MINUTE, now - 10 * MINUTE + DAY),
-        "https://example.net:8443": CacheEntry(
+        "https://example.com": made(Outcome.UNAVAILABLE, 404, "404", now - 10 * MINUTE, now - 10 * MINUTE + DAY),
+        "https://example.net:8443": made(
             Outcome.SUCCESSFUL,
             200,
             "200",
@@ -47,7 +48,7 @@ def copies(now: float) -> dict[str, CacheEntry]:
             confirmed=now - 3 * DAY,
             body=b"User-agent: *\nDisallow: /x\n",
         ),
-        "https://example.org": CacheEntry(
+        "https://example.org": made(
             Outcome.UNREACHABLE, 503, "503", now - MINUTE, now + 4 * MINUTE, unreachable_since=now - MINUTE
         ),
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import DAY, OPEN
 from tests.commands.running import run
 from tests.scrapy.site import Reply, Site, robots
+from tests.support.entries import changed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +87,7 @@ def test_stale(tmp_path: Path) -> None:
         store = SqliteStore(tmp_path / "robots.sqlite")
         store.open()
         then = time.time() - 2 * DAY
-        copy = replace(OPEN, fetched=then, fresh_until=then + DAY, confirmed=then, validators=None)
+        copy = changed(OPEN, fetched=then, fresh_until=then + DAY, confirmed=then, validators=None)
         store.put(site.url("").rstrip("/"), encode(copy), 30 * DAY)
         store.close()
         options = ("-s", "ROBOTSTXT_CACHE=sqlite:///robots.sqlite", "-s", "RETRY_ENABLED=False")

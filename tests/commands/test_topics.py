@@ -18,6 +18,7 @@ from tests.commands.reports import exported, record
 from tests.commands.running import COMMAND, TIMEOUT, environment, launch, on_terminal, run
 from tests.example.running import ROOT
 from tests.scrapy.site import Reply, Site
+from tests.support.entries import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +32,10 @@ STORE = "sqlite:///robots.sqlite"
 def old(copy: CacheEntry) -> CacheEntry:
     """The same from weeks ago, and for weeks: for how long is written the same now and some seconds later."""
     weeks = 40.2 * DAY
-    since = None if copy.unreachable_since is None else NOW - weeks
-    confirmed = None if copy.confirmed is None else NOW - weeks
-    until = NOW + weeks if copy.fresh_until > NOW else NOW - weeks
-    return replace(copy, fetched=NOW - weeks, fresh_until=until, confirmed=confirmed, unreachable_since=since)
+    since = None if copy.validity.unreachable_since is None else NOW - weeks
+    confirmed = None if copy.validity.confirmed is None else NOW - weeks
+    until = NOW + weeks if copy.validity.fresh_until > NOW else NOW - weeks
+    return changed(copy, fetched=NOW - weeks, fresh_until=until, confirmed=confirmed, unreachable_since=since)
 
 
 @pytest.fixture

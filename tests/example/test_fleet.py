@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -47,8 +48,8 @@ def fleet(*arguments: str, path: str | None = None) -> subprocess.CompletedProce
 
 @pytest.fixture(scope="module")
 def demo(redis_installed: None) -> subprocess.CompletedProcess[str]:
-    """The demo as everybody runs it."""
-    return fleet()
+    """The demo as everybody runs it, with fewer sites."""
+    return fleet("--sites", "120")
 
 
 def kinds(text: str) -> set[str]:
@@ -67,7 +68,7 @@ def test_the_document_shows_the_demo(demo: subprocess.CompletedProcess[str]) -> 
 
 
 def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
-    """Three hundred sites, one of four workers killed: one fetch a file, paces kept, nothing disallowed fetched."""
+    """Many sites, one of four workers killed: one fetch a file, paces kept, nothing disallowed fetched."""
     done = demo
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -79,14 +80,15 @@ def test_the_demo(demo: subprocess.CompletedProcess[str]) -> None:
     assert set(pages) == {"1", "2", "3", "4"}
     assert all(count > 0 for name, count in pages.items() if name != killed)
     assert taken_over != killed
-    once = re.search(r"asked for once at (\d+) of 300 sites", done.stdout)
+    once = re.search(r"asked for once at (\d+) of 120 sites", done.stdout)
     assert once is not None
-    assert int(once[1]) > 250  # the others were in the hands of the worker that was killed
+    assert int(once[1]) > 80  # the others were in the hands of the worker that was killed
     paces = re.findall(r"asks for 0\.5 s: ([\d.]+) s at least between \d+ requests by (\d) worker", done.stdout)
     assert len(paces) == 2
     assert all(float(interval) >= 0.5 for interval, _ in paces)
     assert max(int(workers) for _, workers in paces) > 1  # else no worker kept another one's interval
-    assert "0 of 420 disallowed pages were fetched" in done.stdout
+    closed = sum(home.closes(home.url(target)) for home in homes(120) for target in home.targets)
+    assert f"0 of {closed} disallowed pages were fetched" in done.stdout
     assert done.stdout.endswith("\nAll is as it should be.\n")
 
 
@@ -154,7 +156,8 @@ def until(ready: Callable[[], bool], worker: Worker) -> None:
     while not ready():
         assert worker.running, worker.last_words
         assert time.monotonic() < give_up, worker.last_words
-        time.sleep(0.02)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.process.wait(0.02)
 
 
 # What the demo says at the end, of logs that are made up: each finding can be a bad one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.freshness import CachePolicy, Validity, renew, review
+from scrapy_robots_rfc.policy.caching import CachePolicy, Validity, renew, review
 
 LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500)
 FOREVER = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=None)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.sites import Site, Sites, origin_of
+from scrapy_robots_rfc.policy.origins import Origin, Site, Sites, named_origin
 
 
 def origin(url: str) -> Origin:
@@ -110,7 +109,9 @@ def test_no_host_costs_more_than_a_name_can() -> None:
 
 def test_one_origin() -> None:
     """An origin has a scheme and one host; its port may be left out."""
-    assert origin_of("https://A.example") == origin_of("https://a.example:443/") == Origin("https", "a.example", 443)
+    assert (
+        named_origin("https://A.example") == named_origin("https://a.example:443/") == Origin("https", "a.example", 443)
+    )
     for name in ("a.example", "a.example:443", "https://*.a.example"):
         with pytest.raises(ValueError, match=r"^"):
-            origin_of(name)
+            named_origin(name)

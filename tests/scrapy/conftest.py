@@ -2,56 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import subprocess
-import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.utils.asyncio import call_later
 
-from scrapy_robots_rfc import _runtime
+from scrapy_robots_rfc import _runtime, _scrapy
+from tests.scrapy.runtimes import MODES, Results
 from tests.scrapy.scripted import Clock
 from tests.scrapy.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MODES = ("asyncio", "select", "none")
-HERE = Path(__file__).parent
 
-
-@pytest.fixture(scope="session")
-def all_results() -> dict[str, dict[str, Any]]:
-    """What came of every scenario, by runtime; the three processes run side by side."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
-    processes = {
-        mode: subprocess.Popen(
-            [sys.executable, str(HERE / "runtime_runner.py"), mode],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-        )
-        for mode in MODES
-    }
-    results = {}
-    for mode, process in processes.items():
-        stdout, stderr = process.communicate(timeout=200)
-        assert process.returncode == 0, stderr.decode()
-        results[mode] = json.loads(stdout)
-    return results
-
-
-@pytest.fixture(params=MODES)
-def results(request: pytest.FixtureRequest, all_results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+@pytest.fixture(scope="session", params=MODES)
+def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What came of every scenario under one runtime."""
-    # They crawl in processes of their own: another reactor in this one changes nothing, and they take their time.
-    assert request.node.get_closest_marker("reactor") is None
-    return all_results[request.param]
+    folder = tmp_path_factory.getbasetemp()
+    # A worker of pytest-xdist has a folder of its own in that of the run.
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "runtimes"
+    folder.mkdir(exist_ok=True)
+    return Results(request.param, folder)
+
+
+@pytest.fixture(autouse=True)
+def _crawled_elsewhere(request: pytest.FixtureRequest) -> None:
+    # The scenarios crawl in processes of their own: another reactor in this one changes nothing, and they take time.
+    assert not ("results" in request.fixturenames and request.node.get_closest_marker("reactor"))
 
 
 @pytest.fixture
@@ -87,7 +68,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """All crawls of a test take a hundredth of a second for a second, but for what Scrapy itself waits for."""
-    monkeypatch.setattr(_runtime, "call_later", lambda delay, *call: call_later(delay / 100, *call))
+    for module in (_runtime, _scrapy):
+        monkeypatch.setattr(module, "call_later", lambda delay, *call: call_later(delay / 100, *call))
     monkeypatch.setattr(_runtime.Runtime, "clock", lambda _: time.monotonic() * 100)
 
 

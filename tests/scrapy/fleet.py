@@ -12,10 +12,10 @@ from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Turns
 from scrapy_robots_rfc.throttling.shared import SharedThrottle
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator

@@ -1,4 +1,4 @@
-"""Run every scenario in this process, under one runtime, and print what came of them as JSON."""
+"""Run the scenarios of some modules in this process, under one runtime, and print what came of them as JSON."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import json
 import sys
 import traceback
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import AsyncCrawlerRunner, Crawler, CrawlerRunner
 from scrapy.utils.reactor import install_reactor
 
 from tests.scrapy.crawling import ASYNCIO_REACTOR, SETTINGS, Crawl, Pages
+from tests.scrapy.runtimes import scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -38,35 +40,10 @@ async def one_crawl(mode: str, spider: type[Pages], settings: dict[str, Any], re
     return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
 
 
-async def run_all(mode: str) -> dict[str, Any]:
-    """Run the scenarios one after the other."""
-    from tests.scrapy.scenarios import ALL  # noqa: PLC0415 - after the reactor
-    from tests.scrapy.scenarios_failing import FAILING  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_local import LOCAL  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_report import REPORTED  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_routes import ROUTES  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_sharing import SHARING  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_spiders import SPIDERS  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_steering import STEERING  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_stores import STORES  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_transfers import TRANSFERS  # noqa: PLC0415 - as above
-    from tests.scrapy.scenarios_waiting import WAITING  # noqa: PLC0415 - as above
-
+async def run_all(mode: str, *modules: str) -> dict[str, Any]:
+    """Run the scenarios of some modules one after the other."""
     results: dict[str, Any] = {}
-    scenarios = {
-        **ALL,
-        **WAITING,
-        **FAILING,
-        **SHARING,
-        **STORES,
-        **STEERING,
-        **SPIDERS,
-        **REPORTED,
-        **LOCAL,
-        **ROUTES,
-        **TRANSFERS,
-    }
-    for name, scenario in scenarios.items():
+    for name, scenario in chain.from_iterable(scenarios(module).items() for module in modules):  # after the reactor
         try:
             results[name] = await scenario(partial(one_crawl, mode))
         except Exception:  # noqa: BLE001 - goes into the report
@@ -103,4 +80,4 @@ def _with_reactor(mode: str, work: Callable[[], Coroutine[Any, Any, dict[str, An
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run_in(sys.argv[1], partial(run_all, sys.argv[1]))))
+    sys.stdout.write(json.dumps(run_in(sys.argv[1], partial(run_all, *sys.argv[1:]))))

@@ -71,7 +71,7 @@ class Gate:
         self.seen += 1
         if self.seen == self.expected:
             self.opened.set()
-            if isinstance(self.crawler.spider, CrawlSummary):
+            if isinstance(self.crawler.spider, ClosesItself):
                 self.crawler.spider.close_now()
 
 
@@ -94,8 +94,8 @@ async def stock_leak(run: Run) -> dict[str, Any]:
 
 
 async def waiting(run: Run) -> dict[str, Any]:
-    """1 to 500 pages wait with ours."""
-    return {str(count): await _waiting(run, count, OURS) for count in (1, 2, 3, 20, 500)}
+    """1 to 100 pages wait with ours."""
+    return {str(count): await _waiting(run, count, OURS) for count in (1, 2, 3, 20, 100)}
 
 
 async def access(run: Run) -> dict[str, Any]:
@@ -142,7 +142,7 @@ async def timeout(run: Run) -> dict[str, Any]:
         }
 
 
-class CrawlSummary(Pages):
+class ClosesItself(Pages):
     """Closes itself while robots.txt hangs; the Gate tells when."""
 
     def close_now(self) -> None:
@@ -160,10 +160,10 @@ async def closing(run: Run) -> dict[str, Any]:
     """The spider is closed while robots.txt hangs and pages wait for it; and with Scrapy alone, when they are there."""
     with Site() as site:
         Gate.opened, Gate.expected = threading.Event(), 10
-        alone = await run(CrawlSummary, {**OURS, "ROBOTSTXT_OBEY": False}, [site.url(f"/{n}") for n in range(10)])
+        alone = await run(ClosesItself, {**OURS, "ROBOTSTXT_OBEY": False}, [site.url(f"/{n}") for n in range(10)])
     with Site({"/robots.txt": HANG}) as site:
         Gate.opened, Gate.expected = threading.Event(), 10
-        result = await run(CrawlSummary, OURS, [site.url(f"/{n}") for n in range(10)])
+        result = await run(ClosesItself, OURS, [site.url(f"/{n}") for n in range(10)])
         return {
             "pages": site.pages,
             "told": len(result.outcomes),
@@ -263,7 +263,7 @@ async def pacing(run: Run) -> dict[str, Any]:
         }
 
 
-class ClosingBeside(CrawlSummary):
+class ClosingBeside(ClosesItself):
     """Closes itself when a page stands in the downloader behind the robots.txt of another site, which hangs."""
 
     page, hanging = "", ""
@@ -347,7 +347,7 @@ async def hanging_beside(run: Run) -> dict[str, Any]:
     return found
 
 
-ALL: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
     for function in (
         stock_leak,

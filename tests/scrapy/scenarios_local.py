@@ -257,6 +257,6 @@ async def own_downloader(run: Run) -> dict[str, Any]:
         return {"outcomes": [short(result.outcomes[url]) for url in urls], "log": lines}
 
 
-LOCAL: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function for function in (stopped, local, own_downloader)
 }

@@ -56,4 +56,4 @@ async def reported(run: Run) -> dict[str, Any]:
         }
 
 
-REPORTED: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"reported": reported}
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"reported": reported}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.scrapy.scenarios import Run
+    from tests.scrapy.site import Asked
 
 from tests.scrapy.scenarios_local import NEVER, RULES, SECRET, Fading, Serial, beside, handlers, logged, short
 
@@ -109,6 +110,23 @@ async def later_route(run: Run) -> dict[str, Any]:
     return {"found": results}
 
 
+async def second_attempt(run: Run) -> dict[str, Any]:
+    """A proxy does not work; by another one the first answer cannot be read, and the second one can."""
+    results = []
+    for handler in handlers(run, proxies=True):
+        replies = [Reply(body=b"no gzip", headers=(("Content-Encoding", "gzip"),)), robots(RULES)]
+
+        def next_reply(_: Asked, replies: list[Reply] = replies) -> Reply:
+            return replies.pop(0)
+
+        with Site({"/robots.txt": next_reply}) as site, Proxy() as live:
+            requests = [by(site.url("/1"), f"http://{dead()}"), by(site.url("/x"), f"http://{live.netloc}")]
+            result = await run(Pages, {**handler, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1]}, requests)
+            without, with_rules = (short(result.outcomes[request.url]) for request in requests)
+            results.append([without != "unreachable", with_rules, site.fetches])
+    return {"found": results}
+
+
 async def hanging_proxy(run: Run) -> dict[str, Any]:
     """A proxy takes connections and never answers; another one works."""
     results = []
@@ -116,7 +134,7 @@ async def hanging_proxy(run: Run) -> dict[str, Any]:
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live, socket.create_server(("", 0)) as silent:
             netloc = f"127.0.0.1:{silent.getsockname()[1]}"
             requests = [by(site.url("/1"), f"{SECRET}{netloc}"), by(site.url("/a"), f"http://{live.netloc}")]
-            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 2, "DOWNLOAD_TIMEOUT": 3}
+            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 1}
             with logged() as lines:
                 result = await run(Pages, settings, requests)
             log = [line.replace(netloc, "PROXY").replace(site.netloc, "SITE") for line in lines]
@@ -206,28 +224,31 @@ async def causes(run: Run) -> dict[str, Any]:
         with contextlib.ExitStack() as stack:
             sites = {name: stack.enter_context(Site({"/robots.txt": reply})) for name, reply in replies.items()}
             plain = stack.enter_context(Site())
-            closing, talking = (stack.enter_context(_answering(answer)) for answer in (None, b"hello you\r\n\r\n"))
+            answers = (None, b"hello you\r\n\r\n", b"HTTP/1.1 503 Busy\r\nRetry-After: \xff soon\r\n\r\n")
+            closing, talking, garbled = (stack.enter_context(_answering(answer)) for answer in answers)
             urls = {
                 "refused": f"http://{dead()}/",
                 "unknown": "http://no-such-host.invalid/",
                 "tls": f"https://{plain.netloc}/",
                 "closed": f"http://127.0.0.1:{closing.getsockname()[1]}/",
                 "no http": f"http://127.0.0.1:{talking.getsockname()[1]}/",
+                "garbled header": f"http://127.0.0.1:{garbled.getsockname()[1]}/",
                 **{name: site.url("/") for name, site in sites.items()},
             }
-            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 3, **handler}, list(urls.values()))
+            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 1.5, **handler}, list(urls.values()))
             whys = {name: str(getattr(result.outcomes[url], "why", None)) for name, url in urls.items()}
             results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})
-            for server in (closing, talking):
+            for server in (closing, talking, garbled):
                 server.shutdown(socket.SHUT_RDWR)
     return {"found": results}
 
 
-ROUTES: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
     for function in (
         routes,
         later_route,
+        second_attempt,
         hanging_proxy,
         stale,
         one_route,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.cache import peers
-from scrapy_robots_rfc.throttling import together as together_module
+from scrapy_robots_rfc.throttling import shared as shared_module
 from tests.scrapy.clocked import DELAY, PACED, Clocked, gaps
 from tests.scrapy.crawling import Pages
 from tests.scrapy.kept import KEPT, Kept
@@ -93,10 +93,10 @@ async def together(run: Run) -> dict[str, Any]:
             "outcomes": [sorted(r.outcomes.values()) for r in results],
             "fetches": site.fetches,
             "kept": min(gaps(site)) >= DELAY,
-            "left": len(together_module._LOOPS) + len(peers._GROUPS),
+            "left": len(shared_module._LOOPS) + len(peers._GROUPS),
         }
 
 
-SHARING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function for function in (resumed, confirmed, side_by_side, together)
 }

@@ -71,4 +71,4 @@ async def early(run: Run) -> dict[str, Any]:
         return {**found, "pages": site.pages}
 
 
-SPIDERS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"sitemaps": sitemaps, "early": early}
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"sitemaps": sitemaps, "early": early}

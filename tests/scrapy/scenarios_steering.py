@@ -45,4 +45,4 @@ async def exceptions(run: Run) -> dict[str, Any]:
         }
 
 
-STEERING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"exceptions": exceptions}
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"exceptions": exceptions}

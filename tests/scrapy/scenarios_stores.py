@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
 
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from tests.scrapy.crawling import Pages
 from tests.scrapy.scenarios_failing import short
 from tests.scrapy.site import PAGE, Asked, Reply, Site, robots
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,4 +48,4 @@ async def slow(run: Run) -> dict[str, Any]:
         return {"outcomes": outcomes, "in_time": all(Slow.in_time), "errors": result.stat("cache/store_errors")}
 
 
-STORES: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"slow_store": slow}
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"slow_store": slow}

@@ -78,6 +78,6 @@ async def replayed(run: Run) -> dict[str, Any]:
         }
 
 
-TRANSFERS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function for function in (endings, replayed)
 }

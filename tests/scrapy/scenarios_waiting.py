@@ -44,10 +44,10 @@ class Opens(Pages):
 
 
 async def slow_origin(run: Run) -> dict[str, Any]:
-    """1,000 requests for a site whose robots.txt hangs until a page of another site, asked for last, has come."""
+    """300 requests for a site whose robots.txt hangs until a page of another site, asked for last, has come."""
     gate = Opens.gate = threading.Event()
     with Site({"/robots.txt": robots(FEW, gate=gate)}) as slow, Site() as other:
-        urls = [slow.url(f"/few/{n}" if n < 10 else f"/{n}") for n in range(1000)]
+        urls = [slow.url(f"/few/{n}" if n < 10 else f"/{n}") for n in range(300)]
         result = await run(Opens, {"CONCURRENT_REQUESTS": 16}, [*urls, other.url("/page")])
         outcomes = result.outcomes
         return {
@@ -326,7 +326,7 @@ async def told(run: Run) -> dict[str, Any]:
         progress.logger.removeHandler(heard)
 
 
-WAITING: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     function.__name__: function
     for function in (slow_origin, many_slow, faithful, direct, bounds, order, few_fetches, reserved, told)
 }

@@ -169,6 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
             return
         self.send_response_only(reply.status)
+        if self.close_connection:  # as the client wants it: it must not send another request on it
+            self.send_header("Connection", "close")
         for name, value in reply.headers:
             self.send_header(name, value)
         self._send_body(reply)

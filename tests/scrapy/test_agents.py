@@ -13,8 +13,6 @@ from scrapy_robots_rfc.errors import AgentError, SettingError
 from tests.scrapy.crawling import SETTINGS, Pages, crawl, records
 from tests.scrapy.site import Site, robots
 
-pytestmark = pytest.mark.reactor
-
 # A path a token: what is disallowed tells which group applied.
 NAMES = ("meta", "spider", "setting", "own", "default", "attribute", "custom")
 FILE = "".join(f"User-agent: {name}bot\nDisallow: /{name}\n\n" for name in NAMES) + "User-agent: *\nDisallow: /any\n"

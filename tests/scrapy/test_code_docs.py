@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from tests.scrapy.site import Site
 
-pytestmark = pytest.mark.reactor
-
 FORBID = robots("User-agent: *\nDisallow: /private\nSitemap: /map.xml\n")
 
 #: Both ways to switch everything on.

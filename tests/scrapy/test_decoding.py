@@ -198,7 +198,6 @@ def test_any_octets(body: bytes, coding: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("enabled", [True, False])
-@pytest.mark.reactor
 @ensureDeferred
 async def test_in_a_crawl(
     site: Site, coding: str, compress: Callable[[bytes], bytes], expected: str, enabled: bool
@@ -211,7 +210,6 @@ async def test_in_a_crawl(
     assert error.decision.reason.value == expected
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_body_of_an_error_page_does_not_count(site: Site) -> None:
     """2.3.1.3: a 404 is a 404, also where nobody can decode its body."""

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from scrapy_robots_rfc import RobotsService, signals, stats
-from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.settings import TABLE
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

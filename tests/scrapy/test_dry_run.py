@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
 DRY = {"ROBOTSTXT_DRY_RUN": True}

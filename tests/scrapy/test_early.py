@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-pytestmark = pytest.mark.reactor
-
 
 @pytest.mark.parametrize("spider", [Linked, AsyncLinked])
 @ensureDeferred

@@ -6,7 +6,6 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-import pytest
 from pytest_twisted import ensureDeferred
 
 from tests.scrapy.crawling import records
@@ -16,7 +15,7 @@ from tests.scrapy.site import Site, robots
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.reactor
+    import pytest
 
 
 @ensureDeferred

@@ -19,10 +19,11 @@ from tests.scrapy.site import Reply
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.scrapy.runtimes import Results
     from tests.scrapy.site import Site
 
 
-def test_asked_again_until_it_is_there(results: dict[str, Any]) -> None:
+def test_asked_again_until_it_is_there(results: Results) -> None:
     """A file that fails twice is asked for after each delay of the backoff, once, and its requests wait that long."""
     assert results["recovers"] == {
         "outcomes": [200, 200, 200, "rule"],
@@ -34,12 +35,12 @@ def test_asked_again_until_it_is_there(results: dict[str, Any]) -> None:
     }
 
 
-def test_disallowed_after_the_last_attempt(results: dict[str, Any]) -> None:
+def test_disallowed_after_the_last_attempt(results: Results) -> None:
     """A file that fails for good is asked for as often as the backoff says; all that waited are disallowed."""
     assert results["gives_up"] == {"outcomes": ["unreachable"] * 5, "fetches": 2, "pages": [], "origins": 1}
 
 
-def test_retry_after(results: dict[str, Any]) -> None:
+def test_retry_after(results: Results) -> None:
     """Retry-After makes a delay longer up to ROBOTSTXT_RETRY_AFTER_MAX, never shorter; nonsense is none."""
     gaps, outcomes = zip(*results["retry_after"]["gaps"], strict=True)
     assert outcomes == (200,) * 4
@@ -47,13 +48,13 @@ def test_retry_after(results: dict[str, Any]) -> None:
         assert least <= gap < least + 0.9
 
 
-def test_unknown_host(results: dict[str, Any]) -> None:
+def test_unknown_host(results: Results) -> None:
     """A host that does not resolve is disallowed at once."""
     assert results["at_once"] == {"outcome": "unreachable", "requests": 1}
 
 
-def test_a_thousand_failing_hosts(results: dict[str, Any]) -> None:
-    """While a thousand hosts fail and their requests wait, another site is crawled to its end."""
+def test_hundreds_of_failing_hosts(results: Results) -> None:
+    """While hundreds of hosts fail and their requests wait, another site is crawled to its end."""
     assert results["many_failing"] == {
         "pages": 100,
         "others": 0,
@@ -63,12 +64,12 @@ def test_a_thousand_failing_hosts(results: dict[str, Any]) -> None:
     }
 
 
-def test_many_hanging_hosts(results: dict[str, Any]) -> None:
+def test_many_hanging_hosts(results: Results) -> None:
     """Hosts that never answer give way to others, however many they are, and count as failed for that no sooner."""
     assert results["many_hanging"] == {"pages": 10, "failed": 0, "reason": "enough"}
 
 
-def test_not_idle(results: dict[str, Any]) -> None:
+def test_not_idle(results: Results) -> None:
     """The spider does not close while everything is set aside, nor is it asked again and again whether it is idle."""
     assert results["idle"] == {"outcomes": ["200", "rule"], "idle": True, "reason": "finished"}
 

@@ -15,8 +15,8 @@ from pytest_twisted import ensureDeferred
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.reporting.closing import CrawlSummary
 from scrapy_robots_rfc.reporting.export import USED
+from scrapy_robots_rfc.reporting.summary import CrawlSummary
 from tests.scrapy.crawling import Pages, crawl, records
 from tests.scrapy.site import Reply, Site, robots
 from tests.scrapy.storages import Broken, Uploading

@@ -82,22 +82,24 @@ def killed(process: subprocess.Popen[bytes], count: int) -> None:
     process.wait()
 
 
-@pytest.mark.parametrize("name", ["r.jsonl", "r.csv"])
-def test_killed_and_resumed(project: Path, site: Site, name: str) -> None:
+def test_killed_and_resumed(project: Path, site: Site) -> None:
     """A crawl that is killed while it writes leaves whole records, one each that it refused; the next one adds its."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
-    path = project / name
-    killed(start(project, site, 0, {name: {}, **ALSO}), 500)
-    before = path.read_bytes()
-    assert before.endswith(b"\n")
-    urls = [record["url"] for record in records(path)]
-    assert len(set(urls)) == len(urls) >= 500
-    assert all(re.fullmatch(re.escape(site.url("/private/")) + r"\d+/x*", url) for url in urls)
-    assert start(project, site, 3, {name: {}}).wait() == 0
-    assert path.read_bytes().startswith(before)
-    again = [record["url"] for record in records(path)[len(urls) :]]
-    # Scrapy writes the names of CSV's fields once more.
-    assert {url for url in again if url != "url"} == {site.url(f"/private/{n}/{'x' * n}") for n in (1, 2, 3)}
+    paths = [project / "r.jsonl", project / "r.csv"]
+    report: dict[str, object] = {path.name: {} for path in paths}
+    killed(start(project, site, 0, {**report, **ALSO}), 500)
+    before = {path: path.read_bytes() for path in paths}
+    urls = {path: [record["url"] for record in records(path)] for path in paths}
+    for path in paths:
+        assert before[path].endswith(b"\n")
+        assert len(set(urls[path])) == len(urls[path]) >= 500
+        assert all(re.fullmatch(re.escape(site.url("/private/")) + r"\d+/x*", url) for url in urls[path])
+    assert start(project, site, 3, report).wait() == 0
+    for path in paths:
+        assert path.read_bytes().startswith(before[path])
+        again = [record["url"] for record in records(path)[len(urls[path]) :]]
+        # Scrapy writes the names of CSV's fields once more.
+        assert {url for url in again if url != "url"} == {site.url(f"/private/{n}/{'x' * n}") for n in (1, 2, 3)}
 
 
 def records(path: Path) -> list[dict[str, str]]:

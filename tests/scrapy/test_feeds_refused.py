@@ -14,8 +14,6 @@ from tests.scrapy.crawling import crawl
 if TYPE_CHECKING:
     from tests.scrapy.site import Site
 
-pytestmark = pytest.mark.reactor
-
 BATCHED = {"format": "jsonlines", "batch_item_count": 5}
 SCRAPY = "a feed that Scrapy takes; the error above says what is wrong"
 TYPES = "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS"

@@ -1,49 +1,60 @@
-"""Single flight by itself: however the work ends, everybody who waits gets a value."""
+"""An attempt of the fetch queue by itself: however its work ends, everybody who waits gets a value."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.settings import Settings
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredList
 
-from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.fetching.flights import Flight, Flights
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue
+from scrapy_robots_rfc.settings import read_settings
 from tests.scrapy.scripted import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from scrapy_robots_rfc._runtime import Cancellable
+    from scrapy_robots_rfc.fetching.queue import Attempt
 
 pytestmark = pytest.mark.reactor
 
+OneWork: TypeAlias = "Callable[[Attempt[str]], Coroutine[Any, Any, str]]"
 
-async def join(
-    flights: Flights[str], work: Callable[[Flight[str]], Coroutine[Any, Any, str]], expire: Callable[[], str]
-) -> str | None:
-    """Wait for the value of the key."""
-    waiter: Waiter[str | None] = Waiter()
-    flights.watch("key", work, expire, waiter.resolve)
-    return await waiter
+
+def queue_of(
+    work: OneWork, *, expire: Callable[[], str] = str, closing: bool = False, limit: float = 5, runtime: Runtime
+) -> FetchQueue[str]:
+    """Return a queue with one kind of work."""
+
+    async def attempted(attempt: Attempt[str]) -> Attempted[str]:
+        return Attempted(await work(attempt))
+
+    return FetchQueue(
+        runtime,
+        replace(read_settings(Settings()), timeout=limit),
+        closing=lambda: closing,
+        begin=lambda attempt: (partial(attempted, attempt), lambda: Attempted(expire())),
+    )
 
 
 async def three(
-    work: Callable[[Flight[str]], Coroutine[Any, Any, str]],
+    work: OneWork,
     *,
     expire: Callable[[], str] = lambda: "expired",
     closing: bool = False,
     limit: float = 0.05,
-    then: Callable[[Flights[str]], None] = lambda _: None,
 ) -> list[str | None]:
-    """What three get that wait for one flight."""
-    flights: Flights[str] = Flights(Runtime(), limit, closing=lambda: closing, queued=tuple)
-    waiting = [deferred_from_coro(join(flights, work, expire)) for _ in range(3)]
-    then(flights)
-    results = await DeferredList(waiting)
-    assert "key" not in flights
+    """What three get that wait for one fetch."""
+    queue = queue_of(work, expire=expire, closing=closing, limit=limit, runtime=Runtime())
+    results = await DeferredList([deferred_from_coro(queue.ask("key").result()) for _ in range(3)])
+    assert "key" not in queue
     return [value for _, value in results]
 
 
@@ -58,7 +69,7 @@ async def test_one_piece_of_work() -> None:
     """The work is done once, and its value is everybody's."""
     done: list[int] = []
 
-    async def work(_: Flight[str]) -> str:
+    async def work(_: Attempt[str]) -> str:
         done.append(1)
         await next_turn()
         return "value"
@@ -81,20 +92,20 @@ class Counting(Runtime):
 
 @ensureDeferred
 async def test_one_timer() -> None:
-    """However many flights come and go, one timer looks after them, and none when they are over."""
-    runtime = Counting()
-    flights: Flights[str] = Flights(runtime, 5, closing=lambda: False, queued=tuple)
+    """However many fetches come and go, one timer looks after them, and none when they are over."""
 
-    async def work(_: Flight[str]) -> str:
+    async def work(_: Attempt[str]) -> str:
         await next_turn()
         return "value"
 
+    runtime = Counting()
+    queue = queue_of(work, runtime=runtime)
     for _ in range(5):
-        await deferred_from_coro(join(flights, work, str))
+        await deferred_from_coro(queue.ask("key").result())
     assert len(runtime.timers) == 1
     runtime.timers[0]()
     assert len(runtime.timers) == 1
-    waiting = deferred_from_coro(join(flights, work, str))
+    waiting = deferred_from_coro(queue.ask("key").result())
     assert len(runtime.timers) <= 2
     await waiting
     assert len(runtime.timers) == 2
@@ -104,19 +115,19 @@ async def test_one_timer() -> None:
 async def test_failing_work(caplog: pytest.LogCaptureFixture) -> None:
     """Work that raises leaves a value all the same, and its traceback in the log."""
 
-    async def work(_: Flight[str]) -> str:
+    async def work(_: Attempt[str]) -> str:
         raise RuntimeError("work")
 
     # Without asyncio it fails while it is started, so that each of the three starts it anew.
     assert await three(work, limit=5) == ["expired"] * 3
-    assert any(record.exc_info and record.name == "scrapy_robots_rfc.fetching.flights" for record in caplog.records)
+    assert any(record.exc_info and record.name == "scrapy_robots_rfc.fetching.queue" for record in caplog.records)
 
 
 @ensureDeferred
 async def test_work_that_never_ends() -> None:
     """After the limit everybody gets what `expire` makes."""
 
-    async def work(_: Flight[str]) -> str:
+    async def work(_: Attempt[str]) -> str:
         return await never()
 
     assert await three(work) == ["expired"] * 3
@@ -126,8 +137,8 @@ async def test_work_that_never_ends() -> None:
 async def test_result_before_the_end() -> None:
     """A result that the work has set counts when the rest of the work takes too long."""
 
-    async def work(flight: Flight[str]) -> str:
-        flight.result = "early"
+    async def work(attempt: Attempt[str]) -> str:
+        attempt.result = Attempted("early")
         return await never()
 
     assert await three(work) == ["early"] * 3
@@ -137,7 +148,7 @@ async def test_result_before_the_end() -> None:
 async def test_end_of_the_crawl() -> None:
     """When the crawl ends, everybody gets None, long before the limit."""
 
-    async def work(_: Flight[str]) -> str:
+    async def work(_: Attempt[str]) -> str:
         return await never()
 
     assert await three(work, closing=True, limit=60) == [None] * 3
@@ -147,7 +158,7 @@ async def test_end_of_the_crawl() -> None:
 async def test_expire_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     """Even when nothing can make a value, nobody waits for ever."""
 
-    async def work(_: Flight[str]) -> str:
+    async def work(_: Attempt[str]) -> str:
         return await never()
 
     def expire() -> str:
@@ -159,11 +170,11 @@ async def test_expire_that_fails(caplog: pytest.LogCaptureFixture) -> None:
 @ensureDeferred
 async def test_work_cancelled_from_outside() -> None:
     """When somebody else cancels the task, everybody gets a value at once."""
-    started: list[Flight[str]] = []
+    started: list[Attempt[str]] = []
 
-    async def work(flight: Flight[str]) -> str:
-        started.append(flight)
-        Runtime().call_later(0, lambda: flight.task and flight.task.cancel())
+    async def work(attempt: Attempt[str]) -> str:
+        started.append(attempt)
+        Runtime().call_later(0, lambda: attempt.task and attempt.task.cancel())
         return await never()
 
     assert await three(work, limit=60) == ["expired"] * 3

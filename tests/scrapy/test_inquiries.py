@@ -1,37 +1,60 @@
-"""Inquiries by themselves: how many attempts at once, which comes next, when the next one is made, and the end."""
+"""The fetch queue by itself: how many attempts at once, which comes next, when the next one is made, and the end."""
 
 from __future__ import annotations
 
 import math
+import types
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.settings import Settings
 
-from scrapy_robots_rfc._runtime import Cancellable, Runtime
-from scrapy_robots_rfc.fetching.flights import TICK
-from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, PATIENCE, Attempted, FetchQueue, PendingFetch, Preempted
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, PATIENCE, TICK, Attempted, FetchQueue, RouteWait
+from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Generator
+
+    from scrapy_robots_rfc import settings
+    from scrapy_robots_rfc.fetching.queue import Attempt, Result, Work
+
+TIMEOUT = 10_000.0
+
+
+def limits(concurrent: int = 10) -> settings.Settings:
+    """Settings with so many fetches at once, and time for everything."""
+    return replace(read_settings(Settings()), concurrent_fetches=concurrent, timeout=TIMEOUT)
 
 
 class Hand(Runtime):
-    """Time goes on when the test says so."""
+    """Time goes on when the test says so, and so do tasks."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.timers: list[Callable[[], object]] = []
+        self.tasks: list[Coroutine[Any, Any, None]] = []
 
     def clock(self) -> float:
         """Return the test's time."""
         return self.now
 
-    def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
+    def call_later(self, delay: float, function: Callable[[], object]) -> Hand:
         """Keep it."""
         assert delay == TICK
         self.timers.append(function)
-        return None  # type: ignore[return-value]  # nobody cancels it
+        return self
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Hand:
+        """Begin it at once, as without asyncio."""
+        self.tasks.append(coroutine)
+        coroutine.send(None)
+        return self
+
+    def cancel(self) -> None:
+        """A task that is cancelled goes on: nothing may count on its end."""
 
     def pass_time(self, seconds: float) -> None:
         """Let it pass, and call what is due."""
@@ -41,54 +64,70 @@ class Hand(Runtime):
             timer()
 
 
+@types.coroutine
+def _told() -> Generator[None, Any, Any]:
+    """Wait for what the test sends."""
+    return (yield)
+
+
 class Desk:
-    """Inquiries whose attempts the test ends."""
+    """A queue whose attempts the test ends."""
 
     def __init__(self, limit: int = 10) -> None:
         self.runtime = Hand()
         self.closing = False
-        self.under_way: dict[str, Callable[[Attempted[str] | Preempted | None], object]] = {}
+        self.under_way: dict[str, int] = {}
         self.asked: list[str] = []
         self.patience: dict[str, float] = {}
         self.told: list[tuple[str, str | None]] = []
-        self.inquiries: FetchQueue[str] = FetchQueue(
-            self.runtime, limit, closing=lambda: self.closing, attempt=self.attempt
+        self.queue: FetchQueue[str] = FetchQueue(
+            self.runtime, limits(limit), closing=lambda: self.closing, begin=self.begin
         )
 
-    def attempt(
-        self, inquiry: PendingFetch[str], listener: Callable[[Attempted[str] | Preempted | None], object]
-    ) -> None:
-        """Keep the attempt."""
-        self.asked.append(inquiry.key if inquiry.route.name is None else f"{inquiry.key} {inquiry.route.name}")
-        self.patience[inquiry.key] = inquiry.patience
-        self.under_way[inquiry.key] = listener
+    def begin(self, attempt: Attempt[str]) -> tuple[Work[str], Callable[[], Result[str]]]:
+        """Begin an attempt."""
+        key, route = attempt.pending.key, attempt.pending.route.name
+        self.asked.append(key if route is None else f"{key} {route}")
+        self.patience[key] = math.inf if attempt.limit == TIMEOUT else attempt.limit
+        self.under_way[key] = len(self.runtime.tasks)
+
+        async def work() -> Result[str]:
+            result: Result[str] = await _told()
+            return result
+
+        return work, lambda: None
 
     def ask(self, *keys: str, route: str | None = None) -> None:
         """Ask."""
         for key in keys:
-            self.inquiries.ask(key, None, partial(self.tell, key if route is None else f"{key} {route}"), route)
+            self.queue.ask(key, None, route).listen(partial(self.tell, key if route is None else f"{key} {route}"))
 
     def tell(self, key: str, value: str | None) -> None:
         """Keep what was told."""
         self.told.append((key, value))
 
+    def go_on(self, key: str, result: Result[str]) -> None:
+        """End the work for a key."""
+        with pytest.raises(StopIteration):
+            self.runtime.tasks[self.under_way.pop(key)].send(result)
+
     def end(self, key: str, again: float | None = None) -> None:
         """End the attempt for a key."""
-        self.under_way.pop(key)(Attempted(key.upper(), again))
+        self.go_on(key, Attempted(key.upper(), again))
 
-    def fail(self, key: str, value: str, again: float | None = None, *, hopeless: bool = False) -> None:
+    def fail(self, key: str, value: str, again: float | None = None) -> None:
         """End the attempt for a key: its route failed."""
-        self.under_way.pop(key)(Attempted(value, again, alone=True, hopeless=hopeless))
+        self.go_on(key, Attempted(value, again, alone=True))
 
 
-def test_one_inquiry_for_all() -> None:
+def test_one_fetch_for_all() -> None:
     """Whoever asks meanwhile is told the same value, once."""
     desk = Desk()
     desk.ask("a", "a")
     desk.end("a")
     assert desk.asked == ["a"]
     assert desk.told == [("a", "A"), ("a", "A")]
-    assert "a" not in desk.inquiries
+    assert "a" not in desk.queue
 
 
 def test_no_more_than_the_limit() -> None:
@@ -129,19 +168,23 @@ def test_new_ones_go_first() -> None:
 def test_who_gives_way() -> None:
     """From a quarter of the limit on, attempts have little patience, then more; one that gave way goes last."""
     desk = Desk(limit=4)
-    desk.ask("a", "b", "c", "d", "e")
+    desk.ask("a", "b", "c", "d", "e", "f", "g")
     assert [desk.patience[key] for key in "abcd"] == [math.inf, PATIENCE, PATIENCE, PATIENCE]
-    desk.under_way.pop("b")(Preempted())
-    desk.end("a", again=1)
-    desk.runtime.pass_time(1)
-    assert desk.asked == ["a", "b", "c", "d", "e", "b"]
-    desk.end("c")
-    assert (desk.asked[-1], desk.patience["b"] > PATIENCE, desk.told) == ("a", True, [("c", "C")])
+    desk.end("a", again=PATIENCE)
+    desk.runtime.pass_time(PATIENCE - 0.1)
+    assert desk.asked == ["a", "b", "c", "d", "e"]
+    desk.runtime.pass_time(0.1)
+    assert desk.asked == ["a", "b", "c", "d", "e", "f", "g", "b", "c"]
+    desk.end("f")
+    assert (desk.asked[-1], desk.patience["b"] > PATIENCE) == ("d", True)
+    desk.end("g")
+    desk.end("b")
+    assert (desk.asked[-2:], desk.told) == (["e", "a"], [("f", "F"), ("g", "G"), ("b", "B")])
 
 
 @pytest.mark.parametrize("limit", [1, 10])
 def test_the_end_of_the_crawl(limit: int) -> None:
-    """Whoever stands in line or waits for another attempt is told None; one timer at most looks after it, then none."""
+    """Whoever stands in line, waits for another attempt or is under way is told None; one timer looks, then none."""
     desk = Desk(limit=limit)
     desk.ask("a")
     desk.end("a", again=600)
@@ -149,8 +192,6 @@ def test_the_end_of_the_crawl(limit: int) -> None:
     assert len(desk.runtime.timers) == 1
     desk.closing = True
     desk.runtime.pass_time(TICK)
-    for key in list(desk.under_way):
-        desk.under_way.pop(key)(None)
     assert sorted(desk.told) == [("a", None), ("b", None), ("c", None)]
     assert desk.runtime.timers == []
 
@@ -158,22 +199,30 @@ def test_the_end_of_the_crawl(limit: int) -> None:
 def test_attempts_that_end_at_once() -> None:
     """Without asyncio an attempt may end while it is made: a long line of those neither recurses nor stops."""
     told: list[str | None] = []
-    inquiries: FetchQueue[str] = FetchQueue(
-        Hand(), 1, closing=lambda: False, attempt=lambda inquiry, listener: held.append(listener)
-    )
-    held: list[Callable[[Attempted[str] | Preempted | None], object]] = []
-    inquiries.ask("first", None, told.append)
+    desk = Desk(limit=1)
+
+    async def work() -> Result[str]:
+        return Attempted("done")
+
+    desk.ask("first")
     for number in range(5000):
-        inquiries.ask(number, None, told.append)
-    while held:
-        held.pop()(Attempted("done"))
-    assert told == ["done"] * 5001
+        desk.queue.ask(number).listen(told.append)
+    desk.queue._begin = lambda _: (work, lambda: None)
+    desk.runtime.spawn = _spawn_at_once  # type: ignore[method-assign]
+    desk.end("first")
+    assert told == ["done"] * 5000
+
+
+def _spawn_at_once(coroutine: Coroutine[Any, Any, None]) -> Hand:
+    with pytest.raises(StopIteration):
+        coroutine.send(None)
+    return Hand()
 
 
 def test_a_listener_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     """One that raises keeps nobody else from being told."""
     desk = Desk()
-    desk.inquiries.ask("a", None, lambda _: 1 / 0)
+    desk.queue.ask("a").listen(lambda _: 1 / 0)
     desk.ask("a")
     desk.end("a")
     assert desk.told == [("a", "A")]
@@ -183,14 +232,38 @@ def test_a_listener_that_fails(caplog: pytest.LogCaptureFixture) -> None:
 def test_an_attempt_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
     """When not even the attempt begins, nobody waits for ever."""
 
-    def fail(_inquiry: object, _listener: object) -> None:
+    def fail(_attempt: object) -> Any:
         raise RuntimeError
 
-    told: list[str | None] = []
-    inquiries: FetchQueue[str] = FetchQueue(Hand(), 1, closing=lambda: False, attempt=fail)
-    inquiries.ask("a", None, told.append)
-    assert told == [None]
+    queue: FetchQueue[str] = FetchQueue(Hand(), limits(1), closing=lambda: False, begin=fail)
+    wait = queue.ask("a")
+    assert (wait.settled, wait.value) == (True, None)
     assert any(record.exc_info for record in caplog.records)
+
+
+def test_time_that_does_not_count() -> None:
+    """What stands in a queue of the downloader, or waits for the store, has its time before it still."""
+    desk = Desk()
+    seen: list[Attempt[str]] = []
+
+    def begin(attempt: Attempt[str]) -> tuple[Work[str], Callable[[], Result[str]]]:
+        seen.append(attempt)
+        return desk.begin(attempt)
+
+    desk.queue._begin = begin
+    queued: list[object] = []
+    desk.queue._queued = lambda: queued
+    desk.ask("a")
+    queued.append(seen[0])
+    desk.runtime.pass_time(TIMEOUT)
+    queued.clear()
+    seen[0].aside = True
+    desk.runtime.pass_time(TIMEOUT)
+    seen[0].aside = False
+    desk.runtime.pass_time(TIMEOUT - 1)
+    assert desk.told == []
+    desk.runtime.pass_time(1)
+    assert desk.told == [("a", None)]
 
 
 def test_next_route_at_once() -> None:
@@ -205,22 +278,39 @@ def test_next_route_at_once() -> None:
 
 
 def test_all_routes_fail() -> None:
-    """Each is told what came of its own route; no attempt is made by one that is hopeless, the others take turns."""
+    """Each is told what came of its own route, when each has had its attempts; a hopeless one has no second one."""
     desk = Desk()
     for route in ("1", "2", "3"):
         desk.ask("a", route=route)
     desk.fail("a", "first", again=5)
-    desk.fail("a", "second", again=5, hopeless=True)
+    desk.fail("a", "second")
     desk.fail("a", "third", again=5)
     assert desk.asked == ["a 1", "a 2", "a 3"]
     desk.runtime.pass_time(5)
     desk.fail("a", "first again", again=15)
-    desk.runtime.pass_time(15)
-    assert desk.asked[3:] == ["a 1", "a 3"]
+    desk.runtime.pass_time(TICK)
     desk.fail("a", "third again")
-    assert desk.told == [("a 1", "first again"), ("a 2", "second"), ("a 3", "third again")]
+    assert desk.asked[3:] == ["a 1", "a 3"]
+    desk.runtime.pass_time(15)
+    desk.fail("a", "first at last")
+    assert desk.told == [("a 1", "first at last"), ("a 2", "second"), ("a 3", "third again")]
     desk.runtime.pass_time(1000)
-    assert len(desk.asked) == 5
+    assert len(desk.asked) == 6
+
+
+def test_attempts_of_each_route() -> None:
+    """A route that has no attempt left uses up none of another one, and keeps it from none."""
+    desk = Desk()
+    for route in ("dead", "live"):
+        desk.ask("a", route=route)
+    desk.fail("a", "dead", again=5)
+    desk.fail("a", "busy", again=5)
+    desk.runtime.pass_time(5)
+    desk.fail("a", "dead")
+    desk.runtime.pass_time(TICK)
+    assert desk.asked == ["a dead", "a live", "a dead", "a live"]
+    desk.end("a")
+    assert desk.told == [("a dead", "A"), ("a live", "A")]
 
 
 def test_new_route_ends_the_delay() -> None:
@@ -245,7 +335,12 @@ def test_no_more_routes_than_that() -> None:
     names = [str(number) for number in range(MOST_ROUTES + 3)]
     for route in names:
         desk.ask("a", route=route)
-    while "a" in desk.inquiries:
-        desk.fail("a", f"by {len(desk.asked)}", hopeless=True)
+    while "a" in desk.queue:
+        desk.fail("a", f"by {len(desk.asked)}")
     assert len(desk.asked) == MOST_ROUTES
     assert [value for _, value in desk.told] == [f"by {min(n, MOST_ROUTES)}" for n in range(1, len(names) + 1)]
+
+
+def test_credentials_of_a_route() -> None:
+    """What is printed of those who wait has no route: it may hold credentials."""
+    assert "pass" not in repr(RouteWait("a", "http://user:pass@p.example"))

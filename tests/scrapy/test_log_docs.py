@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tests.scrapy.scripted import Clock
     from tests.scrapy.site import Site
 
-pytestmark = pytest.mark.reactor
-
 DAY = 86_400.0
 
 

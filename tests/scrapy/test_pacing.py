@@ -13,12 +13,16 @@ from scrapy import Request, signals
 from scrapy.core.downloader import Downloader, Slot
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc._runtime import Waiter
 from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
-from tests.scrapy.crawling import Pages, crawl, records
+from tests.scrapy.crawling import SETTINGS, Pages, crawl, records
 from tests.scrapy.site import Reply, redirect, robots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Self
+
+    from scrapy.crawler import Crawler
 
 pytestmark = [
     pytest.mark.reactor,
@@ -109,6 +113,65 @@ async def test_exempted_requests(site: Clocked) -> None:
     result = await crawl([requests[0]], spider=Following, following=requests[1:])
     assert fetched(result) == PAGES
     assert min(gaps(site)) >= DELAY
+
+
+@ensureDeferred
+async def test_exempted_requests_where_no_page_was_let_through(site: Clocked) -> None:
+    """A request that is not judged keeps the interval as soon as the file is known, though it forbids every page."""
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /\n")
+    exempt = [Request(url, meta={"dont_obey_robotstxt": True}) for url in urls(site, PAGES)]
+
+    class Insists(Pages):
+        def failed(self, failure: Any) -> Any:
+            super().failed(failure)
+            for request in exempt:
+                yield request.replace(callback=self.parse, errback=self.failed)
+
+    result = await crawl([site.url("/judged")], spider=Insists)
+    assert fetched(result) == PAGES
+    assert min(gaps(site)) >= DELAY
+    assert result.stat("crawl_delay/sites") == 1
+
+
+class JoinsAsAnotherLeaves:
+    """Keeps a page from its slot until another request has just left that slot, and is still counted as active."""
+
+    gate: threading.Event
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.left: Waiter[None] = Waiter()
+        crawler.signals.connect(self.leaves, signals.request_left_downloader)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware of a crawl."""
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        """Let the other one be answered, and wait for that."""
+        if request.url.endswith("/0"):
+            self.gate.set()
+            await self.left
+
+    def leaves(self, request: Request) -> None:
+        """Let the page go on, in the same turn of the event loop."""
+        if request.url.endswith("/exempt"):
+            self.left.resolve(None)
+
+
+@ensureDeferred
+async def test_page_that_joins_as_another_request_leaves(site: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose transfer is over when the first paced page joins its slot holds that slot up no longer."""
+    gate = threading.Event()
+    monkeypatch.setattr(JoinsAsAnotherLeaves, "gate", gate, raising=False)
+    site.replies["/exempt"] = Reply(gate=gate)
+    exempt = Request(site.url("/exempt"), meta={"dont_obey_robotstxt": True})
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], JoinsAsAnotherLeaves: 950}
+    settings = {"DOWNLOADER_MIDDLEWARES": middlewares, "CLOSESPIDER_TIMEOUT": 10}
+    first, second = map(Request, urls(site, 2))
+    result = await crawl([exempt, first], settings, spider=Following, following=[second])
+    assert fetched(result) == 3
+    assert min(after - before for before, after in pairwise(when for when, _ in site.arrivals[2:])) >= DELAY
 
 
 class Collecting(Following):
@@ -259,10 +322,10 @@ async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: p
     first = Request(site.url("/0"), meta={"download_slot": "mine"})
     result = await crawl([first], spider=Following, following=[Request(other.url("/0"))])
     middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-    pacing = middleware._pacing if middleware else None
+    pacing = middleware._throttle if middleware else None
     assert pacing is not None
-    assert ([str(origin) for origin in pacing._sites], list(pacing._lanes)) == ([other.url("")], ["127.0.0.1"])
-    assert not pacing._visits
+    assert ([str(origin) for origin in pacing._origins], list(pacing._slots)) == ([other.url("")], ["127.0.0.1"])
+    assert not pacing._requests
 
 
 @ensureDeferred

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tests.scrapy.site import Site
 
-pytestmark = pytest.mark.reactor
-
 PAGES = 4
 
 

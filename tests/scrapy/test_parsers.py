@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed, robots_service
@@ -14,8 +13,6 @@ from tests.scrapy.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from scrapy.http import Response
-
-pytestmark = pytest.mark.reactor
 
 
 @ensureDeferred

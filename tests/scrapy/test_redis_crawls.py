@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -65,8 +64,10 @@ class Server:
 
     def settled(self) -> Reply:
         """Answer with a page, when nothing is left to be done for the file that allows it."""
-        while self.admin.keys("robots:lease:http*"):
-            time.sleep(0.01)
+        with self.admin.pubsub() as events:
+            events.psubscribe("__keyevent@0__:del")
+            while self.admin.keys("robots:lease:http*"):
+                events.get_message(timeout=1)
         return PAGE
 
     def keeps(self, host: str) -> bool:
@@ -84,6 +85,7 @@ def server() -> Iterator[Server]:
     """A server with a password."""
     with RedisServer(requirepass=PASSWORD) as running:
         admin = redis.Redis(port=running.port, password=PASSWORD, socket_timeout=60)
+        admin.config_set("notify-keyspace-events", "Eg")  # for `settled`
         yield Server(running, admin)
         admin.close()
 
@@ -114,7 +116,7 @@ async def test_on_the_way(
 
     Each failure is counted; the log says once that it fails, and once that it works again.
     """
-    monkeypatch.setattr("scrapy_robots_rfc.cache.breaker.PAUSE", 0.0)
+    monkeypatch.setattr("scrapy_robots_rfc.cache.client.PAUSE", 0.0)
     begin, end = TROUBLES[trouble]
     with Site({"/robots.txt": FORBID}) as first, Clocked({"/robots.txt": PACED}) as second, Site() as proxy:
         first.replies["/1"] = lambda _: server.settled()
@@ -140,7 +142,7 @@ async def test_on_the_way(
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the log says of the store."""
-    return [record.getMessage() for record in caplog.records if record.name == "scrapy_robots_rfc.cache.breaker"]
+    return [record.getMessage() for record in caplog.records if record.name == "scrapy_robots_rfc.cache.client"]
 
 
 def until_it_is_used_again(server: Server, proxy: Site, caplog: pytest.LogCaptureFixture) -> Iterator[Request]:

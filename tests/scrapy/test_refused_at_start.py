@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 ASYNCIO = "TWISTED_REACTOR=twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 SELECT = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
 NONE = "TWISTED_REACTOR_ENABLED=False"
-RUNTIMES = (ASYNCIO, SELECT, NONE)
 SPIDER = """\
 import scrapy
 
@@ -69,8 +68,10 @@ def errors(log: str) -> list[str]:
     return [line.partition(" [")[2] for line in own]
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("command", ["crawl refused", "runspider shop/spiders/refused.py"])
+@pytest.mark.parametrize(
+    ("command", "runtime"),
+    [("crawl refused", ASYNCIO), ("runspider shop/spiders/refused.py", SELECT), ("crawl refused", NONE)],
+)
 def test_command(site: Site, project: Path, command: str, runtime: str) -> None:
     """Under Scrapy's commands the log has one line on it, the exit code is 1, and nothing is requested."""
     wrong = ("-s", "ROBOTSTXT_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")
@@ -93,7 +94,7 @@ def test_what_is_behind(site: Site, project: Path, setting: str, says: str) -> N
     """A class that cannot be loaded is told with the reason, and a store that cannot work in its own words."""
     (project / "shop" / "store.py").write_text(
         "from scrapy_robots_rfc.errors import StoreError\n"
-        "from scrapy_robots_rfc.cache.stores.memory import MemoryStore\n"
+        "from tests.support.memory_store import MemoryStore\n"
         "class Broken(MemoryStore):\n"
         "    def __init__(self):\n"
         '        raise StoreError("no disk")\n'

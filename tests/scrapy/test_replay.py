@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.http import Response
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\nDisallow: /x\n"
 RFC2616 = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
 DATED = (("Cache-Control", "max-age=3600"), ("Last-Modified", "Sat, 01 Nov 2025 00:00:00 GMT"))
@@ -144,7 +142,11 @@ async def test_stale(cached: Cached, monkeypatch: pytest.MonkeyPatch, caplog: py
     url = cached.site.url("/robots.txt")
     why = "nothing is fetched, because HTTPCACHE_IGNORE_MISSING is on"
     assert [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text] == [
-        f"{url} is obeyed as the HTTP cache has it, 3.0 days old: {why}"
+        f"{url} is obeyed as the HTTP cache has it, 3.0 days old: {why}",
+        (
+            f"Pages of {cached.site.url('')} are forbidden (robots.txt line 2: Disallow: /x; stale copy, its refresh "
+            f"failed: {why}); every request that is dropped is logged at DEBUG"
+        ),
     ]
 
 

@@ -7,7 +7,6 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
-import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
@@ -20,9 +19,9 @@ from tests.scrapy.test_docs import rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.scrapy.site import Site
+    import pytest
 
-pytestmark = pytest.mark.reactor
+    from tests.scrapy.site import Site
 
 #: The lines at the end of a crawl.
 CLOSING = block("docs/report.md", "text", "What robots.txt did")

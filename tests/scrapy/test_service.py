@@ -21,7 +21,7 @@ from tests.scrapy.site import Reply, Site, robots
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from tests.scrapy.scripted import Clock
 
 pytestmark = pytest.mark.reactor

@@ -9,9 +9,9 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_robots_rfc.core.identity import Agent
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.policy import sites
+from scrapy_robots_rfc.policy import origins
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Over
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
@@ -102,9 +102,9 @@ def test_defaults() -> None:
             "ROBOTSTXT_EXEMPT",
             "a.example, *.b.example",
             "exempt",
-            (sites.Site.of("a.example"), sites.Site.of("*.b.example")),
+            (origins.Site.of("a.example"), origins.Site.of("*.b.example")),
         ),
-        ("ROBOTSTXT_EXEMPT", ("https://a.example",), "exempt", (sites.Site.of("https://a.example"),)),
+        ("ROBOTSTXT_EXEMPT", ("https://a.example",), "exempt", (origins.Site.of("https://a.example"),)),
         ("ROBOTSTXT_EXEMPT", "", "exempt", ()),
         ("ROBOTSTXT_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
         ("ROBOTSTXT_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
@@ -232,7 +232,6 @@ def test_a_store_of_the_users_goes_before_the_job() -> None:
         ("ROBOTSTXT_PARSER", None),
     ],
 )
-@pytest.mark.reactor
 @ensureDeferred
 async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
     """A wrong value stops the crawl before anything is requested."""

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.signals import spider_opened
+from scrapy.utils.asyncio import call_later
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
-from scrapy_robots_rfc.cache.entry import CacheEntry, encode
+from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.scrapy.crawling import Crawl, crawl, records
 from tests.scrapy.kept import KEPT, Kept
 from tests.scrapy.site import HANG, Reply, Site, robots
+from tests.support.entries import made
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +124,7 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> 
 
     def overtaken(_: Asked) -> Reply:
         now = time.time()
-        newer = CacheEntry(Outcome.SUCCESSFUL, 200, "200", now, now + 1000, now, body=FORBID.body)
+        newer = made(Outcome.SUCCESSFUL, 200, "200", now, now + 1000, now, body=FORBID.body)
         store.put(site.url(""), encode(newer), 1000)
         return Reply(503)
 
@@ -247,17 +250,25 @@ async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) 
 class Slow(Kept):
     """A store that takes longer than a fetch may."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = threading.Event()
+
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
-        time.sleep(0.6)
+        assert self.late.wait(60)
         return super().get(key)
 
 
 @ensureDeferred
 async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
     """Nor does ROBOTSTXT_TIMEOUT bound the wait for the store."""
-    Kept.store = Slow()
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3})
+    Kept.store = store = Slow()
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(lambda: call_later(0.6, store.late.set), spider_opened, weak=False)
+
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 0.3}, prepare=prepare)
     assert result.outcomes == {site.url("/y"): 200}
 
 

@@ -64,7 +64,6 @@ def test_hostile_values(values: list[bytes]) -> None:
         assert Request(url).url.startswith(("http://", "https://"))
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_spider_of_the_page(proxy: Site, tmp_path: Path) -> None:
     """The spider of docs/sitemaps.md works, through a proxy that has no certificates."""
@@ -78,7 +77,6 @@ async def test_spider_of_the_page(proxy: Site, tmp_path: Path) -> None:
     assert crawler.stats.get_value("item_scraped_count") == 1
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_long_file(site: Site) -> None:
     """Of a file that is longer than ROBOTSTXT_MAX_SIZE the lines that count are answered, and none that is cut."""
@@ -89,7 +87,6 @@ async def test_long_file(site: Site) -> None:
     assert site.targets == ["/robots.txt", "/a.xml"]
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_hostile_sitemaps(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """Of tens of thousands of sitemaps no more are asked for than the bound says, and the log says so."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from tests.scrapy.scripted import Clock
 
-pytestmark = pytest.mark.reactor
-
 ROBOTS = "User-agent: *\nDisallow: /private\nSitemap: /a.xml\nSitemap: /private.xml\nSitemap: /a.xml\n"
 
 

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.fetching.policy_of_origin import OriginPolicy
-
-pytestmark = pytest.mark.reactor
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
 RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
@@ -105,7 +103,7 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
         decision = known.decide(site.url("/x"))
         assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
         assert known.why(decision) == "not asked: `127.0.0.1` of ROBOTSTXT_EXEMPT"
-        service.ask(known.origin, None, told.append)
+        service.ask(known.origin).listen(told.append)
         assert told == [known]
 
     await run(script, {"ROBOTSTXT_EXEMPT": ["127.0.0.1"]})
@@ -302,8 +300,8 @@ async def test_many_exempt_sites(caplog: pytest.LogCaptureFixture) -> None:
             known = service.at_hand(origin)
             assert known is not None
             assert known.exempt == "*.below.example"
-        assert service._steering is not None
-        assert len(service._steering._exempt) == 1  # nothing else tells
+        assert service._overrides is not None
+        assert len(service._overrides._exempt) == 1  # nothing else tells
 
     await run(script, {"ROBOTSTXT_EXEMPT": [*exempt, "*.below.example"]})
     [line] = [line for line in records(caplog, logging.INFO) if line.startswith("ROBOTSTXT_EXEMPT")]

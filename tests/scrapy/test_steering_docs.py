@@ -9,7 +9,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.policy.sites import Site as Name
+from scrapy_robots_rfc.policy.origins import Site as Name
 from tests.documents import block, plain, settings
 from tests.scrapy.crawling import crawl, lines
 from tests.scrapy.site import robots
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.scrapy.site import Site
-
-pytestmark = pytest.mark.reactor
 
 
 def shown(text: str) -> set[str]:

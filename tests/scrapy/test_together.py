@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet import reactor as installed
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache import peers
-from scrapy_robots_rfc.throttling import together
+from scrapy_robots_rfc.throttling import shared
 from tests.scrapy.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.scrapy.crawling import Crawl, crawl
 from tests.scrapy.site import HANG, MISSING, Reply, robots
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
     from pathlib import Path
 
+    from tests.scrapy.site import Asked
+
 pytestmark = pytest.mark.reactor
+
+reactor: Any = installed  # the module stands for the reactor
 
 #: Settings with which a crawl asks for a robots.txt of its own.
 OTHER: dict[str, Any] = {"USER_AGENT": "Other/1.0"}
@@ -32,7 +37,7 @@ def site() -> Iterator[Clocked]:
     """A site that asks for the delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         yield running
-    assert (together._LOOPS, peers._GROUPS) == ({}, {})  # it went with the last crawl
+    assert (shared._LOOPS, peers._GROUPS) == ({}, {})  # it went with the last crawl
 
 
 @pytest.fixture
@@ -170,17 +175,20 @@ async def test_file_that_may_not_be_kept(site: Clocked) -> None:
 async def test_fetch_that_ends_with_its_crawl(site: Clocked) -> None:
     """What a crawl was fetching when it was closed is fetched by another one that needs it."""
     hang = iter([HANG, MISSING])
-    site.replies["/robots.txt"] = lambda _: next(hang)
+    crawlers: list[Any] = []
     later: list[Any] = []
 
-    def prepare(crawler: Any) -> None:
-        def reached() -> None:
-            deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
+    def close() -> None:
+        if not later:
+            deferred_from_coro(crawlers[0].engine.close_spider_async(reason="test"))
             later.append(Deferred.fromCoroutine(crawl([site.url("/1")])))
 
-        crawler.signals.connect(reached, signals.request_reached_downloader, weak=False)
+    def answer(_: Asked) -> Reply:
+        reactor.callFromThread(close)
+        return next(hang)
 
-    await crawl([site.url("/0")], {"ROBOTSTXT_TIMEOUT": 5}, prepare=prepare)
+    site.replies["/robots.txt"] = answer
+    await crawl([site.url("/0")], prepare=crawlers.append)
     [result] = [await each for each in later]
     assert result.outcomes == {site.url("/1"): 200}
     assert site.targets == ["/robots.txt", "/robots.txt", "/1"]

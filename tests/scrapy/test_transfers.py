@@ -18,18 +18,20 @@ from tests.scrapy.site import Reply, Site, robots
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+    from tests.scrapy.runtimes import Results
+
 RULES = b"User-agent: *\nDisallow: /x\n"
 CODED = (("Content-Encoding", "gzip"),)
 
 
-def test_a_body_that_ends_with_its_connection(results: dict[str, Any]) -> None:
+def test_a_body_that_ends_with_its_connection(results: Results) -> None:
     """A body without length is whole where its connection ends in order, TLS or not; where it is reset, it is not."""
     assert "default" in results["endings"]
     for handler, outcomes in results["endings"].items():
         assert outcomes == [200, "unreachable", 200, "unreachable"], handler
 
 
-def test_replay(results: dict[str, Any]) -> None:
+def test_replay(results: Results) -> None:
     """Offline, the HTTP cache's robots.txt decides, it answers for a site without one, and nothing is sent."""
     assert results["replayed"] == {"outcomes": [200, "rule", 200, "unreachable"], "asked": [0, 0]}
 

@@ -197,4 +197,4 @@ def test_end_of_the_crawl(world: World) -> None:
     world.run(0.2)
     assert [name for _, name in world.arrivals] == ["other"]
     assert worker.calls == ["take", "end"]
-    assert not [timer for *_, timer in world._timers if timer.function and timer.function is worker.turns._go_on]
+    assert not [timer for *_, timer in world._timers if timer.function and timer.function is worker.turns._prolong]

@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from scrapy_robots_rfc.cache import locks
+from scrapy_robots_rfc.cache import shared as fetches
 from scrapy_robots_rfc.throttling import shared
 from tests.scrapy.crawling import Pages
 from tests.scrapy.runtime_runner import one_crawl, run_in
@@ -30,8 +30,8 @@ def main(mode: str, urls: list[str], settings: dict[str, Any], hold: float | Non
     :param hold: seconds after which leases and turns of a worker that has died end, in place of the usual ones.
     """
     if hold is not None:
-        locks.LEASE = shared.HOLD = hold
-        locks.RENEWED = shared.BEAT = hold / 3
+        fetches.LEASE = shared.HOLD = hold
+        fetches.RENEWED = shared.BEAT = hold / 3
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     logging.getLogger("scrapy_robots_rfc").addHandler(handler)

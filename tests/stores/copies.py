@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
+from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.policy.access import Outcome
+from tests.support.entries import made
 
 #: A file that is obeyed, with everything that can be known of it.
-FILE = CacheEntry(
+FILE = made(
     Outcome.SUCCESSFUL,
     200,
     "200",
@@ -20,7 +21,7 @@ FILE = CacheEntry(
 )
 
 #: That there is no file.
-MISSING = CacheEntry(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
+MISSING = made(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
 
 #: That nobody knows.
-UNKNOWN = CacheEntry(Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0)
+UNKNOWN = made(Outcome.UNREACHABLE, None, "DownloadTimeoutError", 10.0, 310.0, unreachable_since=5.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from scrapy_robots_rfc.cache.stores.base import Store
+from scrapy_robots_rfc import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
+from redis import Redis
+
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.stores import own as own_store
 from tests.stores.own import FolderStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import pytest
+
     from scrapy_robots_rfc.cache.stores.base import Store
 
 
 class Place:
-    """A place that is empty at first; its time is real.
+    """A place that is empty at first.
 
     :param make: makes a store there, not opened yet.
     """
@@ -35,8 +41,8 @@ class Place:
         return store
 
     def later(self, seconds: float) -> None:
-        """Let time pass; it is what ends a value, so there is nothing else to wait for."""
-        time.sleep(seconds)
+        """Let time pass: it is what ends a value."""
+        raise NotImplementedError
 
     def leave(self) -> None:
         """Close all stores."""
@@ -72,11 +78,32 @@ def sqlite(folder: Path) -> Place:
     return Timed(lambda now: SqliteStore(folder / "robots.sqlite", now))
 
 
-def own(folder: Path) -> Place:
-    """A store of a user's own."""
-    return Place(lambda: FolderStore(str(folder)))
+class Patched(Place):
+    """A folder of a user's own store, which asks `time` for the time: the test sets what that says."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(lambda: FolderStore(str(folder)))
+        self._now = time.time()
+        monkeypatch.setattr(own_store, "time", SimpleNamespace(time=lambda: self._now))
+
+    def later(self, seconds: float) -> None:
+        """Set the clock."""
+        self._now += seconds
 
 
-def redis(address: str) -> Place:
-    """A part of a Redis server."""
-    return Place(lambda: RedisStore(address))
+class Served(Place):
+    """A part of a Redis server, which has a clock of its own."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(lambda: RedisStore(address))
+        self._server = address.partition("?")[0]
+
+    def later(self, seconds: float) -> None:
+        """Let the server wait, by that clock."""
+        with Redis.from_url(self._server, socket_timeout=None) as client:
+            pass_by(client, seconds)
+
+
+def pass_by(client: Redis, seconds: float) -> None:
+    """Wait for an item of a list that nobody fills: a Redis server answers when the time is over by its own clock."""
+    assert client.blpop(["nothing"], timeout=max(seconds, 0.001)) is None

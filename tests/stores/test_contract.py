@@ -31,9 +31,9 @@ def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
     if kind == "memory":
         return places.memory()
     if kind == "redis":
-        return places.redis(request.getfixturevalue("redis_address"))
+        return places.Served(request.getfixturevalue("redis_address"))
     folder: Path = request.getfixturevalue("tmp_path")
-    return places.sqlite(folder) if kind == "sqlite" else places.own(folder)
+    return places.sqlite(folder) if kind == "sqlite" else places.Patched(folder, request.getfixturevalue("monkeypatch"))
 
 
 @pytest.fixture(params=KINDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,10 @@ LONG = 1000.0
 
 def test_the_value_that_is_shown() -> None:
     """The value in the document is what is written today, and can be read."""
-    value = block("docs/stores.md", "text", "robots.txt 1 ").encode()
-    copy = decode(value)
-    assert encode(copy) == value
-    assert (copy.outcome, copy.body) == (Outcome.SUCCESSFUL, b"User-agent: *\nDisallow: /x\n")
+    value = block("docs/stores.md", "text", '{"version"').encode()
+    copy = decode(zlib.compress(value))
+    assert zlib.decompress(encode(copy)) == value
+    assert (copy.validity.outcome, copy.body) == (Outcome.SUCCESSFUL, b"User-agent: *\nDisallow: /x\n")
 
 
 def test_the_store_that_is_shown() -> None:

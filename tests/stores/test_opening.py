@@ -10,12 +10,12 @@ import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc.cache.stores.memory import MemoryStore
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from tests.stores.own import FolderStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

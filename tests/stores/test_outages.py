@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from scrapy_robots_rfc.cache.breaker import CircuitBreaker
+from scrapy_robots_rfc.cache.client import CircuitBreaker
 
 BEGINS, ENDS = "fails", "works again"
 
@@ -23,7 +23,7 @@ class Log:
     @property
     def said(self) -> list[str]:
         """Beginnings and ends."""
-        lines = [r.getMessage() for r in self._caplog.records if r.name == "scrapy_robots_rfc.cache.breaker"]
+        lines = [r.getMessage() for r in self._caplog.records if r.name == "scrapy_robots_rfc.cache.client"]
         return [BEGINS if BEGINS in line else ENDS for line in lines]
 
 

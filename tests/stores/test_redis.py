@@ -8,9 +8,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.connection import SSLConnection
 
-from scrapy_robots_rfc.cache.stores.redis import Address, RedisStore
+from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
+from tests.stores.places import pass_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,33 +39,37 @@ def raw(store: RedisStore) -> Any:
 def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
     """Wait for a turn."""
     while seconds := store.take_turn(KEY, owner, hold):
-        time.sleep(seconds)
+        pass_by(raw(store), seconds)
 
 
 # Addresses.
 
 
 @pytest.mark.parametrize(
-    ("text", "address", "shown"),
+    ("text", "expected", "shown"),
     [
-        ("redis://", Address("localhost", 6379, 0, tls=False), "redis://localhost:6379/0"),
-        ("redis://h", Address("h", 6379, 0, tls=False), "redis://h:6379/0"),
-        ("rediss://h:1/2", Address("h", 1, 2, tls=True), "rediss://h:1/2"),
-        ("redis://[::1]:5/", Address("::1", 5, 0, tls=False), "redis://[::1]:5/0"),
-        (f"redis://:{QUOTED}@h", Address("h", 6379, 0, False, None, PASSWORD), "redis://h:6379/0"),
-        (f"redis://me:{QUOTED}@h:7/1", Address("h", 7, 1, False, "me", PASSWORD), "redis://h:7/1"),
+        ("redis://", {}, "redis://localhost:6379/0"),
+        ("redis://h", {"host": "h"}, "redis://h:6379/0"),
+        ("rediss://h:1/2", {"host": "h", "port": 1, "db": 2, "ssl_check_hostname": True}, "rediss://h:1/2"),
+        ("rediss://h?ssl_cert_reqs=none", {"ssl_cert_reqs": "none", "ssl_check_hostname": False}, "rediss://h:6379/0"),
+        ("redis://[::1]:5/", {"host": "::1", "port": 5}, "redis://[::1]:5/0"),
+        (f"redis://:{QUOTED}@h", {"host": "h", "password": PASSWORD}, "redis://h:6379/0"),
+        (f"redis://me:{QUOTED}@h:7/1", {"username": "me", "password": PASSWORD, "db": 1}, "redis://h:7/1"),
         (
             "redis://h?prefix=a:&timeout=.5",
-            Address("h", 6379, 0, False, options={"prefix": "a:", "timeout": 0.5}),
+            {"host": "h", "socket_timeout": 0.5, "socket_connect_timeout": 0.5},
             "redis://h:6379/0?prefix=a:",
         ),
     ],
 )
-def test_address(text: str, address: Address, shown: str) -> None:
+def test_address(text: str, expected: dict[str, Any], shown: str) -> None:
     """An address is read, and shown without credentials."""
-    assert Address.of(text) == address
-    assert RedisStore(text).name == shown
-    assert PASSWORD not in repr(address)
+    store = RedisStore(text)
+    options = raw(store).connection_pool.connection_kwargs
+    assert options | expected == options
+    assert store.name == shown
+    assert PASSWORD not in repr(store)
+    assert (raw(store).connection_pool.connection_class is SSLConnection) is text.startswith("rediss:")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +162,7 @@ def test_lease_ends_by_itself(open_redis: Callable[..., RedisStore]) -> None:
     begun = time.monotonic()
     assert one.lease(KEY, "one", 0.3)
     while not other.lease(KEY, "other", LONG):
-        time.sleep(0.01)
+        pass_by(raw(other), 0.01)
     assert time.monotonic() - begun >= 0.3
     assert not one.lease(KEY, "one", LONG)
 
@@ -286,7 +292,7 @@ def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:
         for _ in range(each):
             turn_of(store, owner)
             begun = time.monotonic()
-            time.sleep(0.002)
+            raw(store).ping()
             turns.append((begun, time.monotonic()))
             store.end_turn(KEY, owner, interval)
 

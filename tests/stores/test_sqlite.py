@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrapy_robots_rfc.cache.stores import sqlite as module
-from scrapy_robots_rfc.cache.stores.guard import alone_in
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.stores.sqlite_files import KEY, LONG, OTHER, damage, opened
 
@@ -78,42 +77,20 @@ def test_eight_processes_find_a_damaged_file(path: Path) -> None:
     assert path.with_name("robots.sqlite.damaged").read_bytes() == b"no database" * 1000
 
 
-def test_file_that_is_set_aside_while_it_is_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that another process sets aside between two looks at it is not taken for one that may not be read."""
-    path.write_bytes(b"no database" * 1000)
-    real = os.access
-
-    def access(place: Path, right: int, **options: Any) -> bool:
-        path.unlink(missing_ok=True)  # this is what another process does just then
-        return real(place, right, **options)
-
-    monkeypatch.setattr("os.access", access)
-    monkeypatch.setattr("os.supports_effective_ids", {access})
-    store = SqliteStore(path)
-    store.open()
-    store.put(KEY, b"value", LONG)
-    assert store.get(KEY) == b"value"
-    store.close()
-
-
-def test_a_hundred_kills(path: Path) -> None:
-    """A writer is killed a hundred times, at any moment: each value that was put is there and whole afterwards."""
-    found = run("kill", path, 100)
-    assert found["with_values"] > 50
+def test_many_kills(path: Path) -> None:
+    """A writer is killed forty times, at any moment: each value that was put is there and whole afterwards."""
+    found = run("kill", path, 40)
+    assert found["with_values"] > 20
     assert (found["wrong"], found["integrity"]) == ([], "ok")
 
 
 def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore) -> None:
-    """Where one process sets a file aside, the others find the new one at their next call but one."""
+    """Where one process sets a file aside, the others go over to the new one, and leave it where it is."""
     second = opened(path)
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else SQLite reads on in its log, and sees no damage
     damage(path)
     with opened_twice(path) as third:
         third.put(OTHER, b"new", LONG)
         for each in (store, second):
-            with pytest.raises(FileNotFoundError, match="was removed or replaced"):
-                each.get(KEY)
             assert (each.get(KEY), each.get(OTHER)) == (None, b"new")
     second.close()
 
@@ -121,17 +98,18 @@ def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore
 def test_another_process_was_faster(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that another process has replaced while this one waited its turn to do so is left where it is."""
     store = opened_and_damaged(path)
+    alone_in = module._alone_in
 
     @contextlib.contextmanager
-    def wait(folder: Path, patience: float) -> Iterator[None]:
-        monkeypatch.setattr(module, "alone_in", alone_in)
+    def wait(folder: Path) -> Iterator[None]:
+        monkeypatch.setattr(module, "_alone_in", alone_in)
         path.unlink()
         with opened_twice(path) as other:
             other.put(KEY, b"new", LONG)
-        with alone_in(folder, patience):
+        with alone_in(folder):
             yield
 
-    monkeypatch.setattr(module, "alone_in", wait)
+    monkeypatch.setattr(module, "_alone_in", wait)
     assert store.get("https://7.example") is None
     assert store.get(KEY) == b"new"
     store.close()
@@ -229,23 +207,20 @@ def test_a_later_version(path: Path, caplog: pytest.LogCaptureFixture) -> None:
 )
 @pytest.mark.parametrize("opened_before", [False, True])
 def test_a_table_that_is_not_ours(path: Path, caplog: pytest.LogCaptureFixture, sql: str, opened_before: bool) -> None:
-    """A file of ours without our table is set aside: when it is opened, or after one call that fails meanwhile."""
+    """A file of ours without our table is set aside by the call that needs it, and that call has a new one."""
     store = opened(path)
     if not opened_before:
         store.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(sql)
-    if opened_before:
-        with pytest.raises(sqlite3.OperationalError):
-            store.put(KEY, b"one", LONG)
-    else:
+    if not opened_before:
         store = opened(path)
     store.put(KEY, b"one", LONG)
     assert (store.get(KEY), list(store.keys())) == (b"one", [KEY])
     store.close()
     assert path.with_name("robots.sqlite.damaged").exists()
     [warning] = warnings(caplog)
-    assert "is damaged (its table is not what it should be: " in warning
+    assert f"The store of robots.txt files {path} is damaged (" in warning
 
 
 def test_damage_that_cannot_be_set_aside(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

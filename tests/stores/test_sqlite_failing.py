@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores import sqlite as module
-from scrapy_robots_rfc.cache.stores.guard import alone_in
 from scrapy_robots_rfc.errors import StoreError
 from tests.stores.sqlite_files import KEY, LONG, OTHER, opened
 
@@ -26,16 +25,24 @@ if TYPE_CHECKING:
 
 
 def test_a_file_that_is_deleted(store: SqliteStore, path: Path) -> None:
-    """A file that somebody deletes fails one call; the next ones have a new file, and nothing of the old one's."""
+    """A file that somebody deletes fails no call: what is put next makes a new file, with nothing of the old one's."""
     path.unlink()
-    assert path.with_name("robots.sqlite-wal").exists()
-    with pytest.raises(FileNotFoundError, match="was removed or replaced; it is opened anew at the next call"):
-        store.get(KEY)
-    assert store.get(KEY) is None
+    assert store.get(KEY) == b"one"  # as long as nobody writes
     store.put(OTHER, b"new", LONG)
+    assert (store.get(KEY), store.get(OTHER)) == (None, b"new")
     another = opened(path)
     assert list(another.keys()) == [OTHER]
     another.close()
+
+
+def test_a_file_that_is_replaced(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+    """A file that somebody puts in its place is used from the next write on, with what is in it."""
+    other = opened(tmp_path / "other.sqlite")
+    other.put(OTHER, b"theirs", LONG)
+    other.close()
+    (tmp_path / "other.sqlite").replace(path)
+    store.put(KEY, b"two", LONG)
+    assert (store.get(KEY), store.get(OTHER)) == (b"two", b"theirs")
 
 
 def test_a_file_that_is_deleted_below_two(store: SqliteStore, path: Path) -> None:
@@ -43,12 +50,8 @@ def test_a_file_that_is_deleted_below_two(store: SqliteStore, path: Path) -> Non
     second = opened(path)
     second.put(OTHER, b"old", LONG)
     path.unlink()
-    with pytest.raises(FileNotFoundError):
-        store.get(KEY)
     for number in range(100):
         store.put(f"https://{number}.example", b"%d" % number * 500, LONG)
-    with pytest.raises(FileNotFoundError):
-        second.put(KEY, b"two", LONG)
     second.put(KEY, b"two", LONG)
     for each in (store, second):
         assert (each.get(KEY), each.get(OTHER)) == (b"two", None)
@@ -63,8 +66,11 @@ PROGRAM = """
 import itertools, sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 for line in itertools.chain(["first"], sys.stdin):
-    connection.execute("INSERT INTO copies VALUES (?, 9e9, zeroblob(500000))", (line,))
-    print("written", flush=True)
+    try:
+        connection.execute("INSERT INTO copies VALUES (?, 9e9, zeroblob(500000))", (line,))
+        print("written", flush=True)
+    except sqlite3.OperationalError as error:
+        print(error, flush=True)
 """
 
 
@@ -81,7 +87,7 @@ def test_a_file_that_is_deleted_below_another_process(store: SqliteStore, path: 
         store.put(KEY, b"one", LONG)
         other.stdin.write("second\n")
         other.stdin.flush()
-        assert other.stdout.readline() == "written\n"
+        assert "readonly" in other.stdout.readline()
         assert list(store.keys()) == [KEY]
         other.stdin.close()
         assert other.wait() == 0
@@ -179,17 +185,6 @@ def test_a_file_that_is_locked(store: SqliteStore, path: Path, monkeypatch: pyte
     second.close()
 
 
-def test_a_process_that_stops_while_it_opens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where another process does not end opening the file, nobody waits for it for ever."""
-    monkeypatch.setattr(module, "_PATIENCE", 0.05)
-    with alone_in(path.parent, 1):
-        store = opened(path)
-        with pytest.raises(TimeoutError, match="another process does not end opening the file"):
-            store.get(KEY)
-    store.put(KEY, b"one", LONG)
-    store.close()
-
-
 @pytest.fixture
 def nobody() -> Iterator[Path]:
     """A folder of an ordinary user, who this process is meanwhile: root may do everything."""
@@ -245,9 +240,11 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         opened(tmp_path / "file" / "robots.sqlite")
 
 
-def test_a_database_of_another_program(path: Path) -> None:
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_a_database_of_another_program(path: Path, journal: str) -> None:
     """Nobody else's database is touched: the crawl does not start."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
         connection.execute("CREATE TABLE theirs (x)")
     before = path.read_bytes()
     with pytest.raises(StoreError, match="is a database of another program"):

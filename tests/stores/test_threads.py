@@ -8,16 +8,15 @@ import threading
 
 import pytest
 
-from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.threads import Threads
+from scrapy_robots_rfc._runtime import Runtime, Threads
 from tests.stores.running import under_the_reactor
 
 pytestmark = pytest.mark.reactor
 
 HANGS = """
 import asyncio, threading
-from scrapy_robots_rfc._compat import Runtime
-from scrapy_robots_rfc.threads import Threads
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._runtime import Threads
 
 async def main():
     try:

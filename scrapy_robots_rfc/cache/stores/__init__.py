@@ -1,1 +1,1 @@
-"""robots.txt files outside of a crawl's memory: the contract, how a copy is written down, and the stores themselves."""
+"""Stores: the contract, what makes one from a setting, and the stores of this package."""

@@ -1,7 +1,7 @@
-"""The contract of a store: what is asked of a place that keeps robots.txt files outside of a crawl's memory.
+"""The contract of a store, which keeps robots.txt files outside of a crawl's memory.
 
-In here: two abstract classes. Who calls them, on which thread, and what follows from an error is `keeper.py`; what the
-values are is `codec.py`: to a store they are octets.
+`cache/client.py` calls a store, on which thread and with what consequence of an error. To a store values are octets;
+`cache/entry.py` writes and reads them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Store(ABC):
     """Keeps octets by key.
 
-    All methods block and may take their time: none is called on the thread of the event loop, but for `open`. At most
-    `threads` of them are under way at a time, each on a thread of its own. Any exception means that the store failed:
-    the crawl goes on without it, and asks again later.
+    All methods may block: none but `open` is called on the thread of the event loop. At most `threads` of them run at a
+    time, each on a thread of its own. Any exception means that the store failed: the crawl goes on without it, and asks
+    again later.
 
     Keys are origins as ``scheme://authority``, lower-case ASCII, without userinfo.
     """
@@ -30,31 +30,31 @@ class Store(ABC):
     def open(self) -> None:
         """Get ready; called once, before anything else, when the crawl starts.
 
-        :raises StoreError: this cannot work; stops the crawl. What may pass is no reason to raise.
+        :raises StoreError: the store can never work; this stops the crawl. Do not raise for what may pass.
         """
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
-        """Return the value that was put last; ``None`` where there is none, or where it is no longer kept."""
+        """Return the value that was put last; ``None`` if there is none, or if it is no longer kept."""
 
     @abstractmethod
     def put(self, key: str, value: bytes, keep: float) -> None:
         """Keep a value, whole or not at all, in place of any other.
 
-        :param keep: seconds after which nobody wants it, above 0; it may be gone before.
+        :param keep: seconds, above 0, after which nobody wants it; it may be gone before.
         """
 
     @abstractmethod
     def delete(self, key: str) -> bool:
-        """Drop a value; whether there was one."""
+        """Drop a value, and return whether there was one."""
 
     @abstractmethod
     def keys(self) -> Iterator[str]:
-        """All keys, in any order; what changes meanwhile may be among them or not."""
+        """Yield all keys, in any order; those that change meanwhile may be among them or not."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything; called once, last."""
+        """Close all that is open; called once, last."""
 
 
 class SharedStore(Store):
@@ -67,8 +67,8 @@ class SharedStore(Store):
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """Let one owner at a time fetch the file of a key.
 
-        :param owner: a name that nobody else has. An owner that has the lease gets it anew, for so long from now.
-        :param seconds: the lease ends by itself after that.
+        :param owner: a name that nobody else has. An owner that has the lease renews it, from now.
+        :param seconds: after which the lease ends by itself.
         :returns: whether the owner has it now.
         """
 
@@ -78,12 +78,13 @@ class SharedStore(Store):
 
     @abstractmethod
     def take_turn(self, key: str, owner: str, hold: float) -> float:
-        """Let one owner at a time send a request that keeps an interval with all others of the key.
+        """Let one owner at a time send a request, an interval apart from all other requests of the key.
 
-        Who has asked for longest goes first, so that nobody waits for ever; who does not come back has no place.
+        The owner that has waited longest goes first, so that nobody waits for ever; one that stops asking loses its
+        place.
 
-        :param hold: seconds after which a turn ends by itself, unless it is taken again by its owner before.
-        :returns: 0, and the turn is the owner's; else seconds, above 0, after which to ask again.
+        :param hold: seconds after which a turn ends by itself, unless its owner takes it again before.
+        :returns: 0 if the turn is the owner's; else the seconds, above 0, after which to ask again.
         """
 
     @abstractmethod

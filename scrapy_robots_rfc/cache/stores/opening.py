@@ -1,7 +1,4 @@
-"""From the value of ROBOTSTXT_CACHE to a store.
-
-In here: what each kind of value means. Nothing is opened yet; errors hold no credentials.
-"""
+"""Makes the store that ROBOTSTXT_CACHE names, without opening it. Errors hold no credentials."""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
 """A store for a fleet: one Redis server that the workers share, for files, leases and turns. Needs the extra `redis`.
 
-In here: addresses, what is kept under which name, and what the server does in one step. Every command touches one
-name, so it does not matter how a server spreads them. When others are asked, and what follows from an error, stands
-elsewhere.
+Every command touches one name, so it does not matter how a cluster spreads them. What follows from an error is in
+`cache/client.py`.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import redis
 from redis import exceptions
@@ -24,24 +22,17 @@ from scrapy_robots_rfc.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What all names begin with, where the address says nothing else.
+#: What all names begin with, unless the address says something else.
 PREFIX = "robots:"
 
-# Seconds for a connection, and for each answer: a healthy server needs a thousandth of it.
+# Seconds for a connection, and for each answer: a healthy server needs a thousandth of that.
 _TIMEOUT = 2.0
 
-# Milliseconds that are as good as for ever, and that the server can still add to its clock.
+# The longest time in milliseconds: longer than any crawl, and the server can still add it to its clock.
 _LONGEST = 10**12
 
-#: What the query of an address may say: how redis-py calls it, and how the value is read.
-_OPTIONS = {
-    "prefix": str,
-    "timeout": float,
-    "ssl_ca_certs": str,
-    "ssl_certfile": str,
-    "ssl_keyfile": str,
-    "ssl_cert_reqs": str,
-}
+#: What the query of an address may say of TLS, beside `prefix` and `timeout`.
+_TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 
 #: Why a server cannot be used: the first class that fits.
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
@@ -67,10 +58,10 @@ _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-# Turns: a hash of whose turn it is, until when, when the next one may begin, how far apart they are; and of each one
-# who waits, since when, and until when the place is kept. Times are microseconds on the server's clock, the only one
-# that counts; none has more digits than Lua's numbers hold. That clock may be put back: then the times of a key go on
-# from the last one that was seen, so that no turn lasts for as long as the clock went back.
+# A turn is a hash: its owner, when it ends, when the next one may begin, the interval between two; and for each worker
+# that waits, since when, and until when its place in the line is kept. Times are microseconds on the server's clock:
+# Lua's numbers hold all their digits. That clock may be put back: then the times of a key go on from the last one that
+# was seen, so that no turn lasts for as long as the clock went back.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}
@@ -85,9 +76,9 @@ local function digits(number) return string.format('%.0f', math.ceil(number)) en
 local function write(...) redis.call('HSET', KEYS[1], 'seen', digits(now), 'ahead', digits(ahead), ...) end
 """
 
-# ARGV: owner, microseconds to hold it. While another one holds it, nobody knows for how long; but then the next turn is
-# an interval away at least, so that nobody who asks after that long has lost anything. A free turn is that of whoever
-# has waited longest: others ask again soon, in case that one does not come, and loses the place for it.
+# ARGV: owner, microseconds to hold it. While another worker holds the turn, nobody knows for how long; but the next one
+# is at least an interval away, so a worker that asks again after an interval loses nothing. A free turn belongs to the
+# worker that has waited longest; the others ask again soon, in case that one does not come back and loses its place.
 _TAKE = (
     _TURN
     + """
@@ -121,7 +112,7 @@ return math.ceil(pause)
 """
 )
 
-# ARGV: owner, microseconds. The interval is known for a minute longer than it is needed, for those that ask meanwhile.
+# ARGV: owner, microseconds. The key is kept a minute longer than needed, for workers that ask meanwhile.
 _END = (
     _TURN
     + """
@@ -135,112 +126,35 @@ redis.call('PEXPIRE', KEYS[1], digits((start - now) / 1000 + 60000))
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server is, and how it is spoken to.
-
-    :param options: what the query said.
-    """
-
-    host: str
-    port: int
-    database: int
-    tls: bool
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, text: str) -> Address:
-        """Read an address: ``redis://user:password@host:port/database?prefix=name``; all but the scheme may be missing.
-
-        :raises StoreError: it cannot be read. The error does not show it, as nobody can tell where its password is.
-        """
-        try:
-            return cls._of(text)
-        except (ValueError, KeyError):
-            advice = "redis://user:password@host:port/database, with %2F for a / in the password, and so on"
-            known = ", ".join(_OPTIONS)
-            raise StoreError(f"the address of a Redis server must be like {advice}; after a ?: {known}") from None
-
-    @classmethod
-    def _of(cls, text: str) -> Address:
-        parts = urlsplit(text)
-        digits = parts.path.removeprefix("/") or "0"
-        if parts.scheme not in ("redis", "rediss") or parts.fragment or not re.fullmatch("[0-9]{1,9}", digits):
-            raise ValueError
-        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        options = {key: _OPTIONS[key](value) for key, value in pairs}
-        if not 0 < options.get("timeout", _TIMEOUT) < math.inf:
-            raise ValueError
-        return cls(
-            parts.hostname or "localhost",
-            parts.port or 6379,
-            int(digits),
-            parts.scheme == "rediss",
-            unquote(parts.username) if parts.username else None,
-            unquote(parts.password) if parts.password else None,
-            options,
-        )
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        prefix = f"?prefix={self.prefix}" if self.prefix != PREFIX else ""
-        return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.database}{prefix}"
-
-    @property
-    def prefix(self) -> str:
-        """What all names begin with: it keeps fleets apart that share a server."""
-        prefix: str = self.options.get("prefix", PREFIX)
-        return prefix
-
-    @property
-    def timeout(self) -> float:
-        """Seconds for a connection, and for each answer."""
-        timeout: float = self.options.get("timeout", _TIMEOUT)
-        return timeout
-
-    def client(self) -> redis.Redis:
-        """Return a client that is not connected yet. Every call of it may be made on any thread."""
-        tls = {key: value for key, value in self.options.items() if key.startswith("ssl_")}
-        if self.tls:
-            tls = {"ssl": True, "ssl_check_hostname": tls.get("ssl_cert_reqs") != "none", **tls}
-        return redis.Redis(
-            host=self.host,
-            port=self.port,
-            db=self.database,
-            username=self.username,
-            password=self.password,
-            socket_timeout=self.timeout,
-            socket_connect_timeout=self.timeout,
-            socket_keepalive=True,
-            protocol=2,
-            # A kept connection may have been closed meanwhile. Every command may be repeated: nothing of it adds up.
-            retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
-            **tls,
-        )
-
-
 class RedisStore(SharedStore):
     """A Redis server, 5 or newer.
 
-    :param address: ``redis://`` or, with TLS, ``rediss://``: see `Address.of`.
-    :raises StoreError: the address cannot be read.
+    :param address: ``redis://user:password@host:port/database?prefix=name`` or, with TLS, ``rediss://``; all but the
+        scheme may be missing.
+    :raises StoreError: the address cannot be read. The error does not show it: its password may stand anywhere.
     """
 
     threads: ClassVar[int] = 8
 
     def __init__(self, address: str) -> None:
-        self._address = Address.of(address)
-        self._prefix = self._address.prefix
-        self._client: Any = self._address.client()  # redis-py types one result for two kinds of client
+        try:
+            self._client, self._prefix, self._timeout = _client_of(address)
+        except ValueError:
+            advice = "redis://user:password@host:port/database, with %2F for a / in the password, and so on"
+            known = ", ".join(("prefix", "timeout", *_TLS))
+            raise StoreError(f"the address of a Redis server must be like {advice}; after a ?: {known}") from None
+        self._tls = address.startswith("rediss:")
         scripts = (_LEASE, _RELEASE, _TAKE, _END)
         self._lease, self._release, self._take, self._end = map(self._client.register_script, scripts)
 
     @property
     def name(self) -> str:
         """The address without credentials."""
-        return str(self._address)
+        to = self._client.connection_pool.connection_kwargs
+        host, port = to.get("host", "localhost"), to.get("port", 6379)
+        host = f"[{host}]" if ":" in host else host
+        prefix = f"?prefix={self._prefix}" if self._prefix != PREFIX else ""
+        return f"{'rediss' if self._tls else 'redis'}://{host}:{port}/{to.get('db', 0)}{prefix}"
 
     def open(self) -> None:
         """Try the server.
@@ -251,7 +165,7 @@ class RedisStore(SharedStore):
             self.lease("", "probe", 0.001)  # a script that writes: whoever can run it can do everything else
         except (exceptions.RedisError, OSError, ValueError) as error:
             reason = next(text for kind, text in _REASONS if isinstance(error, kind))
-            shown = reason.format(error=error, timeout=self._address.timeout)
+            shown = reason.format(error=error, timeout=self._timeout)
             raise StoreError(f"the Redis server {self.name} cannot be used: {shown}") from None
 
     def get(self, key: str) -> bytes | None:
@@ -307,6 +221,31 @@ class RedisStore(SharedStore):
 
     def _name(self, kind: str, key: str) -> bytes:
         return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
+
+
+def _client_of(address: str) -> tuple[Any, str, float]:
+    """Return a client that is not connected yet, the prefix of all names, and how long the server has to answer.
+
+    :raises ValueError: the address cannot be read. redis-py alone would take a wrong database, and any option.
+    """
+    parts = urlsplit(address)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    prefix, timeout = query.pop("prefix", PREFIX), float(query.pop("timeout", _TIMEOUT))
+    known = re.fullmatch("/?[0-9]{0,9}", parts.path) and not query.keys() - _TLS and not parts.fragment
+    if not known or not 0 < timeout < math.inf:
+        raise ValueError
+    tls = {"ssl_check_hostname": query.get("ssl_cert_reqs") != "none", **query} if parts.scheme == "rediss" else {}
+    client = redis.Redis.from_url(
+        address.partition("?")[0],
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        socket_keepalive=True,
+        protocol=2,
+        # A kept connection may have been closed meanwhile. Every command may be repeated: nothing of it adds up.
+        retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
+        **tls,
+    )
+    return client, prefix, timeout
 
 
 def _milliseconds(seconds: float) -> int:

@@ -1,7 +1,6 @@
 """A store in an SQLite file: for a crawl that goes on tomorrow, and for several processes on one machine.
 
-In here: a table, and what is done when the file is damaged, gone, full or locked. How it is made sure that no two
-processes lay hands on a file at once is `guard.py`.
+A file that cannot be read is set aside, and a new one is begun.
 """
 
 from __future__ import annotations
@@ -11,13 +10,16 @@ import errno
 import logging
 import os
 import sqlite3
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from scrapy_robots_rfc.cache.stores.base import Store
-from scrapy_robots_rfc.cache.stores.guard import alone_in
 from scrapy_robots_rfc.errors import StoreError
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,18 +32,27 @@ _T = TypeVar("_T")
 APPLICATION_ID = 0x52464339
 #: The version of the table.
 VERSION = 1
-#: Seconds to wait while another process writes, or opens the file.
+#: Seconds to wait while another process writes.
 _PATIENCE = 2.0
 #: How many values that nobody wants any more go with a write at most.
 _SWEPT = 20
-#: Keys that are read at once: a reader that takes its time would keep writers from clearing up.
+#: Keys that are read at once: a reader that takes its time would keep writers from writing.
 _PAGE = 1000
 
+# A rollback journal, and no write-ahead log: the log of a file that somebody removes stays there, and SQLite takes it
+# for that of the next file. With a journal SQLite itself notices that a file was removed. Nothing waits for the disk: a
+# process that is killed loses nothing by that; if the machine itself dies, the file may be damaged, and is begun anew.
+_JOURNAL = ("PRAGMA journal_mode = TRUNCATE", "PRAGMA synchronous = OFF")
+# One statement, so that all three are read at the same moment.
+_OWNER = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+    (SELECT count(*) FROM sqlite_master)
+"""
 # Key and value in one record: no damage elsewhere in the file can give a key the value of another one.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
-CREATE TABLE copies (key TEXT PRIMARY KEY, keep_until REAL NOT NULL, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE INDEX copies_by_end ON copies (keep_until);
+CREATE TABLE IF NOT EXISTS copies (key TEXT PRIMARY KEY, keep_until REAL NOT NULL, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS copies_by_end ON copies (keep_until);
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 COMMIT;
@@ -56,13 +67,21 @@ _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_unt
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
 _KEYS = "SELECT key FROM copies WHERE key > ? AND keep_until > ? ORDER BY key LIMIT ?"
 
-
-class _DamagedError(sqlite3.DatabaseError):
-    """The file is no database that we can read."""
+#: What a new connection may make good: the file was removed, replaced or damaged behind the back of the old one.
+_OPEN_ANEW = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+}
+#: What says that the file is damaged, where a new connection meets it, too. Our statements are right: an error in one
+#: means that the table is another one.
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 
 
 class SqliteStore(Store):
-    """Several processes may use one file, on one machine: SQLite's shared memory does not reach over a network.
+    """Several processes may use one file.
 
     :param path: of the file; folders that are missing on the way there are made when it is opened.
     :param now: seconds since 1970.
@@ -74,7 +93,6 @@ class SqliteStore(Store):
         self._path = Path(path).absolute()
         self._now = now
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
 
     def open(self) -> None:
         """Open the file, or make it.
@@ -85,14 +103,22 @@ class SqliteStore(Store):
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            if self._path.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            self._may_be_opened()
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise StoreError(f"{self._path} cannot be opened or made: {error.strerror}") from error
-        with contextlib.suppress(sqlite3.Error, OSError):
-            self._connected()
+            self._refuse(error)
+        try:
+            self._do(lambda _: None)
+        except sqlite3.Error as error:
+            if _code(error) == sqlite3.SQLITE_CANTOPEN:
+                try:
+                    self._path.open("ab").close()  # this fails, too, and says why
+                except OSError as reason:
+                    self._refuse(reason)
+        except OSError:  # a damaged file cannot be set aside
+            pass
+
+    def _refuse(self, error: OSError) -> None:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreError(f"{self._path} cannot be opened or made: {error.strerror}") from error
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
@@ -122,88 +148,61 @@ class SqliteStore(Store):
 
     def close(self) -> None:
         """See `Store`."""
-        self._let_go()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
 
     def _page(self, connection: sqlite3.Connection, after: str) -> list[str]:
         return [key for (key,) in connection.execute(_KEYS, (after, self._now(), _PAGE))]
 
-    # The file.
-
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do something with the file; if that shows damage, set the file aside and do it with a new one."""
+        """Do something with the file; if a new connection finds it damaged as well, do it with a new file."""
         try:
             return function(self._connected())
         except sqlite3.Error as error:
-            if _code(error) in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_ERROR):
-                # What the connection knows of the file may be wrong, or the table gone: the next call looks anew.
-                self._let_go()
-            if not _is_damage(error):
+            if _code(error) not in _OPEN_ANEW:
                 raise
-            with alone_in(self._path.parent, _PATIENCE):
-                self._set_aside(str(error))
+        with _alone_in(self._path.parent):  # whoever comes second finds the new file, and has nothing to set aside
+            self.close()
+            try:
+                return function(self._connected())
+            except sqlite3.Error as error:
+                if _code(error) not in _DAMAGED:
+                    raise
+                self._set_aside(error)
             return function(self._connected())
 
     def _connected(self) -> sqlite3.Connection:
-        if self._connection is not None and _identity(self._path) != self._file:
-            self._let_go()
-            raise FileNotFoundError(f"{self._path} was removed or replaced; it is opened anew at the next call")
         if self._connection is None:
-            with alone_in(self._path.parent, _PATIENCE):
-                try:
-                    self._connect()
-                except _DamagedError as error:
-                    self._set_aside(str(error))
-                    self._connect()
-        assert self._connection is not None
+            # Opened on the thread of `open`, used on another one: never on two at once.
+            connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
 
-    def _connect(self) -> None:
-        if _identity(self._path) is None:
-            # Left behind by a file that was removed; SQLite would take them for the new one's.
-            for suffix in ("-wal", "-shm"):
-                self._beside(suffix).unlink(missing_ok=True)
-        # Opened on the thread of `open`, used on another one: never on two at once.
-        connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-        self._connection, self._file = connection, _identity(self._path)
-        try:
-            if self._file is None:
-                raise FileNotFoundError(f"{self._path} was removed right after it was made")
-            self._prepare(connection)
-        except BaseException as error:
-            self._let_go()
-            if isinstance(error, sqlite3.Error) and _is_damage(error):
-                raise _DamagedError(str(error)) from error
-            raise
-
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        def pragma(text: str) -> int:
-            value: int = connection.execute(f"PRAGMA {text}").fetchone()[0]
-            return value
-
-        # Losing the last writes when the machine itself dies is no harm; waiting for the disk at each write is.
-        connection.execute("PRAGMA synchronous = NORMAL")
-        owner, version = pragma("application_id"), pragma("user_version")
-        if owner == 0 and version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            pragma("journal_mode = WAL")  # readers and a writer at once; a file system that cannot keeps its own mode
-            connection.executescript(_SCHEMA)
-        elif owner != APPLICATION_ID:
+        owner, version, tables = connection.execute(_OWNER).fetchone()
+        new = owner == 0 and version == 0 and not tables
+        if not new and owner != APPLICATION_ID:
             raise StoreError(f"{self._path} is a database of another program")
-        elif version != VERSION:
-            raise _DamagedError(f"version {version}, where {VERSION} is known")
-        else:
-            _look_for_table(connection)
+        if not new and version != VERSION:
+            raise _VersionError(f"version {version}, where {VERSION} is known")
+        for statement in _JOURNAL:
+            connection.execute(statement)
+        if new:
+            connection.executescript(_SCHEMA)
 
-    def _set_aside(self, why: str) -> None:
-        """Rename the file, if it is still the one that is damaged: another process may have been faster."""
-        damaged = self._file
-        self._let_go()
-        if damaged is None or _identity(self._path) != damaged:
-            return
+    def _set_aside(self, why: sqlite3.Error) -> None:
+        self.close()
         aside = self._beside(".damaged")
+        with contextlib.suppress(FileNotFoundError):  # it belongs to the damaged file; the next one's has its name
+            self._beside("-journal").replace(self._beside(".damaged-journal"))
         self._path.replace(aside)
-        with contextlib.suppress(FileNotFoundError):
-            self._beside("-wal").replace(self._beside(".damaged-wal"))
-        self._beside("-shm").unlink(missing_ok=True)
         logger.warning(
             "The store of robots.txt files %s is damaged (%s): it is kept as %s, and a new one is made",
             self._path, why, aside.name,
@@ -212,39 +211,11 @@ class SqliteStore(Store):
     def _beside(self, suffix: str) -> Path:
         return self._path.with_name(self._path.name + suffix)
 
-    def _may_be_opened(self) -> None:
-        """See whether the rights of this process suffice: SQLite's own error would not say what is missing."""
-        while True:
-            found = _identity(self._path)
-            place, right = (self._path.parent, os.W_OK | os.X_OK) if found is None else (self._path, os.R_OK)
-            if os.access(place, right, effective_ids=os.access in os.supports_effective_ids):
-                return
-            if _identity(self._path) == found:  # else another process has set it aside meanwhile
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def _let_go(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+class _VersionError(sqlite3.DatabaseError):
+    """The file has a table of another version."""
 
-
-def _look_for_table(connection: sqlite3.Connection) -> None:
-    """See whether there is a table that values can be put into, without putting any: only the database knows."""
-    try:
-        connection.execute(f"EXPLAIN {_PUT}", ("", 0.0, b""))
-    except sqlite3.OperationalError as error:
-        if _code(error) != sqlite3.SQLITE_ERROR:
-            raise
-        raise _DamagedError(f"its table is not what it should be: {error}") from error
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+    sqlite_errorcode = sqlite3.SQLITE_NOTADB
 
 
 def _code(error: sqlite3.Error) -> int:
@@ -252,5 +223,16 @@ def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
-    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes that ask for the same out of a folder. A file system without locks lets everybody in."""
+    if sys.platform == "win32":  # where a file that is in use cannot be renamed
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,7 +1,4 @@
-"""A store in the memory of this process: the contract in its shortest form, to read and to test with.
-
-In here: nothing that lasts. What a crawl itself remembers is `memory.py` of the package, which needs no store.
-"""
+"""A store in the memory of this process: the contract in its shortest form, for tests that need a store."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ class _Turn:
 
 
 class MemoryStore(SharedStore):
-    """Several keepers of one process may share it.
+    """Several crawls of one process may share it.
 
     :param now: seconds on any clock.
     """

@@ -1,0 +1,271 @@
+"""How the servers of `bench.faults` answer for a robots.txt, and what each answer means by RFC 9309, 2.3.1.
+
+The table says both, so that who judges need not ask the package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+#: The rules in the body apply (2.3.1.1).
+RULES = "rules"
+#: All may be fetched (2.3.1.3), or there is nothing in the file.
+OPEN = "open"
+#: Nothing may be fetched, as nothing is known (2.3.1.4).
+CLOSED = "closed"
+#: The rules may apply; a client that cannot read such an answer takes it for CLOSED.
+EITHER = "either"
+
+#: The answer that nothing is wrong with.
+GOOD = "rules"
+#: Seconds after which a slow answer is complete, and of one that is never complete.
+_SLOW, _ENDLESS = 0.7, 30.0
+_MEGABYTES = 10
+
+
+@dataclass
+class Line:
+    """A connection, and what is to be said on it.
+
+    :param text: the rules.
+    :param known: called right before the octets are sent with which the answer can be known.
+    :param hop: gives the URL that leads over so many more redirects to the rules; with `away` by another origin.
+    """
+
+    writer: asyncio.StreamWriter
+    text: bytes
+    known: Callable[[], None]
+    hop: Callable[[int, bool], str]
+
+    async def send(self, data: bytes) -> None:
+        """Send octets."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self, status: str, body: bytes = b"", **headers: str) -> None:
+        """Send a whole answer; underscores in the names of headers stand for hyphens."""
+        self.known()
+        await self.send(head(status, {"Content-Length": str(len(body)), **_names(headers)}) + body)
+
+    async def redirect(self, location: str) -> None:
+        """Send a redirect, after which nothing is known yet."""
+        await self.send(head("302 Found", {"Location": location, "Content-Length": "0"}))
+
+    async def reset(self) -> None:
+        """End the connection with RST, when what was sent has been read."""
+        await asyncio.sleep(0.05)
+        connection = self.writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+def _names(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def head(status: str, headers: dict[str, str]) -> bytes:
+    """The head of an answer."""
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer: what it means, and how it is sent.
+
+    :param status: the status by which a setting may give it another meaning.
+    """
+
+    meaning: str
+    send: Callable[[Line], Awaitable[None]]
+    status: int = 200
+
+
+def _status(status: str, meaning: str, **headers: str) -> Answer:
+    async def send(line: Line) -> None:
+        await line.answer(status, b"User-agent: *\nAllow: /\n" if meaning == CLOSED else b"no", **headers)
+
+    return Answer(meaning, send, int(status.split(maxsplit=1)[0]))
+
+
+def _body(change: Callable[[bytes], bytes], meaning: str = RULES, status: str = "200 OK", **headers: str) -> Answer:
+    async def send(line: Line) -> None:
+        await line.answer(status, await asyncio.to_thread(change, line.text), **headers)
+
+    return Answer(meaning, send)
+
+
+def _redirect(hops: int, meaning: str = RULES, *, away: bool = False) -> Answer:
+    async def send(line: Line) -> None:
+        await line.redirect(line.hop(hops - 1, away))
+
+    return Answer(meaning, send)
+
+
+def _leads(location: str | None, meaning: str = OPEN) -> Answer:
+    async def send(line: Line) -> None:
+        if location is None:
+            await line.answer("301 Moved")
+        else:
+            await line.answer("301 Moved", Location=location)
+
+    return Answer(meaning, send)
+
+
+async def _hang(_line: Line) -> None:
+    await asyncio.sleep(_ENDLESS)
+
+
+async def _drip(line: Line) -> None:
+    start, end = line.text[:-1], line.text[-1:]
+    await line.send(head("200 OK", {"Content-Length": str(len(line.text))}))
+    step = max(len(start) // 10, 1)
+    for at in range(0, len(start), step):
+        await line.send(start[at : at + step])
+        await asyncio.sleep(_SLOW / (len(start) / step))
+    line.known()
+    await line.send(end)
+
+
+async def _drip_on(line: Line) -> None:
+    await line.send(head("200 OK", {"Content-Type": "text/plain"}) + line.text)
+    for _ in range(int(_ENDLESS / 0.1)):
+        await line.send(b"#\n")
+        await asyncio.sleep(0.1)
+
+
+def _broken(start: Callable[[bytes], bytes], *, reset: bool) -> Answer:
+    async def send(line: Line) -> None:
+        await line.send(start(line.text))
+        if reset:
+            await line.reset()
+        else:
+            line.writer.close()
+
+    return Answer(CLOSED, send)
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _chunked_head() -> bytes:
+    return head("200 OK", {"Transfer-Encoding": "chunked"})
+
+
+async def _chunked(line: Line) -> None:
+    line.known()
+    await line.send(_chunked_head() + _chunk(line.text[:9]) + _chunk(line.text[9:]) + b"0\r\n\r\n")
+
+
+async def _unframed(line: Line) -> None:
+    line.known()
+    await line.send(head("200 OK", {"Connection": "close"}) + line.text)
+    line.writer.close()
+
+
+async def _length_hangs(line: Line) -> None:
+    await line.send(head("200 OK", {"Content-Length": str(len(line.text) + 100)}) + line.text)
+    await asyncio.sleep(_ENDLESS)
+
+
+def _longer(data: bytes) -> bytes:
+    return head("200 OK", {"Content-Length": str(len(data) + 50)}) + data
+
+
+async def _hints(line: Line) -> None:
+    line.known()
+    await line.send(head("103 Early Hints", {"Link": "</x>"}))
+    await line.answer("200 OK", line.text)
+
+
+async def _big(line: Line) -> None:
+    await line.answer("200 OK", line.text + _filling(_MEGABYTES))
+
+
+def _filling(megabytes: int) -> bytes:
+    return (b"# " + b"x" * 997 + b"\n") * (1000 * megabytes) + b"User-agent: examplebot\nAllow: /\nDisallow: /a/1\n"
+
+
+def _bomb(text: bytes) -> bytes:
+    return gzip.compress(text + _filling(2 * _MEGABYTES), 1)
+
+
+def _binary(text: bytes) -> bytes:
+    return bytes(range(256)).replace(b"\n", b"").replace(b"\r", b"") * 20 + b"\n\x00\x01\x02:\n" + text
+
+
+#: Name -> answer.
+ANSWERS: dict[str, Answer] = {
+    GOOD: _body(bytes),
+    "203": _body(bytes, status="203 Non-Authoritative"),
+    "206": _body(bytes, status="206 Partial"),
+    "204": Answer(OPEN, _body(lambda _: b"", status="204 No Content").send),
+    "chunked": Answer(RULES, _chunked),
+    "unframed": Answer(RULES, _unframed),
+    "empty": _body(lambda _: b"", OPEN),
+    "html": _body(lambda _: b"<html><body>no robots.txt: here</body></html>", OPEN, Content_Type="text/html"),
+    "cr": _body(lambda text: text.replace(b"\n", b"\r")),
+    "bom": _body(lambda text: b"\xef\xbb\xbf" + text),
+    "utf-16": _body(lambda text: text.decode().encode("utf-16")),
+    "binary": _body(_binary, Content_Type="application/octet-stream"),
+    "gzip": _body(gzip.compress, Content_Encoding="gzip"),
+    "deflate": _body(zlib.compress, Content_Encoding="deflate"),
+    "bomb": _body(_bomb, Content_Encoding="gzip"),
+    "big": Answer(RULES, _big),
+    "drip": Answer(RULES, _drip),
+    "huge-headers": _body(bytes, EITHER, X_Long="x" * 100_000),
+    "many-headers": _body(bytes, EITHER, **{f"X_{n}": "x" * 50 for n in range(500)}),
+    "early-hints": Answer(EITHER, _hints),
+    "unknown-coding": _body(bytes, EITHER, Content_Encoding="zork"),
+    "404": _status("404 Not Found", OPEN),
+    "410": _status("410 Gone", OPEN),
+    "400": _status("400 Bad Request", OPEN),
+    "401": _status("401 Unauthorized", OPEN, WWW_Authenticate="Basic realm=x"),
+    "403": _status("403 Forbidden", OPEN),
+    "429": _status("429 Too Many Requests", OPEN),
+    "429-after": _status("429 Too Many Requests", OPEN, Retry_After="1"),
+    "407": _status("407 Proxy Authentication Required", CLOSED, Proxy_Authenticate="Basic realm=x"),
+    "304": _status("304 Not Modified", CLOSED),
+    "500": _status("500 Internal Server Error", CLOSED),
+    "503": _status("503 Service Unavailable", CLOSED),
+    "503-after": _status("503 Service Unavailable", CLOSED, Retry_After="1"),
+    "503-garbled-after": _status("503 Service Unavailable", CLOSED, Retry_After="\xff soon"),
+    "599": _status("599 Unknown", CLOSED),
+    "hang": Answer(CLOSED, _hang),
+    "drip-on": Answer(CLOSED, _drip_on),
+    "length-hangs": Answer(CLOSED, _length_hangs),
+    "reset": _broken(lambda _: b"", reset=True),
+    "closed": _broken(lambda _: b"", reset=False),
+    "reset-in-head": _broken(lambda _: b"HTTP/1.1 200 OK\r\nContent-Le", reset=True),
+    "closed-in-head": _broken(lambda _: b"HTTP/1.1 200 OK\r\nContent-Le", reset=False),
+    "reset-in-length": _broken(_longer, reset=True),
+    "closed-in-length": _broken(_longer, reset=False),
+    "reset-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=True),
+    "closed-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=False),
+    "reset-unframed": _broken(lambda text: head("200 OK", {"Connection": "close"}) + text[:20], reset=True),
+    "garbage": _broken(lambda _: b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n", reset=False),
+    "garbled-status": _broken(lambda _: b"HTTP/1.1 OK fine\r\n\r\n", reset=False),
+    "wrong-coding": _body(bytes, CLOSED, Content_Encoding="gzip"),
+    "half-gzip": _body(lambda text: gzip.compress(text)[:-12], CLOSED, Content_Encoding="gzip"),
+    **{f"redirects-{n}": _redirect(n, RULES if n <= 5 else OPEN) for n in range(1, 8)},
+    "redirects-away-1": _redirect(1, away=True),
+    "redirects-away-5": _redirect(5, away=True),
+    "loop": _leads("/robots.txt"),
+    "redirect-nowhere": _leads(None),
+    "redirect-file": _leads("file:///etc/passwd"),
+    "redirect-ftp": _leads("ftp://127.0.0.1/robots.txt"),
+    "redirect-garbled": _leads("http://[::1/x"),
+    "redirect-dead": _leads("http://127.0.0.1:9/robots.txt", CLOSED),
+    "redirect-503": _leads("/hop-503", CLOSED),
+    "redirect-404": _leads("/hop-404"),
+}

@@ -1,0 +1,258 @@
+"""Whether a crawl of `bench.faults` obeyed: judged by the servers' logs and RFC 9309, without code of the package."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from bench.fault_answers import ANSWERS, CLOSED, EITHER, OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench.fault_plan import Plan, Site
+    from bench.fault_servers import Known, Seen
+
+#: What is wrong with a crawl, and what that means.
+WRONG = {
+    "violation": "a disallowed page was fetched",
+    "undecided": "a page was fetched before anything was known",
+    "pace": "a Crawl-delay was not kept",
+    "over-blocked": "an allowed page was refused",
+    "lost": "a request came to no end",
+    "hung": "the crawl did not end",
+    "error": "an error of the package was logged, or the process failed",
+}
+# Seconds: timers may be early by some milliseconds.
+_EARLY = 0.01
+# Seconds in which the crawl may not have read yet what a server has sent.
+_READING = 0.3
+# Seconds that a request may wait with a decision that another fetch has overtaken.
+_OVERTAKEN = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: a key of `WRONG`, and words."""
+
+    kind: str
+    text: str
+
+
+@dataclass
+class Judged:
+    """What came of a crawl.
+
+    :param pages: page requests that servers saw and that were judged, by the first answer for their robots.txt.
+    :param refused: requests that were disallowed, by the same.
+    :param exempt: page requests that were not to be judged.
+    """
+
+    seed: int
+    pages: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    exempt: int = 0
+    left: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Logs:
+    """What the servers and the crawl's process wrote down.
+
+    :param told: lines of the process, see `fault_crawl`.
+    :param errors: what it wrote to its standard error.
+    """
+
+    seen: Sequence[Seen]
+    known: Sequence[Known]
+    told: Sequence[dict[str, Any]]
+    errors: str = ""
+    code: int | None = 0
+
+
+def matches(site: Site, path: str) -> bool:
+    """Whether the rules of a site allow a path: the longest pattern that matches decides, Allow where two are equal."""
+    best = (0, True)
+    for rule in site.rules:
+        key, _, pattern = rule.partition(": ")
+        end = "$" if pattern.endswith("$") else ""
+        regex = ".*".join(map(re.escape, pattern.removesuffix("$").split("*"))) + end
+        if pattern and re.match(regex, path, re.DOTALL):
+            best = max(best, (len(pattern), key == "Allow"))
+    return best[1]
+
+
+class Judge:
+    """Judges one crawl.
+
+    :param logs: all that is known of it.
+    """
+
+    def __init__(self, plan: Plan, logs: Logs) -> None:
+        self._plan, self._logs = plan, logs
+        self._start = min((one.time for one in logs.seen), default=0.0)
+        self._judged = Judged(plan.seed)
+
+    def judge(self) -> Judged:
+        """Return what came of it."""
+        found = self._judged
+        found.findings += [*self._pages(), *self._paces(), *self._refusals(), *self._ends(), *self._errors()]
+        return found
+
+    def _meaning(self, answer: str) -> str:
+        one = ANSWERS[answer]
+        return CLOSED if one.status in self._plan.unreachable else one.meaning
+
+    def _answers(self, site: int, until: float) -> list[Known]:
+        """The answers by which the pages of a site might be decided."""
+        return [
+            one
+            for one in self._logs.known
+            if one.site == site and one.time < until and self._meaning(one.answer) != CLOSED
+        ]
+
+    def _allows(self, answer: Known, path: str) -> bool:
+        return self._meaning(answer.answer) == OPEN or matches(self._plan.sites[answer.site], path)
+
+    def _said(self, site: int, path: str, at: float) -> str:
+        answers = [
+            f"{one.answer} at {one.time - self._start:.3f}"
+            for one in self._logs.seen
+            if one.site == site and one.page is None
+        ]
+        return (
+            f"site {site} {path} at {at - self._start:.3f} s; robots.txt was asked for: {', '.join(answers) or 'never'}"
+        )
+
+    def _pages(self) -> Iterator[Finding]:
+        for one in self._logs.seen:
+            if one.page is None:
+                continue
+            if one.exempt:
+                self._judged.exempt += 1
+                continue
+            site = self._plan.sites[one.site]
+            self._judged.pages[site.script[0]] += 1
+            path = site.pages[one.page].path
+            answers = self._answers(one.site, one.time)
+            if not answers:
+                yield Finding("undecided", self._said(one.site, path, one.time))
+            elif not any(self._allows(answer, path) for answer in answers):
+                yield Finding("violation", f"{self._said(one.site, path, one.time)}; {site.rules}")
+
+    def _paces(self) -> Iterator[Finding]:
+        for number, site in enumerate(self._plan.sites):
+            told = [
+                one.time
+                for one in self._answers(number, float("inf"))
+                if self._meaning(one.answer) not in {OPEN, EITHER}
+            ]
+            if not site.pace or not told or not self._paced(told[0], number):
+                continue
+            seen = [one for one in self._logs.seen if one.site == number]
+            since = max((one.time for one in seen if one.page is None and one.time < told[0]), default=told[0])
+            for before, after in pairwise(seen):
+                early = before.exempt and before.time < told[0] + _READING
+                if (
+                    before.time < since
+                    or early
+                    or after.page is None
+                    or (after.exempt and after.time < told[0] + _READING)
+                ):
+                    continue
+                if after.time - before.time < site.pace - _EARLY:
+                    gap = f"{after.time - before.time:.3f} s after {'robots.txt' if before.page is None else 'a page'}"
+                    yield Finding("pace", f"{gap}, {site.pace:g} are asked for: {self._said(number, '', after.time)}")
+
+    def _paced(self, since: float, site: int) -> bool:
+        """Whether no answer that says nothing of a pace came first."""
+        return not any(self._meaning(one.answer) in {OPEN, EITHER} for one in self._answers(site, since))
+
+    def _refusals(self) -> Iterator[Finding]:
+        proxies = {one["number"]: one["proxy"] for one in self._logs.told if one["event"] == "yielded"}
+        for one in self._logs.told:
+            if one["event"] != "disallowed" or one["site"] is None:
+                continue
+            number, path, at = one["site"], one["path"], one["time"]
+            self._judged.refused[self._plan.sites[number].script[0]] += 1
+            if proxies.get(one["number"]) in {"dead", "407"} or self._is_local(number, at):
+                continue
+            why = self._over(number, path, at, one["reason"])
+            if why:
+                yield Finding("over-blocked", f"{why} ({one['reason']}): {self._said(number, path, at)}")
+
+    def _is_local(self, site: int, until: float) -> bool:
+        """Whether a part of the user's meddled with a robots.txt."""
+        return any(one["event"] == "local" and one["site"] == site and one["time"] < until for one in self._logs.told)
+
+    def _over(self, number: int, path: str, at: float, reason: str) -> str:
+        """Say why a page should not have been refused; nothing: an empty string."""
+        site, answers = self._plan.sites[number], self._answers(number, at)
+        if reason == "rule":
+            return "" if any(not self._allows(answer, path) for answer in answers) else "no rule disallows it"
+        late = 0.0 if self._plan.settings["ROBOTSTXT_UNREACHABLE_TTL"] > 10 else _OVERTAKEN
+        sure = [one for one in answers if self._meaning(one.answer) != EITHER and one.time < at - late]
+        if any(self._allows(one, path) for one in sure):
+            return "its robots.txt could be reached"
+        asked = [one.answer for one in self._logs.seen if one.site == number and one.page is None and one.time < at]
+        # Attempts are shared among routes of which some fail; a 407 says nothing of the site, and is not asked again.
+        routes = any(one.get("proxy") for one in self._logs.told)
+        wanted = 1 if routes or "407" in asked else self._plan.attempts
+        if len(asked) < wanted and not site.down and not answers:
+            return f"{len(asked)} of {wanted} attempts"
+        return ""
+
+    def _ends(self) -> Iterator[Finding]:
+        closed = [one["reason"] for one in self._logs.told if one["event"] == "closed"]
+        if not closed:
+            yield Finding("hung", "the spider was not closed")
+            return
+        ends = {"fetched", "failed", "disallowed", "meddled"}
+        reached = {
+            (one.site, self._plan.sites[one.site].pages[one.page].path)
+            for one in self._logs.seen
+            if one.page is not None
+        }
+        reached |= {(one["site"], one["path"]) for one in self._logs.told if one["event"] in ends}
+        reached |= {
+            (one["site"], one["path"])
+            for one in self._logs.told
+            if one["event"] == "yielded" and self._has_no_witness(one, reached)
+        }
+        ended = {one["number"] for one in self._logs.told if one["event"] in ends}
+        ended |= {
+            one["number"]
+            for one in self._logs.told
+            if one["event"] == "duplicate" and (one["site"], one["path"]) in reached
+        }
+        for one in self._logs.told:
+            if one["event"] == "failed" and one["kind"] == "RobotsUndecided" and closed == ["finished"]:
+                yield Finding("lost", f"undecided at the end: {self._said(one['site'], one['path'], one['time'])}")
+            if one["event"] != "yielded" or one["number"] in ended or self._has_no_witness(one, reached):
+                continue
+            if closed == ["finished"]:
+                yield Finding("lost", f"request {one['number']}: {self._said(one['site'], one['path'], one['time'])}")
+            else:
+                self._judged.left += 1
+
+    def _has_no_witness(self, one: dict[str, Any], reached: set[tuple[int, str]]) -> bool:
+        """Whether a request without errback ended where nobody is told."""
+        if one["errback"]:
+            return False
+        down = bool(self._plan.sites[one["site"]].down)
+        return down or one["proxy"] in {"dead", "407"} or (one["site"], one["path"]) in reached
+
+    def _errors(self) -> Iterator[Finding]:
+        if self._logs.code is None:
+            yield Finding("hung", f"the process did not end in time: {self._logs.errors[:1500]}")
+            return  # what is left is where its threads stood
+        if self._logs.code:
+            yield Finding("error", f"exit code {self._logs.code}: {self._logs.errors[-1500:]}")
+        for record in re.split(r"^(?=\d{4}-\d\d-\d\d )", self._logs.errors, flags=re.MULTILINE):
+            ours = "scrapy_robots_rfc" in record and "Traceback" in record  # a line without one is meant to be read
+            if (ours or "never retrieved" in record) and not re.search(r"\bDrawn\b|StopDownload|Meddler", record):
+                yield Finding("error", record[-1500:])

@@ -1,0 +1,221 @@
+"""The servers of one crawl of `bench.faults`, origins and proxies, in a thread; and all that they saw and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from bench.fault_answers import ANSWERS, OPEN, Line
+from bench.fault_plan import TOKEN
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from bench.fault_plan import Plan, Site
+
+PROXIES = ("live", "dead", "407")
+#: Redirects of robots.txt after which a client gives up (RFC 9309, 2.3.1.2).
+_FOLLOWED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request that a server got.
+
+    :param time: by the monotonic clock, which all processes share.
+    :param page: number of the page; `None`: robots.txt.
+    :param exempt: whether the spider did not want it to be judged.
+    :param answer: the name of the answer.
+    """
+
+    time: float
+    site: int
+    page: int | None
+    exempt: bool
+    number: int
+    answer: str
+    proxy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The moment from which on the client of a site may know an answer."""
+
+    time: float
+    site: int
+    answer: str
+
+
+def robots_txt(site: Site) -> bytes:
+    """The file of a site."""
+    lines = ["User-agent: otherbot", "Disallow: /", "", f"User-agent: {TOKEN}", *site.rules]
+    if site.pace:
+        lines.append(f"Crawl-delay: {site.pace:g}")
+    return "\n".join((*lines, "", "User-agent: *", "Disallow: /shut/", "")).encode()
+
+
+class Servers:
+    """Serves a plan while it is entered.
+
+    :param plan: what is served.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.seen: list[Seen] = []
+        self.known: list[Known] = []
+        self._asked: Counter[tuple[int, int | None]] = Counter()
+        self._sockets = [_bound(site.host) for site in plan.sites] + [_bound("127.0.0.1") for _ in PROXIES]
+        #: Of the origins, then of the proxies.
+        self.ports = [one.getsockname()[1] for one in self._sockets]
+        self._sites = {(site.host, port): n for n, (site, port) in enumerate(zip(plan.sites, self.ports, strict=False))}
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.set_exception_handler(lambda _loop, _context: None)  # broken connections are what this is for
+        self._loop.run_until_complete(self._open())
+        self._ready.set()
+        self._loop.run_forever()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
+        for one in self._sockets:
+            one.close()
+
+    async def _open(self) -> None:
+        for number, one in enumerate(self._sockets):
+            down = self._down(number)
+            if down is None:
+                continue
+            server = await asyncio.start_server(self._handler(number), sock=one, start_serving=False)
+            if down:
+                self._loop.call_later(down, self._loop.create_task, server.start_serving())
+            else:
+                await server.start_serving()
+
+    def _down(self, number: int) -> float | None:
+        """How long connections are refused; `None`: for good."""
+        if number < len(self._plan.sites):
+            down = self._plan.sites[number].down
+            return down if down < 60 else None
+        return None if PROXIES[number - len(self._plan.sites)] == "dead" else 0
+
+    def _handler(self, number: int):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a coroutine function of asyncio's
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                while not writer.is_closing():
+                    request = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                    await self._request(number, request, writer)
+            writer.close()
+
+        return serve
+
+    async def _request(self, number: int, request: str, writer: asyncio.StreamWriter) -> None:
+        line, *others = request.split("\r\n")
+        target = line.split(" ")[1]
+        headers = {name.strip().lower(): value.strip() for name, _, value in (other.partition(":") for other in others)}
+        proxy = number >= len(self._plan.sites)
+        if proxy:
+            if PROXIES[number - len(self._plan.sites)] == "407":
+                await ANSWERS["407"].send(Line(writer, b"", lambda: None, lambda _hops, _away: ""))
+                return
+            parts = urlsplit(target)
+            number = self._sites[parts.hostname or "", parts.port or 80]
+            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        if target == "/robots.txt" or target.startswith("/hop"):
+            await self._robots(number, target, writer, proxy=proxy)
+        else:
+            await self._page(number, target, headers, writer, proxy=proxy)
+
+    async def _robots(self, number: int, target: str, writer: asyncio.StreamWriter, *, proxy: bool) -> None:
+        if target.startswith("/hop-"):
+            name = target.removeprefix("/hop-")
+            await ANSWERS[name].send(self._line(number, name, writer))
+            return
+        if target.startswith("/hop/"):
+            _, _, site, name, hops = target.split("/")
+            await self._hop(int(site), name, int(hops), writer)
+            return
+        script = self._plan.sites[number].script
+        name = script[min(self._asked[number, None], len(script) - 1)]
+        self._asked[number, None] += 1
+        self.seen.append(Seen(time.monotonic(), number, None, exempt=False, number=0, answer=name, proxy=proxy))
+        await ANSWERS[name].send(self._line(number, name, writer))
+
+    async def _hop(self, site: int, name: str, hops: int, writer: asyncio.StreamWriter) -> None:
+        line = self._line(site, name, writer)
+        if hops == 0:
+            await line.answer("200 OK", line.text)
+            return
+        if ANSWERS[name].meaning == OPEN and int(name.rpartition("-")[2]) - hops >= _FOLLOWED:
+            line.known()
+        await line.redirect(line.hop(hops - 1, "away" in name))
+
+    def _line(self, number: int, name: str, writer: asyncio.StreamWriter) -> Line:
+        def hop(hops: int, away: bool) -> str:
+            return self.url(
+                (number + hops + 1) % len(self._plan.sites) if away else number, f"/hop/{number}/{name}/{hops}"
+            )
+
+        def known() -> None:
+            self.known.append(Known(time.monotonic(), number, name))
+
+        return Line(writer, robots_txt(self._plan.sites[number]), known, hop)
+
+    async def _page(
+        self, number: int, target: str, headers: dict[str, str], writer: asyncio.StreamWriter, *, proxy: bool
+    ) -> None:
+        pages = self._plan.sites[number].pages
+        at = next(n for n, page in enumerate(pages) if page.path == target)
+        page = pages[at]
+        exempt, ident = headers.get("x-exempt") == "1", int(headers.get("x-number", "-1"))
+        self.seen.append(Seen(time.monotonic(), number, at, exempt, ident, page.kind, proxy))
+        self._asked[number, at] += 1
+        line = self._line(number, "404", writer)
+        line.known = lambda: None
+        kind = page.kind
+        if kind == "reset":
+            await line.reset()
+        elif kind == "busy" or (kind == "busy-once" and self._asked[number, at] == 1):
+            await line.answer("503 Service Unavailable", b"busy")
+        elif kind == "redirect":
+            site, other = page.target
+            await line.redirect(self.url(site, self._plan.sites[site].pages[other].path))
+        else:
+            await asyncio.sleep(0.3 if kind == "slow" else 0)
+            await line.answer("200 OK", b"<html><body>page</body></html>", Content_Type="text/html")
+
+    def url(self, site: int, path: str) -> str:
+        """The URL of a path."""
+        return f"http://{self._plan.sites[site].host}:{self.ports[site]}{path}"
+
+
+def _bound(host: str) -> socket.socket:
+    """A socket that has a port, and refuses connections until somebody listens."""
+    one = socket.socket()
+    one.bind((host, 0))
+    return one

@@ -1,0 +1,375 @@
+"""What a crawl says of its origins: a log line when a robots.txt fails and when that ends, and the summary at the end.
+
+Other rooms count and decide. This file has the words for it, and finds the origins and rules that cost most requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.text import listed, many, printable
+from scrapy_robots_rfc.policy.access import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+    from scrapy_robots_rfc.core.decision import Decision
+    from scrapy_robots_rfc.policy.access import Local
+    from scrapy_robots_rfc.policy.origins import Origin
+
+logger = logging.getLogger(__name__)
+
+HEADING = "What robots.txt did to this crawl (spider {spider}):"
+
+#: How many origins, rules and names are listed, and how many causes in brackets.
+LISTED, _CAUSES = 10, 5
+
+#: Causes that are counted by name. A site can make up as many as it likes: what it sends may be part of one.
+KEPT_CAUSES = 100
+
+#: Keys that a `TopK` remembers at least.
+KEPT = 1000
+
+# Characters of a rule or a cause. Both come from a site, and may be as long as it likes.
+_LONGEST = 100
+
+#: What follows for an origin whose file could not be fetched, by what governs then.
+FOLLOWS = {
+    Outcome.SUCCESSFUL: "an earlier copy is obeyed",
+    Outcome.UNREACHABLE: "none of its pages is fetched",
+    Outcome.LOCAL: "none of its pages is fetched",
+    Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
+}
+
+# The same in a dry run, where nothing is dropped.
+_FETCHED = "all of its pages are forbidden, and fetched: this is a dry run"
+FOLLOWS_DRY = {**FOLLOWS, Outcome.UNREACHABLE: _FETCHED, Outcome.LOCAL: _FETCHED}
+
+K = TypeVar("K", bound="Hashable")
+
+
+class TopK(Generic[K]):
+    """Counts keys, and forgets those that count least when they become too many (the summaries of Misra and Gries).
+
+    Every count is exact while there are at most twice `bound` keys. With more of them a count may be too low, by
+    `error` at most, which never exceeds the sum of all amounts divided by `bound`.
+
+    :param bound: how many keys are remembered at least; never more than twice as many.
+    """
+
+    def __init__(self, bound: int = KEPT) -> None:
+        self._bound = bound
+        self._counts: dict[K, float] = {}
+        #: By how much a count may be too low, also that of a key that was forgotten.
+        self.error = 0.0
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def add(self, key: K, amount: float = 1) -> None:
+        """Count a key.
+
+        :param amount: how much it counts, above 0.
+        """
+        self._counts[key] = self._counts.get(key, 0) + amount
+        if len(self._counts) > 2 * self._bound:
+            # Subtract the count of the first key beyond the bound from all counts, and keep those above 0.
+            cut = sorted(self._counts.values(), reverse=True)[self._bound]
+            self.error += cut
+            self._counts = {key: count - cut for key, count in self._counts.items() if count > cut}
+
+    def most(self, number: int) -> list[tuple[K, float]]:
+        """Return the keys that count most, with their counts; keys with the same count in the order of their text."""
+        return sorted(self._counts.items(), key=lambda item: (-item[1], str(item[0])))[:number]
+
+
+class Names:
+    """The first few names, with the last text for each of them, and how often others came.
+
+    :param bound: how many names are remembered.
+    """
+
+    def __init__(self, bound: int = LISTED) -> None:
+        self._bound = bound
+        #: Name -> how often it came, and the text that came with it last.
+        self.named: dict[str, tuple[int, str]] = {}
+        #: How often other names came.
+        self.more = 0
+
+    def add(self, name: str, text: str) -> None:
+        """Count a name, and keep the text that comes with it."""
+        if name in self.named or len(self.named) < self._bound:
+            self.named[name] = self.named.get(name, (0, ""))[0] + 1, text
+        else:
+            self.more += 1
+
+
+class OriginLog:
+    """Logs and counts what becomes of origins: the `OriginListener` of a crawl, which describes the methods.
+
+    :param count: adds one to a stat.
+    :param dry_run: whether nothing is dropped.
+    """
+
+    def __init__(self, count: Callable[[str], None], *, dry_run: bool = False) -> None:
+        self._count = count
+        self._follows = FOLLOWS_DRY if dry_run else FOLLOWS
+        #: Cause -> how many origins were unreachable because of it.
+        self.causes: Counter[str] = Counter()
+        #: Origins whose pages were forbidden because their file was unreachable, and those that obeyed an earlier copy.
+        self.unreachable, self.stale = Names(), Names()
+        self._waiting: dict[Origin, str] = {}
+        self._local: set[str] = set()
+
+    def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, *, alone: bool = False) -> None:
+        """Warn that a file cannot be reached."""
+        message = "%s is unreachable (%s): %s; it is asked for again in %s s"
+        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), _seconds(again))
+
+    def begins(self, origin: Origin, cause: str, delays: Sequence[float], until: str, *, alone: bool = False) -> None:
+        """Warn that a file cannot be reached, and that its requests wait."""
+        message = (
+            "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
+            "latest, then %s"
+        )
+        after = listed([_seconds(delay) for delay in delays])
+        logger.warning(message, origin.robots_url, cause, after, until, self._then(Outcome.UNREACHABLE, alone=alone))
+
+    def _then(self, outcome: Outcome, *, alone: bool) -> str:
+        return f"{self._follows[outcome]}{' that way' if alone and outcome is Outcome.UNREACHABLE else ''}"
+
+    def goes_on(self, origin: Origin, cause: str, made: int, delays: Sequence[float], until: str) -> None:
+        """Log that a further attempt has failed, and is not the last one."""
+        message = (
+            "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up at %s at the latest"
+        )
+        attempts = made + len(delays)
+        logger.info(message, origin.robots_url, cause, made, attempts, _seconds(delays[0]), until)
+
+    def other_route(self, origin: Origin, cause: str) -> None:
+        """Warn that a file cannot be reached by the route of one request, and is asked for by that of another."""
+        message = "%s is unreachable (%s): it is asked for by the route of another request"
+        logger.warning(message, origin.robots_url, cause)
+
+    def routes_failed(self, origin: Origin, cause: str, attempts: int) -> None:
+        """Count an origin that is closed for the requests of each route that was tried."""
+        self._closes(origin, cause)
+        if attempts > 1:
+            self._gave_up(
+                origin, cause, attempts, f"{self._follows[Outcome.UNREACHABLE]} by the routes that were tried"
+            )
+
+    def local(self, origin: Origin, access: Local, outcome: Outcome) -> None:
+        """Log that the crawl itself failed: once for each part and text, as every origin may meet with it."""
+        if access.cause in self._local or len(self._local) >= KEPT_CAUSES:
+            return
+        self._local.add(access.cause)
+        message = "%s could not be asked for, because the crawl itself failed (%s): %s until that is mended; %s"
+        follows = self._follows[outcome]
+        logger.error(message, origin.robots_url, access.cause, follows, access.advice, exc_info=access.error)
+
+    def again(self, origin: Origin, cause: str) -> None:
+        """Remember an origin whose file is asked for again, and which did not count as unreachable before."""
+        self._waiting[origin] = cause
+
+    def closed(self) -> None:
+        """Count as unreachable the origins that still waited for another attempt when the crawl ended."""
+        for origin, cause in list(self._waiting.items()):
+            self._closes(origin, cause)
+
+    def concluded(
+        self, origin: Origin, cause: str, outcome: Outcome, *, changed: bool, reached: bool, attempts: int
+    ) -> None:
+        """Count what governs an origin, and log how several attempts ended."""
+        self._waiting.pop(origin, None)
+        if changed and outcome is Outcome.UNREACHABLE:
+            self._closes(origin, cause)
+        elif changed:
+            self._count(stats.ORIGINS.format(outcome=outcome.value))
+        if attempts > 1 and reached:
+            self._count(stats.RECOVERED)
+            logger.info("%s can be reached again (%s)", origin.robots_url, cause)
+        elif attempts > 1:
+            self._gave_up(origin, cause, attempts, self._follows[outcome])
+
+    def _gave_up(self, origin: Origin, cause: str, attempts: int, follows: str) -> None:
+        message = "%s stays unreachable (%s) after %d attempts: %s"
+        logger.info(message, origin.robots_url, cause, attempts, follows)
+
+    def began_stale(self, origin: Origin, cause: str) -> None:
+        """Count an origin that begins to obey an earlier copy."""
+        self._count(stats.CACHE_STALE_ORIGINS)
+        self.stale.add(str(origin), cause)
+
+    def _closes(self, origin: Origin, cause: str) -> None:
+        """Count an origin that is unreachable."""
+        self._waiting.pop(origin, None)
+        self.unreachable.add(str(origin), cause)
+        self._count(stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value))
+        known = cause in self.causes or len(self.causes) < KEPT_CAUSES
+        self.causes[cause if known else "other"] += 1
+
+
+class Cost:
+    """The origins and the rules that cost a crawl most requests, and the requests that ROBOTSTXT_EXEMPT let through."""
+
+    def __init__(self) -> None:
+        #: Origins.
+        self.origins: TopK[str] = TopK()
+        #: Origin, with the local file that stands in for its own; number of the line; rule.
+        self.rules: TopK[tuple[str, int, str]] = TopK()
+        #: Entry of ROBOTSTXT_EXEMPT -> how many requests it let through.
+        self.exempt: Counter[str] = Counter()
+
+    def refused(self, decision: Decision) -> None:
+        """Count a request that may not be fetched."""
+        if decision.origin is None:
+            return
+        self.origins.add(decision.origin)
+        if decision.rule is not None:
+            source = "" if decision.override is None else f" local file {decision.override}"
+            self.rules.add((f"{decision.origin}{source}", decision.rule.line, _short(str(decision.rule))))
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlSummary:
+    """What robots.txt did to a crawl, for the log and for the stats at its end.
+
+    :param counted: the stats of the crawl.
+    :param origins: which origins failed, and why.
+    :param slowed: origins by the seconds that their requests were held back.
+    """
+
+    counted: Mapping[str, Any]
+    origins: OriginLog
+    cost: Cost
+    slowed: TopK[str]
+
+    def text(self, spider: str) -> str | None:
+        """Return the text for the log; ``None`` where there is nothing to say. Lines that would be empty are left out.
+
+        :param spider: its name, since several crawls may write to one log.
+        """
+        dry, local = self._count(stats.DRY_RUN), self._count(stats.OVERRIDDEN)
+        overridden = f"{local} {'request was' if local == 1 else 'requests were'}"
+        lines = [
+            *_titled("origins", self._origins()),
+            *_titled("requests", self._requests()),
+            *_titled("dry run", f"{dry} of the forbidden were let through" if dry else ""),
+            *_titled("local files", f"{overridden} decided by ROBOTSTXT_OVERRIDES" if local else ""),
+            *_ranked("origins that cost most requests", self.cost.origins, str),
+            *_ranked("rules that cost most requests", self.cost.rules, lambda rule: "{} line {}: {}".format(*rule)),
+            *_titled("delays", self._delays()),
+            *_ranked("origins that were slowed down most", self.slowed, str, " s"),
+            *_titled("unreachable", _all_of(self.origins.unreachable)),
+            *_titled("stale", _all_of(self.origins.stale)),
+        ]
+        return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
+
+    def stats(self) -> Iterator[tuple[str, float]]:
+        """Yield the stats of the same that are not counted during the crawl."""
+        for origin, count in self.cost.origins.most(LISTED):
+            yield stats.COSTLIEST_ORIGINS.format(origin=origin), count
+        # Two rules may have stood in one line, one after the other: the one that cost more is set last.
+        for (origin, line, _), count in reversed(self.cost.rules.most(LISTED)):
+            yield stats.COSTLIEST_RULES.format(origin=origin, line=line), count
+        for origin, seconds in self.slowed.most(LISTED):
+            yield stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3)
+        for key, names in (
+            (stats.UNREACHABLE_BY, self.origins.unreachable),
+            (stats.CACHE_STALE_BY, self.origins.stale),
+        ):
+            for origin, (count, _) in names.named.items():
+                yield key.format(origin=origin), count
+
+    def _origins(self) -> str:
+        origins = {item.value: self._count(stats.ORIGINS.format(outcome=item.value)) for item in Outcome}
+        details = {
+            Outcome.SUCCESSFUL.value: _listed({"stale": self._count(stats.CACHE_STALE_ORIGINS)}),
+            Outcome.UNREACHABLE.value: _most(self.origins.causes, "other causes", _CAUSES),
+        }
+        return _listed(origins, details)
+
+    def _requests(self) -> str:
+        forbidden = {item.value: self._count(stats.FORBIDDEN_BY.format(reason=item.value)) for item in Reason}
+        exempt = self.cost.exempt
+        requests = {
+            "allowed": self._count(stats.ALLOWED),
+            "forbidden": self._count(stats.FORBIDDEN),
+            "undecided": self._count(stats.UNDECIDED),
+            "exempt": exempt.total(),
+            "reused": self._count(stats.REUSED),
+        }
+        return _listed(requests, {"forbidden": _listed(forbidden), "exempt": _most(exempt, "of other sites", LISTED)})
+
+    def _delays(self) -> str:
+        sites, capped = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_CAPPED)
+        if not sites:
+            return ""
+        at_most = f" ({capped} of them at ROBOTSTXT_CRAWL_DELAY_MAX)" if capped else ""
+        longest, added = self._count(stats.CRAWL_DELAY_MAX), self._count(stats.CRAWL_DELAY_ADDED)
+        between = f"up to {longest:g} s between two requests, {_number(added)} s added"
+        return f"{many(sites, 'site')} paced{at_most}, {between}"
+
+    def _count(self, key: str) -> Any:  # noqa: ANN401 - as Scrapy has it
+        return self.counted.get(key, 0)
+
+
+def _titled(title: str, text: str) -> list[str]:
+    return [f"{title}: {text}"] if text else []
+
+
+def _ranked(title: str, top: TopK[K], name: Callable[[K], str], unit: str = "") -> list[str]:
+    """Return the title, and below it a line for each key that counts most."""
+    found = [(f"{_number(count)}{unit}", name(key)) for key, count in top.most(LISTED)]
+    if not found:
+        return []
+    error = f" (each may have cost up to {_number(top.error)}{unit} more)" if top.error else ""
+    width = max(len(count) for count, _ in found)
+    return [f"{title}{error}:", *(f"  {count:>{width}}  {text}" for count, text in found)]
+
+
+def _all_of(names: Names) -> str:
+    """List names with their texts, and how many more there were."""
+    return ", ".join(f"{name} ({_short(text)})" for name, (_, text) in names.named.items()) + (
+        f", and {names.more} more" if names.more else ""
+    )
+
+
+def _short(text: str) -> str:
+    """Escape and shorten a site's text, so that it neither acts on a terminal nor fills it."""
+    text = printable(text[: _LONGEST + 1])
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _seconds(number: float) -> str:
+    """Return a number of seconds as log lines have it: whole from ten on, as it may be a little less than was set."""
+    return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"
+
+
+def _number(value: float) -> str:
+    """Return ``12``, or ``1.5``: with one decimal at most."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
+    """List the names that count most, and one sum for all others."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    named = [f"{count} {_short(name)}" for name, count in ordered[:number]]
+    others = sum(count for _, count in ordered[number:])
+    return ", ".join([*named, f"{others} {rest}"] if others else named)
+
+
+def _listed(counts: Mapping[str, int], details: Mapping[str, str] | None = None) -> str:
+    """Return "3 rule, 2 unreachable (2 503)"; what is 0 is left out."""
+    parts = []
+    for name, count in counts.items():
+        if count:
+            detail = (details or {}).get(name)
+            parts.append(f"{count} {name}{f' ({detail})' if detail else ''}")
+    return ", ".join(parts)

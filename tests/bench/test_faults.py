@@ -1,0 +1,125 @@
+"""Crawls among drawn faults of servers, and who judges them; `python -m bench.faults` runs more."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.fault_judge import Judge, Judged, Logs, matches
+from bench.fault_plan import RUNTIMES, Plan, draw
+from bench.fault_servers import Known, Seen, Servers
+from bench.faults import crawl, report
+
+pytestmark = pytest.mark.once
+
+SEED = 9309
+# What lasts long; what the parts of a user's own do to a robots.txt is tried by `python -m bench.faults`.
+CALM = (
+    "hang",
+    "drip",
+    "drip-on",
+    "length-hangs",
+    "big",
+    "bomb",
+    "close",
+    "proxy",
+    "stop-download",
+    "reset-unframed",
+    "407",
+)
+
+
+@pytest.fixture(scope="module")
+def crawls() -> dict[str, Judged]:
+    """One crawl a runtime with the middleware, and two without it."""
+    runs = {name: (SEED + number, name, CALM, "ours") for number, name in enumerate(RUNTIMES)}
+    runs |= {name: (SEED + 1, "asyncio", CALM, name) for name in ("stock", "off")}
+    with ThreadPoolExecutor(3) as pool:  # most of their time they wait
+        return dict(zip(runs, pool.map(lambda run: crawl(*run), runs.values()), strict=True))
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_nothing_is_wrong(crawls: dict[str, Judged], runtime: str) -> None:
+    """Whatever the servers answer, no page is fetched that may not be, none that may be is refused, none is lost."""
+    found = crawls[runtime]
+    assert found.findings == []
+    assert found.pages.total() > 0
+    assert found.refused.total() > 0
+
+
+@pytest.mark.parametrize("middleware", ["stock", "off"])
+def test_a_crawl_that_does_not_obey_is_found_out(crawls: dict[str, Judged], middleware: str) -> None:
+    """Scrapy's own middleware, and none at all, fetch pages of which nothing is known: the run fails and says so."""
+    found = crawls[middleware]
+    assert {finding.kind for finding in found.findings} & {"undecided", "violation"}
+    assert report([found]) == 1
+
+
+def test_the_same_seed_is_the_same_crawl() -> None:
+    """A plan depends on nothing but the seed and what is left out."""
+    assert draw(SEED) == draw(SEED)
+    assert draw(SEED) != draw(SEED + 1)
+    assert all(site.script[0] == "rules" for site in draw(SEED, without=sorted(set(_answers()) - {"rules"})).sites)
+
+
+def _answers() -> list[str]:
+    return [name for seed in range(100) for site in draw(seed).sites for name in site.script]
+
+
+def test_the_rules_of_the_judge() -> None:
+    """The longest pattern decides, Allow where two are as long; `*` and `$` are as RFC 9309 has them."""
+    site = replace(draw(SEED).sites[0], rules=("Disallow: /a", "Allow: /a/*.html", "Disallow: /*?s=1$", "Disallow:"))
+    allowed = [path for path in ("/a", "/a/b", "/a/b.html", "/b?s=1", "/b?s=12", "/b") if matches(site, path)]
+    assert allowed == ["/a/b.html", "/b?s=12", "/b"]
+
+
+PLAN = replace(
+    draw(SEED),
+    sites=tuple(replace(site, rules=("Disallow: /",), pace=0, down=0, script=("rules",)) for site in draw(SEED).sites),
+)
+OPEN = replace(PLAN, sites=tuple(replace(site, rules=("Disallow:",), pace=1) for site in PLAN.sites))
+
+
+def _seen(time: float, page: int | None) -> Seen:
+    return Seen(time, 0, page, exempt=False, number=0, answer="rules" if page is None else "page", proxy=False)
+
+
+def _told(time: float, event: str, **more: object) -> dict[str, Any]:
+    path = PLAN.sites[0].pages[0].path
+    return {"time": time, "event": event, "number": 0, "site": 0, "path": path, "proxy": "", "errback": True, **more}
+
+
+ASKED, ANSWERED, PAGE = _seen(1, None), Known(2, 0, "rules"), _seen(4, 0)
+TRACEBACK = "2026-01-01 [scrapy_robots_rfc.service] ERROR: no\nTraceback (most recent call last):"
+YIELDED, FETCHED, CLOSED = _told(0, "yielded"), _told(5, "fetched"), _told(9, "closed", reason="finished")
+
+
+@pytest.mark.parametrize(
+    ("plan", "logs", "kinds"),
+    [
+        (OPEN, Logs([ASKED, PAGE], [ANSWERED], [YIELDED, FETCHED, CLOSED]), []),
+        (PLAN, Logs([ASKED, PAGE], [ANSWERED], [YIELDED, FETCHED, CLOSED]), ["violation"]),
+        (OPEN, Logs([PAGE], [], [YIELDED, FETCHED, CLOSED]), ["undecided"]),
+        (OPEN, Logs([ASKED, PAGE], [replace(ANSWERED, time=6)], [YIELDED, FETCHED, CLOSED]), ["undecided"]),
+        (OPEN, Logs([ASKED, PAGE, _seen(4.9, 0)], [ANSWERED], [YIELDED, FETCHED, CLOSED]), ["pace"]),
+        (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, _told(5, "disallowed", reason="rule"), CLOSED]), ["over-blocked"]),
+        (PLAN, Logs([ASKED], [ANSWERED], [YIELDED, _told(5, "disallowed", reason="rule"), CLOSED]), []),
+        (OPEN, Logs([], [], [YIELDED, _told(5, "disallowed", reason="unreachable"), CLOSED]), ["over-blocked"]),
+        (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, CLOSED]), ["lost"]),
+        (OPEN, Logs([ASKED], [ANSWERED], [YIELDED, _told(9, "closed", reason="closespider_pagecount")]), []),
+        (OPEN, Logs([ASKED], [ANSWERED], [YIELDED], code=None), ["hung", "hung"]),
+        (OPEN, Logs([], [], [CLOSED], errors=TRACEBACK), ["error"]),
+    ],
+)
+def test_what_the_judge_finds(plan: Plan, logs: Logs, kinds: list[str]) -> None:
+    """Each kind of fault is found in logs that have it, and none in those that have none."""
+    assert [finding.kind for finding in Judge(plan, logs).judge().findings] == kinds
+
+
+def test_servers_have_ports_of_their_own() -> None:
+    """Each origin and each proxy has a port, also where it refuses connections."""
+    with Servers(PLAN) as servers:
+        assert len(set(servers.ports)) == len(PLAN.sites) + 3
