@@ -112,6 +112,21 @@ def _store(settings: Settings) -> object:
     return cache if path is None or Path(path).exists() else None
 
 
+class Answer:
+    """What a site has for a robots.txt. Await `waiter` until it is there."""
+
+    def __init__(self) -> None:
+        self.waiter: Waiter[None] = Waiter()
+        self.is_there = False
+        #: ``None``: the crawl was stopped first.
+        self.robots: OriginPolicy | None = None
+
+    def resolve(self, robots: OriginPolicy | None) -> None:
+        """Hand it over."""
+        self.robots, self.is_there = robots, True
+        self.waiter.resolve(None)
+
+
 class Inquirer:
     """Asks within the crawl.
 
@@ -128,15 +143,15 @@ class Inquirer:
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
         crawler.signals.connect(self._fetched, robots_fetched)
 
-    def ask(self, origin: Origin) -> Waiter[OriginPolicy | None]:
-        """Begin to find out about an origin; await what this returns, ``None`` where the crawl was stopped first."""
-        waiter: Waiter[OriginPolicy | None] = Waiter()
+    def ask(self, origin: Origin) -> Answer:
+        """Begin to find out about an origin."""
+        answer = Answer()
         robots = self._service.at_hand(origin)
         if robots is None:
-            self._service.ask(origin).listen(waiter.resolve)
+            self._service.ask(origin).listen(answer.resolve)
         else:
-            waiter.resolve(robots)
-        return waiter
+            answer.resolve(robots)
+        return answer
 
     def redirects(self, origin: Origin) -> tuple[Hop, ...]:
         """Return the redirects that the fetch of an origin's file followed; none where it came out of a store."""

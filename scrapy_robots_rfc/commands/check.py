@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc._runtime import Waiter
     from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.asking import Hop, Inquirer
+    from scrapy_robots_rfc.commands.asking import Answer, Hop, Inquirer
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.commands.verdict import Asker, Finding
     from scrapy_robots_rfc.core.decision import Rule
@@ -112,21 +111,33 @@ class _Judge:
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
         """Go by the files of the sites."""
-        ahead: deque[tuple[str, Waiter[OriginPolicy | None] | None]] = deque()
-        for url in [*urls, *[None] * _AHEAD]:
-            if url is not None:
+        left: deque[str] = deque(urls)
+        ahead: deque[tuple[str, Answer | None]] = deque()
+        while left or ahead:
+            with asking.stoppable():
+                self._go_on(left, ahead, inquirer)
+            if ahead and ahead[0][1] is not None:
+                await ahead[0][1].waiter
+
+    def _go_on(self, left: deque[str], ahead: deque[tuple[str, Answer | None]], inquirer: Inquirer) -> None:
+        """Judge URLs, up to one whose robots.txt is not there yet.
+
+        :param ahead: those whose robots.txt is asked for; without an origin there is none to ask.
+        """
+        while left or ahead:
+            while left and len(ahead) <= _AHEAD:
+                url = left.popleft()
                 origin = Origin.of(url)
                 ahead.append((url, None if origin is None else inquirer.ask(origin)))
-            if ahead and (url is None or len(ahead) > _AHEAD):
-                await self._next(*ahead.popleft(), inquirer)
-
-    async def _next(self, url: str, waiter: Waiter[OriginPolicy | None] | None, inquirer: Inquirer) -> None:
-        robots = None if waiter is None else await waiter
-        with asking.stoppable():
-            if robots is not None:
-                self._judge(url, robots, robots.origin.robots_url, inquirer.redirects(robots.origin))
-            elif waiter is None:
+            url, answer = ahead[0]
+            if answer is None:
                 self._judge(url, None, "")
+            elif not answer.is_there:
+                return
+            elif answer.robots is not None:
+                origin = answer.robots.origin
+                self._judge(url, answer.robots, origin.robots_url, inquirer.redirects(origin))
+            ahead.popleft()
 
     async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
         """Go by what a URL has."""

@@ -114,7 +114,9 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
 
 
 async def _ask(origin: Origin, limit: Limit | None, found: list[_Shown], inquirer: Inquirer) -> None:
-    robots = await inquirer.ask(origin)
+    answer = inquirer.ask(origin)
+    await answer.waiter
+    robots = answer.robots
     if robots is not None:
         fresh_for = robots.validity.fresh_until - Runtime().clock()
         found.append(_Shown(robots, inquirer.redirects(origin), fresh_for, limit))

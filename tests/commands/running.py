@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ from tests.example.running import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from scrapy.settings import Settings
 
@@ -82,7 +82,7 @@ def run(
             given.seek(0)
             stdin = given.fileno()
         streams = (stdin, stdout or out.fileno(), stderr or (out if together else err).fileno())
-        code = _execute(("robots", *arguments), folder or Path.cwd(), streams, environ or {})
+        code = _execute(("robots", *arguments), folder, streams, environ or {})
         return Done(code, _written(out), _written(err))
 
 
@@ -121,16 +121,19 @@ def scrapy(*arguments: str, folder: Path, **more: str) -> Done:
         return Done(code, _written(out), _written(err))
 
 
-def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, int], more: Mapping[str, str]) -> int:
+def _execute(
+    arguments: tuple[str, ...], folder: Path | None, streams: tuple[int, int, int], more: Mapping[str, str]
+) -> int:
     """Run a command line with these standard streams; return the exit code."""
     with contextlib.ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         stack.enter_context(_left_as_it_was(folder))
-        patch.chdir(folder)
+        if folder is not None:
+            patch.chdir(folder)
+            patch.syspath_prepend(str(folder))
         there = environment(**more)
         os.environ.clear()
         os.environ.update(there)
-        patch.syspath_prepend(str(folder))
         for module in (asking, cmdline):
             patch.setattr(module, "AsyncCrawlerProcess", HereProcess)
         patch.setattr(log, "_scrapy_root_handler", None)
@@ -139,7 +142,7 @@ def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, 
             how: Any = {"mode": "r"} if name == "stdin" else {"mode": "w"}
             if name == "stderr":
                 how.update(errors="backslashreplace", buffering=1)
-            stream = stack.enter_context(open(number, closefd=False, **how))
+            stream = stack.enter_context(os.fdopen(os.dup(number), **how))
             patch.setattr(sys, name, stream)
         try:
             cmdline.execute(["scrapy", *arguments])
@@ -149,7 +152,7 @@ def _execute(arguments: tuple[str, ...], folder: Path, streams: tuple[int, int, 
 
 
 @contextlib.contextmanager
-def _left_as_it_was(folder: Path) -> Iterator[None]:
+def _left_as_it_was(folder: Path | None) -> Iterator[None]:
     """Take out again what a command leaves in a process: environment, handlers of logs, the modules of a project."""
     there = dict(os.environ)
     handlers, level, modules, path = logging.root.handlers[:], logging.root.level, set(sys.modules), sys.path[:]
@@ -163,7 +166,7 @@ def _left_as_it_was(folder: Path) -> Iterator[None]:
         os.environ.clear()
         os.environ.update(there)
         for name in sys.modules.keys() - modules:
-            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+            if folder is not None and str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
                 del sys.modules[name]
 
 

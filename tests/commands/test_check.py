@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sqlite3
-import time
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -298,14 +298,27 @@ def test_project(tmp_path: Path) -> None:
     store.close()
 
 
+class Gate(threading.Event):
+    """Stays closed, and tells when it is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for what never comes."""
+        self.reached.set()
+        return super().wait(timeout)
+
+
 def test_stopped(tmp_path: Path) -> None:
     """Ctrl-C ends the command at once, and what is not decided is not said to be allowed."""
-    with Site({"/robots.txt": HANG}) as site:
+    gate = Gate()
+    with Site({"/robots.txt": Reply(gate=gate)}) as site:
         (tmp_path / "jobs").mkdir()
         jobs = f"REMOTE_CONTROL_JOBS_DIR={tmp_path / 'jobs'}"
         process = start("check", site.url("/x"), site.url("/y"), "-s", jobs, folder=tmp_path)
-        while not site.asked and process.poll() is None:
-            time.sleep(0.01)
+        assert gate.reached.wait(TIMEOUT)
         assert [*(tmp_path / "jobs").iterdir()] == []  # it keeps no port that others may come in by
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
