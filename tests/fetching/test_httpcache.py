@@ -257,11 +257,11 @@ class Opaque(HttpCacheMiddleware):
 
 @ensureDeferred
 async def test_a_cache_that_cannot_be_asked(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the parts of Scrapy's middleware are missing, a warning for each says what is lost, and no site closes."""
+    """Where the parts of Scrapy's middleware are missing, one warning says what is lost, and no site closes."""
     ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
     stock = "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware"
     result = await cached.online("/a", "/x", DOWNLOADER_MIDDLEWARES={**ours, stock: None, Opaque: 900})
     assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
     lost = "robots.txt files are not kept in the HTTP cache, and not looked up there: Opaque has no "
     told = [line.removeprefix(lost).partition(" ")[0] for line in records(caplog)]
-    assert told == ["`policy`", "`storage`"]
+    assert told == ["`policy`"]
