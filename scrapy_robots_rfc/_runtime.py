@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from scrapy.exceptions import CannotResolveHostError, DownloadTimeoutError
+from scrapy.exceptions import DownloadTimeoutError
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import DNSLookupError
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 
 from scrapy_robots_rfc import _scrapy
@@ -34,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: What is raised for a host name that does not exist.
-UNRESOLVED: tuple[type[Exception], ...] = (CannotResolveHostError, DNSLookupError)
 
 #: What is raised where there was no answer in time; the last two, by handlers of others.
 LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)

@@ -67,5 +67,9 @@ class BrokenTransferError(RobotsError):
     """The transfer of a robots.txt ended before the whole file was there; the text says how."""
 
 
+class ForeignAnswerError(RobotsError):
+    """A downloader middleware answered a request for a robots.txt whose download had failed: the site did not."""
+
+
 class DecodingError(RobotsError):
     """The content coding of a robots.txt is unknown, or its data are broken or end too early."""

@@ -18,7 +18,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import by_environment, give_place, handler_of, one_more, queued_metas, unbound_pool
-from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError
+from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, ForeignAnswerError
 from scrapy_robots_rfc.fetching.decoding import Decoder, decode
 from scrapy_robots_rfc.fetching.endings import Endings
 from scrapy_robots_rfc.fetching.routes import named
@@ -91,6 +91,7 @@ class _Transfer:
     :param request: the copy whose answer is coming.
     :param decoder: tells when enough has come; ``None``: nobody can make sense of what comes.
     :param stopped: whether we had the transfer stopped, because the rest plays no part.
+    :param unanswered: whether the downloader has taken the request, and has no response to it.
     """
 
     mark: object
@@ -98,6 +99,7 @@ class _Transfer:
     codings: list[bytes] = field(default_factory=list)
     decoder: Decoder | None = None
     stopped: bool = False
+    unanswered: bool = False
 
     def begin(self, request: Request, codings: list[bytes], limit: int) -> None:
         """Get ready for a body, that of a retry too.
@@ -206,7 +208,9 @@ class Downloader:
 
     def _reached(self, request: Request) -> None:
         """A request is about to join the queue of its slot, a retry as well."""
-        if MARK in request.meta:
+        transfer: _Transfer | None = request.meta.get(MARK)
+        if transfer is not None:
+            transfer.unanswered = True
             Runtime().call_later(_PATIENCE, partial(self._late, request))
 
     def _late(self, request: Request) -> None:
@@ -222,6 +226,8 @@ class Downloader:
         return gave
 
     def _answer(self, response: Response, transfer: _Transfer) -> Answer:
+        if transfer.unanswered:  # a middleware has made up for a download that failed
+            raise ForeignAnswerError(f"answered {response.status} in place of a download that failed")
         if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
             headers = response.headers
             location, retry_after = headers.get(b"Location"), headers.get(b"Retry-After")
@@ -264,6 +270,7 @@ class Downloader:
         transfer: _Transfer | None = request.meta.get(MARK)
         if transfer is not None:
             transfer.begin(request, headers.getlist(b"Content-Encoding"), self._limit)
+            self._endings.received(request)  # there may be no octets of a body
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         transfer: _Transfer | None = request.meta.get(MARK)
@@ -278,6 +285,7 @@ class Downloader:
     def _response_downloaded(self, request: Request, response: Response) -> None:
         transfer = request.meta.get(MARK)
         if transfer is not None:
+            transfer.unanswered = False
             # HttpCompressionMiddleware, which comes next, drops a body over DOWNLOAD_MAXSIZE, or does not bound it.
             transfer.codings = response.headers.getlist(b"Content-Encoding")
             response.headers.pop(b"Content-Encoding", None)

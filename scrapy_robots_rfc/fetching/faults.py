@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._scrapy import READING
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, RobotsError
+from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, ForeignAnswerError, RobotsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,13 +73,16 @@ _OWN_ERRNO = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EAD
 #: How a proxy's answer to CONNECT that is no consent is raised: by Scrapy, aiohttp, httpx.
 _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
 
+#: The cause where a host name is not found: asking again soon is of no use.
+UNKNOWN_HOST = "unknown host"
+
 #: Name of an exception -> its cause in words. The first row that is met counts, wherever in the chain of causes.
 _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (
         frozenset({"ResponseDataLossError", "_DataLoss", "ClientPayloadError", "IncompleteReadError"}),
         "the transfer broke off",
     ),
-    (frozenset({"CannotResolveHostError", "DNSLookupError", "ClientConnectorDNSError", "gaierror"}), "unknown host"),
+    (frozenset({"CannotResolveHostError", "DNSLookupError", "ClientConnectorDNSError", "gaierror"}), UNKNOWN_HOST),
     (frozenset({"ConnectionRefusedError"}), "connection refused"),
     (frozenset({"ConnectionResetError", "ConnectionLost", "BrokenPipeError"}), "connection reset"),
     (frozenset({"NoRouteError"}), "no route to host"),
@@ -133,6 +136,11 @@ def fault_of(error: Exception) -> Fault:
     """Return what an exception of a download means."""
     if isinstance(error, BrokenTransferError | DecodingError):
         return Fault(str(error))
+    if isinstance(error, ForeignAnswerError):
+        part = "another downloader middleware"
+        return Fault(f"{part}: {error}", part, "let its process_exception pass requests for robots.txt")
+    if isinstance(error, UnicodeError) and "idna" in str(error):  # aiohttp's, for a host that no DNS can have
+        return Fault(UNKNOWN_HOST)
     chain = list(_chain(error))
     part, method = _part(error)
     own = next((one for one in chain if isinstance(one, OSError) and one.errno in _OWN_ERRNO), None)

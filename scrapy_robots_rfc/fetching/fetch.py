@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import LATE, UNRESOLVED
+from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.faults import fault_of
+from scrapy_robots_rfc.fetching.faults import UNKNOWN_HOST, fault_of
 from scrapy_robots_rfc.fetching.parsed import governs_all
 from scrapy_robots_rfc.fetching.results import Fetched
 from scrapy_robots_rfc.policy import backoff
@@ -182,7 +182,7 @@ class Fetcher:
         if fault.part is not None:
             return Local(fault.cause, fault.advice, None if fault.expected else error)
         cause = cause_of(error, self._settings.timeout)
-        hopeless = fault.refused or isinstance(error, UNRESOLVED)
+        hopeless = fault.refused or fault.cause == UNKNOWN_HOST
         return through(Unreachable(None, cause, hopeless=hopeless, route=fault.refused), sent)
 
 

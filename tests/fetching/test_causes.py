@@ -41,6 +41,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         ),
         (foreign("httpx", "TransportError")("x" * 1000), f"TransportError: {'x' * 157}..."),
         (DecodingError("unknown content coding"), "unknown content coding"),
+        (UnicodeError("encoding with 'idna' codec failed (UnicodeError: label empty or too long)"), "unknown host"),
     ],
 )
 def test_network(error: Exception, cause: str) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import TextResponse
 
-from tests.support.scenarios_local_faults import SECRET
+from tests.support.crawling import SETTINGS, crawl, records
+from tests.support.scenarios_local_faults import NEVER, SECRET, short
 
 if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.http import Response
+
     from tests.support.runtimes import Results
 
 FAILED = "ERROR http://SITE/robots.txt could not be asked for, because the crawl itself failed ("
@@ -164,3 +172,22 @@ def test_causes(results: Results) -> None:
             "cut": "the transfer broke off",
             "hang": "no answer in 1.5 s",
         }
+
+
+class Fallback:
+    """A middleware that answers whatever could not be downloaded."""
+
+    def process_exception(self, request: Request, exception: Exception) -> Response | None:
+        """Answer with nothing."""
+        return None if isinstance(exception, IgnoreRequest) else TextResponse(request.url, body=b"", request=request)
+
+
+@ensureDeferred
+async def test_answer_of_a_middleware_in_place_of_a_download_that_failed(caplog: pytest.LogCaptureFixture) -> None:
+    """What a middleware makes up for a robots.txt that cannot be reached is not the site's, and opens nothing."""
+    ours = SETTINGS["DOWNLOADER_MIDDLEWARES"]
+    page = "http://127.0.0.1:1/a"  # nobody listens there
+    result = await crawl([page], {**NEVER, "DOWNLOADER_MIDDLEWARES": {**ours, Fallback: 560}})
+    assert short(result.outcomes[page]) == "local"
+    [told] = records(caplog, logging.ERROR)
+    assert "another downloader middleware: answered 200 in place of a download that failed" in told

@@ -6,6 +6,7 @@ In here: what is crawled.
 from __future__ import annotations
 
 import threading
+from itertools import product
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,14 @@ _HANDLERS = {
 
 
 class Tells(Pages):
-    """Lets the server go on once the file's octets are here: it is their end that the crawl is about."""
+    """Lets the server go on once the file's octets are here, or its headers: their end is what the crawl is about."""
 
     came: threading.Event
+    told_by: Any = signals.bytes_received
 
     async def start(self) -> AsyncIterator[Any]:
         """Connect, then ask for the pages."""
-        self.crawler.signals.connect(self.received, signals.bytes_received)
+        self.crawler.signals.connect(self.received, self.told_by)
         async for request in super().start():
             yield request
 
@@ -45,16 +47,16 @@ class Tells(Pages):
 
 
 async def endings(run: Run) -> dict[str, Any]:
-    """A body without length or chunks ends in order, and by a reset; the same over TLS, without TLS's own end."""
+    """A body without length or chunks ends in order, and by a reset, also before its first octet; the same over TLS."""
     handlers: dict[str, dict[str, Any]] = {"default": {}}
     if is_asyncio_available():
         handlers |= {name: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for name, path in _HANDLERS.items()}
     found: dict[str, Any] = {}
     for name, settings in handlers.items():
         found[name] = []
-        for tls, reset in ((False, False), (False, True), (True, False), (True, True)):
-            Tells.came = threading.Event()
-            reply = Reply(body=RULES.encode(), closes=True, reset=reset, end=Tells.came)
+        for tls, reset, body in product((False, True), (False, True), (RULES.encode(), b"")):
+            Tells.came, Tells.told_by = threading.Event(), signals.bytes_received if body else signals.headers_received
+            reply = Reply(body=body, closes=True, reset=reset, end=Tells.came)
             with Site({"/robots.txt": reply}, tls=tls) as site:
                 result = await run(Tells, {"DOWNLOAD_VERIFY_CERTIFICATES": False, **settings}, [site.url("/a")])
                 found[name].append(short(result.outcomes[site.url("/a")]))
