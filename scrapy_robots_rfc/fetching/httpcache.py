@@ -1,6 +1,6 @@
-"""Scrapy's HTTP cache: what it has of robots.txt, and what it will do with a request.
+"""Scrapy's HTTP cache: it keeps answers for robots.txt, and gives them back in an offline replay (`replay.py`).
 
-Policies and storages are asked by their documented methods.
+Policies and storages are called by their documented methods.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Headers that are about a transfer, and not about what is kept of it.
+#: Headers that describe a transfer, and would be wrong for the decoded body that is kept.
 _OF_THE_TRANSFER = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
 
 
@@ -51,7 +51,7 @@ class HttpCache:
         if self._parts is None:
             return
         policy, storage = self._parts
-        request = Request(url)  # of ours, the credentials for a proxy would be written down with it
+        request = Request(url)  # the request that was sent may have credentials for a proxy, which must not be stored
         kept = response.replace(body=body, flags=[])
         for name in _OF_THE_TRANSFER:
             kept.headers.pop(name, None)
@@ -77,7 +77,7 @@ class HttpCache:
         return None if response is None else (response, request.meta.get("cache_timestamp"))
 
     def why_passed_on(self, request: Request) -> str | None:
-        """Why a request would be sent, where the cache refuses what is missing; ``None``: it will answer or refuse."""
+        """Why a request would be sent although HTTPCACHE_IGNORE_MISSING is on; ``None``: it would not be sent."""
         if self._parts is None:
             return "no HTTP cache is at work (HTTPCACHE_ENABLED)"
         if request.meta.get("dont_cache"):
@@ -90,6 +90,6 @@ class HttpCache:
             response = storage.retrieve_response(self._crawler.spider, probe)
             if response is None or policy.is_cached_response_fresh(response, probe):
                 return None
-        except Exception:  # noqa: BLE001 - the cache meets the same one, and sends nothing
+        except Exception:  # noqa: BLE001 - HttpCacheMiddleware meets the same one, and sends nothing
             return None
         return "HTTPCACHE_POLICY would confirm the copy by asking the site"

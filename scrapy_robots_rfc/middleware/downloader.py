@@ -23,12 +23,12 @@ from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.fetching import replay
 from scrapy_robots_rfc.fetching.download import MARK, Downloader
 from scrapy_robots_rfc.fetching.hooks import Hooks
 from scrapy_robots_rfc.fetching.httpcache import HttpCache
-from scrapy_robots_rfc.fetching.overrides import announcements, overrides_of
+from scrapy_robots_rfc.fetching.overrides import Overrides, announcements
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser
+from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, Replay
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.overrides import Overrides
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
 
@@ -87,11 +86,12 @@ class RfcRobotsTxtMiddleware:
         self._http_cache = HttpCache(crawler)
         self._troubles = OriginLog(self._count, dry_run=settings.dry_run)
         hooks = self._hooks()
-        overrides = overrides_of(settings, hooks.parse, hooks.agent)  # its files are read, before a store is opened
-        self._replay: replay.Replay | None = None
-        if crawler.settings.getbool(replay.KEY):
-            date = runtime.date
-            overrides = self._replay = replay.Replay(settings, hooks.parse, hooks.agent, self._http_cache, date)
+        overrides: Overrides | None = None  # their files are read before a store is opened
+        self._replay: Replay | None = None
+        if crawler.settings.getbool(IGNORE_MISSING):
+            overrides = self._replay = Replay(settings, hooks.parse, hooks.agent, self._http_cache, runtime.date)
+        elif settings.exempt or settings.overrides:
+            overrides = Overrides(settings, hooks.parse, hooks.agent)
         self._store = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
@@ -179,7 +179,7 @@ class RfcRobotsTxtMiddleware:
         else:
             self._enforcement.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
 
-    def _stays(self, request: Request, origin: Origin, offline: replay.Replay) -> bool:
+    def _stays(self, request: Request, origin: Origin, offline: Replay) -> bool:
         """Refuse what would leave the machine although the user said that nothing is to be fetched."""
         why = offline.why_closed(request, origin)
         if why is not None:
