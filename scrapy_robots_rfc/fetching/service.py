@@ -114,13 +114,12 @@ class RobotsService:
             raise ValueError("not an absolute http or https URL with a valid authority")
         return await self.get(origin)
 
-    async def get(self, origin: Origin, asker: Request | None = None) -> OriginPolicy:
+    async def get(self, origin: Origin) -> OriginPolicy:
         """Return what is known of an origin's robots.txt; fetch it if it is not at hand.
 
-        :param asker: the request that the file is fetched for; the fetch goes through its proxy.
         :raises RobotsUndecided: the spider was closed first.
         """
-        robots = self.at_hand(origin) or await self.ask(origin, asker).result()
+        robots = self.at_hand(origin) or await self.ask(origin).result()
         if robots is None:
             raise undecided(origin)
         return robots

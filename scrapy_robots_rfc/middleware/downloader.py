@@ -167,10 +167,10 @@ class RfcRobotsTxtMiddleware:
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
         """Judge a request for a robots.txt itself, or one without a valid authority, to which no robots.txt belongs."""
-        if own and (self._replay is None or origin is None or self._stays(request, origin, self._replay)):
-            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
-        else:
+        if not own:
             self._enforcement.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
+        elif self._replay is None or origin is None or self._stays(request, origin, self._replay):
+            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
 
     def _stays(self, request: Request, origin: Origin, offline: Replay) -> bool:
         """Whether an offline replay does not send a request; one that it would send is refused."""
