@@ -63,7 +63,7 @@ class OriginListener(Protocol):
         """
 
     def began_stale(self, origin: Origin, cause: str) -> None:
-        """An earlier copy is obeyed from now on, because its refresh failed."""
+        """An earlier file is obeyed from now on, because its refresh failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from email.utils import formatdate
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -31,16 +32,12 @@ class HttpCache:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._found: tuple[Any, Any] | None = None
-        self._looked = self._failed = False
+        self._failed = False
 
-    @property
+    @cached_property
     def _parts(self) -> tuple[Any, Any] | None:
-        """Policy and storage; ``None`` where there is no cache."""
-        if not self._looked:
-            self._looked = True
-            self._found = _scrapy.cache_of(self._crawler)
-        return self._found
+        """Policy and storage; ``None`` if there is no cache."""
+        return _scrapy.cache_of(self._crawler)
 
     def store(self, url: str, response: Response, body: bytes) -> None:
         """Keep an answer as the policy of the cache lets it.

@@ -73,7 +73,7 @@ class Overrides:
             return found
 
     def octets(self, origin: Origin) -> bytes | None:
-        """Return the local file of an origin, as it was read; ``None`` where there is none."""
+        """Return the local file of an origin, as it was read; ``None`` if there is none."""
         packed = self._octets.get(origin)
         return None if packed is None else zlib.decompress(packed)
 

@@ -239,7 +239,7 @@ class OriginPolicy:
     :param validity: what governs the origin, and until when.
     :param status: the HTTP status of the last fetch; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30 s``.
-    :param file: the parsed file that is obeyed; ``None`` where there is none.
+    :param file: the parsed file that is obeyed; ``None`` if there is none.
     :param fetched: when the last fetch ended, on the service's clock; minus infinity if there was none.
     :param override: the path of the local file (ROBOTSTXT_OVERRIDES) that decides in place of the site's.
     :param exempt: the entry of ROBOTSTXT_EXEMPT because of which the site is not asked.
@@ -302,14 +302,14 @@ class OriginPolicy:
         return f"{self.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
     def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
-        """The Crawl-delay, in seconds; ``None`` where there is none.
+        """The Crawl-delay, in seconds; ``None`` if there is none.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
         return None if self.file is None else self.file.crawl_delay(self._named(agent))
 
     def pace(self, agent: str | list[str] | None = None) -> Pace | None:
-        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` where they ask for nothing.
+        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` if they ask for nothing.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
@@ -362,7 +362,7 @@ class OriginPolicy:
         return decision, why
 
     def bound(self, agent: Agent, utc: time) -> Bound | None:
-        """The longest interval that the file asks for at a time of day; ``None`` where it asks for none."""
+        """The longest interval that the file asks for at a time of day; ``None`` if it asks for none."""
         pace = None if self.file is None else self.file.pace(agent)
         return None if pace is None else pace.bound(utc)
 

@@ -58,7 +58,7 @@ class Replay(Overrides):
         self._told = False
 
     def robots(self, origin: Origin) -> OriginPolicy:
-        """Return what is known of an origin; where the cache has no robots.txt, nothing is forbidden."""
+        """Return what is known of an origin; if the cache has no robots.txt, nothing is forbidden."""
         exception = super().robots(origin)
         if exception is not None:
             return exception
@@ -69,7 +69,7 @@ class Replay(Overrides):
         return self._known[origin][0]
 
     def octets(self, origin: Origin) -> bytes | None:
-        """Return the file that decides for an origin, as it came; ``None`` where there is none."""
+        """Return the file that decides for an origin, as it came; ``None`` if there is none."""
         if super().robots(origin) is not None:
             return super().octets(origin)
         packed = self._known[origin][1] if origin in self._known else None

@@ -70,7 +70,7 @@ class Routes:
         return None if proxy is None or (parts.hostname and proxy_bypass(parts.hostname)) else proxy
 
 
-class Failed(Generic[_T]):
+class FailedRoutes(Generic[_T]):
     """What is known of origins through routes that failed. When there are too many, the oldest is forgotten."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Failed(Generic[_T]):
         self._count = 0
 
     def get(self, origin: Origin, route: Route) -> _T | None:
-        """Return what is known; ``None`` where that route did not fail."""
+        """Return what is known; ``None`` if that route did not fail."""
         known = self._known.get(origin)
         return None if known is None else known.get(route)
 

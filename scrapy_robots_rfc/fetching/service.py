@@ -24,7 +24,7 @@ from scrapy_robots_rfc.fetching.fetch import Fetch, Fetcher, no_answer, through
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK, Attempt, Attempted, FetchQueue, LockedByPeer, RouteWait
 from scrapy_robots_rfc.fetching.results import Fetched, following, limits_after, set_aside
-from scrapy_robots_rfc.fetching.routes import Failed, Routes
+from scrapy_robots_rfc.fetching.routes import FailedRoutes, Routes
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
@@ -88,7 +88,7 @@ class RobotsService:
             evicted=lambda: self._count(stats.CACHE_EVICTIONS),
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
-        self._failed: Failed[OriginPolicy] = Failed()
+        self._failed: FailedRoutes[OriginPolicy] = FailedRoutes()
         self._queue: FetchQueue[OriginPolicy] = FetchQueue(
             self._runtime,
             settings,
@@ -190,7 +190,7 @@ class RobotsService:
     # The way of a fetch.
 
     def _begin(self, attempt: Attempt[OriginPolicy]) -> tuple[Work[OriginPolicy], Callable[[], Result[OriginPolicy]]]:
-        """Return the work of an attempt, and what makes its result where the work takes too long."""
+        """Return the work of an attempt, and what makes its result if the work takes too long."""
         held = self._memory.copy(attempt.pending.key)
         before = None if held is None else held.validity
         fetch = Fetch(attempt, before, held, Sent(attempt.pending.route.asker))

@@ -274,8 +274,7 @@ class RfcRobotsTxtMiddleware:
         count = self._deferred.handed_back
         if not count:
             return
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(stats.UNDECIDED, count)
+        self._count(stats.UNDECIDED, count)
         they_are = "it is" if count == 1 else "they are"
         kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
         lost = f"{they_are} dropped, as all that is queued"
