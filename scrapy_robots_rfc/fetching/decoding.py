@@ -1,7 +1,7 @@
-"""Content codings of a robots.txt (RFC 9110, 8.4), undone as the octets come and within a bound.
+"""Decodes the content codings of a robots.txt (RFC 9110, 8.4) while its octets come, up to a limit.
 
-A decompression bomb never grows past that bound. Octets to octets; which codings a server is offered is what Scrapy
-offers for a page, so each of those must be known here.
+A decompression bomb never grows past that limit. Scrapy offers servers the same codings as for a page, so each coding
+that Scrapy may offer has to be known here.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from scrapy_robots_rfc.errors import DecodingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Codings that an answer may name at most; each doubles the work of a hostile one.
+#: The most codings that an answer may name: each one multiplies the work that a hostile server can cause.
 MAX_CODINGS = 4
 
-#: Parts (gzip members, zstd frames) of which a body may consist. Real ones have one, or one for each 64 KiB; thousands
-#: of empty ones cost the time of large ones and never reach the limit.
+#: The most parts (gzip members, zstd frames) that a body may have. Real bodies have one, or one for each 64 KiB.
+#: Thousands of empty parts would cost much time and never reach the limit.
 MAX_PARTS = 64
 
-#: How many times longer than the limit a coded body may be. No coding makes a text noticeably longer; what is longer
-#: all the same consists of empty blocks or of comments, which cost time and never reach the limit.
+#: How many times longer than the limit a coded body may be. No coding makes a text much longer. A body that is longer
+#: all the same has empty blocks or comments, which cost time and never reach the limit.
 MAX_EXPANSION = 4
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -31,7 +31,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 def decode(body: bytes, codings: Iterable[bytes], limit: int) -> bytes:
-    """Undo the codings of a body.
+    """Return a body without its codings.
 
     :param body: the octets as they came.
     :param codings: the values of the Content-Encoding headers, in order.
@@ -45,7 +45,7 @@ def decode(body: bytes, codings: Iterable[bytes], limit: int) -> bytes:
 
 
 class Decoder:
-    """Undoes the codings of a body that comes in pieces.
+    """Decodes a body that comes in pieces.
 
     :param codings: the values of the Content-Encoding headers, in order.
     :param limit: octets of the result at most.
@@ -64,7 +64,7 @@ class Decoder:
 
     @property
     def full(self) -> bool:
-        """Whether the limit is reached, so that nothing that comes is needed."""
+        """Whether the limit is reached, so that no more octets are needed."""
         return len(self._output) >= self._limit
 
     def feed(self, data: bytes) -> None:
@@ -94,7 +94,7 @@ class Decoder:
         :raises DecodingError: the data break off before the limit.
         """
         if self._unnamed:
-            self._output += self._named()  # fewer octets than tell a coding
+            self._output += self._named()  # the body is too short to tell a coding by
         for stage in self._stages:
             if not self.full and stage.taken and not stage.coding.whole:
                 raise DecodingError(f"the {stage.text} data break off")
@@ -102,7 +102,7 @@ class Decoder:
 
     def _named(self) -> bytes:
         """Tell the coding of a body without a header by its first octets, and return those."""
-        # No robots.txt begins like gzip; a server that sends a .gz file forgot to say so.
+        # Some servers send a .gz file without the header. No robots.txt begins with these octets.
         self._stages = [_stage(b"gzip" if self._head.startswith(_GZIP_MAGIC) else b"identity")]
         self._unnamed = False
         return self._head
@@ -115,7 +115,7 @@ class _Coding(Protocol):
     """Whether the data that came so far have come to their own end."""
 
     def decode(self, data: bytes, room: int) -> bytes:
-        """Return what the next octets give, up to so many octets. Those that reach it are the last that are asked for.
+        """Decode the next octets, up to `room` octets of output. It is not called again once that many have come.
 
         :raises DecodingError: the data are broken.
         """
@@ -150,7 +150,7 @@ class _Identity:
 
 
 class _Gzip:
-    """A gzip file may have several members, one after the other (RFC 1952, 2.2); what else follows is padding."""
+    """A gzip file may have several members, one after the other (RFC 1952, 2.2); anything else after one is padding."""
 
     def __init__(self) -> None:
         self.whole = False
@@ -178,7 +178,7 @@ class _Gzip:
         if self._parts and not rest.startswith(_GZIP_MAGIC):
             self._padding = not _GZIP_MAGIC.startswith(rest)
             self.whole = self._padding
-            self._held = b"" if self._padding else rest  # the first octet of a member, or padding: the next one tells
+            self._held = b"" if self._padding else rest  # one octet may begin a member: the next one tells
             return False
         self._parts = _one_more(self._parts)
         self._member = zlib.decompressobj(_GZIP)
@@ -186,7 +186,7 @@ class _Gzip:
 
 
 class _Deflate:
-    """Deflate with the zlib wrapper, and without, as some servers send it."""
+    """Deflate with the zlib wrapper, or without it, as some servers send it."""
 
     def __init__(self) -> None:
         self.whole = False
@@ -245,7 +245,7 @@ class _Brotli:
 
 
 class _Zstd:
-    """Zstandard by whichever library Scrapy uses: the one of Python 3.14 and its backport, before them `zstandard`."""
+    """Zstandard, by the library that Scrapy uses: that of Python 3.14 or its backport; else `zstandard`."""
 
     def __init__(self) -> None:
         self._library = _import("compression.zstd", "backports.zstd")
@@ -281,7 +281,7 @@ class _Zstd:
 class _Zstandard:
     """One frame, read by `zstandard`, which cannot stop at a limit by itself."""
 
-    # Four octets can stand for a block of 128 KiB: so many give 2 MiB at most.
+    # Octets that are decoded at once. Four can stand for a block of 128 KiB, so that these give 2 MiB at most.
     _PIECE = 64
 
     def __init__(self, library: Any) -> None:  # noqa: ANN401 - a module without types

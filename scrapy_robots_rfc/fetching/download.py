@@ -1,6 +1,6 @@
-"""One exchange of a fetch through Scrapy's downloader: proxies, retries, TLS and stats are Scrapy's own.
+"""One request for a robots.txt, sent through Scrapy's downloader: proxies, retries, TLS and stats are Scrapy's own.
 
-What the request carries, where its body is cut off, and how its content coding is undone. `fetch.py` follows redirects.
+This module makes the request, cuts off its body, and decodes it. `fetch.py` follows redirects.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
     from scrapy.signalmanager import SignalManager
 
     from scrapy_robots_rfc.cache.entry import Validators
+
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
 
-#: The meta key of requests that are paced: the URL that was judged; and the one that was sent, where a middleware has
-#: put another in its place, as those of gateways do. A retry has the latter from the start.
+#: The meta key of requests that are paced. Its value is the URL that was judged, and the URL that was sent if a
+#: middleware replaced it, as those of gateways do. A retry has the replaced URL from the start.
 JUDGED = "_robots_rfc_judged"
 
-# Seconds after which a transfer holds no place in its slot any more. Other origins of the host, or of a slot of the
-# user's, would wait for a robots.txt that hangs; one that comes soon is one of the slot's requests, as any.
+# Seconds after which a transfer no longer counts as one of its downloader slot: while a robots.txt hangs, other origins
+# of the same slot would wait for it.
 _PATIENCE = 0.5
 
 #: Before every page, as Scrapy's own middleware asks.
@@ -52,11 +53,11 @@ META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # the file does not judge itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
     "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
-    "dont_cache": True,  # HttpCacheMiddleware knows nothing of the RFC's 24 hours; `kept` puts answers there
+    "dont_cache": True,  # HttpCacheMiddleware does not keep to the RFC's 24 hours; `kept` puts answers there
     "dont_merge_cookies": True,  # the file is the same for everybody
     "download_maxsize": 0,  # longer files are cut off, not refused
     "download_warnsize": 0,
-    "download_fail_on_dataloss": True,  # half a file opens nothing, also where the user takes half a page
+    "download_fail_on_dataloss": True,  # half a file must not open the origin, even if the user accepts half a page
 }
 
 
@@ -64,8 +65,8 @@ META: dict[str, Any] = {
 class Sent:
     """What a fetch sends.
 
-    :param asker: the request on whose behalf; ``None``: there is none.
-    :param proxy: tells which proxy the request under way, or the last one, goes through; without credentials.
+    :param asker: the request that the file is fetched for; ``None``: there is none.
+    :param proxy: returns the proxy of the transfer that is under way, or was the last one, without credentials.
     """
 
     asker: Request | None = None
@@ -74,7 +75,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer: its status, its headers as far as they count, and of a 2xx its body, without content coding."""
+    """An HTTP answer: its status, the headers that count, and if it is a 2xx, its decoded body."""
 
     status: int
     location: bytes | None
@@ -85,12 +86,12 @@ class Answer:
 
 @dataclass(eq=False, slots=True)
 class _Transfer:
-    """One hop of a fetch, shared by the copies of its request that retries make.
+    """One exchange. The request has it in its meta, and so have those that retries make of the request.
 
     :param mark: the fetch that it belongs to.
-    :param request: the copy whose answer is coming.
-    :param decoder: tells when enough has come; ``None``: nobody can make sense of what comes.
-    :param stopped: whether we had the transfer stopped, because the rest plays no part.
+    :param request: the one whose answer is coming, which is another one after a retry.
+    :param decoder: tells when enough has come; ``None``: what comes cannot be decoded.
+    :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has taken the request, and has no response to it.
     """
 
@@ -102,19 +103,19 @@ class _Transfer:
     unanswered: bool = False
 
     def begin(self, request: Request, codings: list[bytes], limit: int) -> None:
-        """Get ready for a body, that of a retry too.
+        """Get ready for a body; called again for that of a retry.
 
         :param codings: the values of its Content-Encoding headers.
-        :param limit: decoded octets that are read of it.
+        :param limit: the most decoded octets that are read.
         """
         self.request, self.codings, self.stopped = request, codings, False
         try:
             self.decoder = Decoder(codings, limit)
-        except DecodingError:  # as `decode` says in the end
+        except DecodingError:  # `decode` raises it again when the transfer is over
             self.decoder = None
 
     def has_enough(self, data: bytes) -> bool:
-        """Take the next octets, and say whether what comes after them plays no part."""
+        """Take the next octets, and say whether no more are needed."""
         try:
             if self.decoder is not None:
                 self.decoder.feed(data)
@@ -124,7 +125,7 @@ class _Transfer:
         return self.stopped
 
     def __deepcopy__(self, _memo: object) -> _Transfer:
-        return self  # identity is what it is for
+        return self  # a retry copies the meta of its request, and belongs to the same exchange
 
 
 class Downloader:
@@ -132,9 +133,9 @@ class Downloader:
 
     :param max_size: decoded octets after which a transfer is cut off.
     :param retry: whether Scrapy's own retries apply.
-    :param abandoned: called with a request whose answer nobody waits for any more, although it is under way.
-    :param kept: called with each answer that is whole: the URL, the response, and its body without content coding.
-    :param sent: called with each request of ours that was answered, as it was sent.
+    :param abandoned: called with a request that is under way although nobody waits for its answer any more.
+    :param kept: called with each whole answer: the URL, the response, and its decoded body.
+    :param sent: called with each request of ours that was answered, with the headers that it was sent with.
     """
 
     def __init__(
@@ -174,9 +175,9 @@ class Downloader:
         """Return the answer to a request for one URL; redirects are not followed. Raises whatever goes wrong.
 
         :param timeout: seconds.
-        :param mark: names the fetch in `queued`.
-        :param sent: on whose behalf; is told what is sent.
-        :param known: of the file that is at hand: the answer may be that it still is what there is (304).
+        :param mark: what `queued` returns for this fetch.
+        :param sent: has the request that the file is fetched for, and gets the proxy.
+        :param known: the validators of the file that is at hand: the answer may be that it still holds (304).
         :param authorization: the value of that header.
         """
         transfer = _Transfer(mark)
@@ -199,7 +200,7 @@ class Downloader:
             with one_more(self._crawler):
                 return await engine.download_async(request)
         except BaseException:
-            # Cancelled, most likely: Scrapy goes on with the transfer for as long as the server likes.
+            # Most likely this was cancelled, and Scrapy goes on with the transfer for as long as the server likes.
             if self._give_place(request):
                 self._abandoned(request)
             raise
@@ -207,14 +208,14 @@ class Downloader:
             self._stop_listening()
 
     def _reached(self, request: Request) -> None:
-        """A request is about to join the queue of its slot, a retry as well."""
+        """Called when a request, or a retry of it, joins the queue of its slot."""
         transfer: _Transfer | None = request.meta.get(MARK)
         if transfer is not None:
             transfer.unanswered = True
             Runtime().call_later(_PATIENCE, partial(self._late, request))
 
     def _late(self, request: Request) -> None:
-        if self._give_place(request) is None:  # its time begins when it is sent
+        if self._give_place(request) is None:  # it still stands in the queue
             Runtime().call_later(_PATIENCE, partial(self._late, request))
 
     def _give_place(self, request: Request) -> bool | None:
@@ -226,14 +227,14 @@ class Downloader:
         return gave
 
     def _answer(self, response: Response, transfer: _Transfer) -> Answer:
-        if transfer.unanswered:  # a middleware has made up for a download that failed
+        if transfer.unanswered:  # a middleware made this answer up after the download had failed
             raise ForeignAnswerError(f"answered {response.status} in place of a download that failed")
-        if response.status // 100 != 2:  # nobody reads such a body; whether it can be decoded must not count
+        if response.status // 100 != 2:  # its body is not used, so it does not matter whether it can be decoded
             headers = response.headers
             location, retry_after = headers.get(b"Location"), headers.get(b"Retry-After")
             return Answer(response.status, location, b"", retry_after, _caching(headers))
         if "download_stopped" in response.flags and not transfer.stopped:
-            # Not by a handler of a signal, see `_shield`: what is missing might be what closes.
+            # No signal handler did this (see `_shield`). The part that is missing may have the rules that forbid.
             raise StopDownload(fail=False)
         if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
             raise BrokenTransferError("connection reset")
@@ -252,7 +253,7 @@ class Downloader:
             self._endings.watch(handler)
 
     def _listen(self) -> None:
-        # Connected only while a robots.txt is under way: a handler costs every page of the crawl some microseconds.
+        # Connected only while a robots.txt is under way, because each handler slows down every page of the crawl.
         if not self._transfers:
             _shield(self._crawler.signals)
             for handler, signal in self._handlers:
@@ -276,7 +277,7 @@ class Downloader:
         transfer: _Transfer | None = request.meta.get(MARK)
         if transfer is None:
             return
-        if transfer.request is not request:  # a download handler of the user's that does not tell of headers
+        if transfer.request is not request:  # a download handler of the user's does not send `headers_received`
             transfer.begin(request, [], self._limit)
         self._endings.received(request)
         if transfer.has_enough(data):
@@ -286,7 +287,8 @@ class Downloader:
         transfer = request.meta.get(MARK)
         if transfer is not None:
             transfer.unanswered = False
-            # HttpCompressionMiddleware, which comes next, drops a body over DOWNLOAD_MAXSIZE, or does not bound it.
+            # Without the header, HttpCompressionMiddleware leaves the body alone: it would drop a body that gets longer
+            # than DOWNLOAD_MAXSIZE, or decode it without a bound.
             transfer.codings = response.headers.getlist(b"Content-Encoding")
             response.headers.pop(b"Content-Encoding", None)
             self._sent(request)
@@ -295,15 +297,15 @@ class Downloader:
 #: The signals whose handlers may stop a transfer.
 _STOPPING = (signals.headers_received, signals.bytes_received)
 
-# Signal managers whose crawl has transfers of ours under way -> how many downloaders have.
+# Signal manager of a crawl -> how many of its downloaders have transfers under way.
 _SHIELDED: WeakKeyDictionary[SignalManager, int] = WeakKeyDictionary()
 
 
 def _shield(manager: SignalManager) -> None:
-    """Let no handler but ours stop a transfer of ours: a spider may stop each page of its own, as Scrapy documents.
+    """Keep signal handlers that are not ours from stopping our transfers. Scrapy lets a spider stop its pages that way.
 
-    Every download handler reads from the answers of a signal's handlers whether a transfer goes on. A handler that
-    stops it is still called; its answer is left out.
+    A handler that raises StopDownload is still called; for our transfers, what it raised is left out of the answers
+    from which download handlers see whether to go on.
     """
     _SHIELDED[manager] = _SHIELDED.get(manager, 0) + 1
     if _SHIELDED[manager] > 1:
@@ -332,7 +334,7 @@ def _is_ours(handler: object) -> bool:
 
 
 def _stops(answer: object) -> bool:
-    """Whether a handler of a signal raised StopDownload; what it raises comes as a `Failure`."""
+    """Whether the answer of a signal handler is the `Failure` of a StopDownload."""
     return isinstance(getattr(answer, "value", None), StopDownload)
 
 
@@ -347,7 +349,7 @@ def _caching(headers: Headers) -> Caching:
 
 
 def _robots_request(url: str, asker: Request | None, meta: dict[str, Any], known: Validators | None) -> Request:
-    headers: dict[bytes, bytes] = {}  # Accept-Encoding and all else are what Scrapy gives a page
+    headers: dict[bytes, bytes] = {}  # Scrapy adds Accept-Encoding and all others, as it does for a page
     if known is not None and known.etag is not None:
         headers[b"If-None-Match"] = known.etag
     if known is not None and known.last_modified is not None:
@@ -358,26 +360,26 @@ def _robots_request(url: str, asker: Request | None, meta: dict[str, Any], known
 
 
 def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
-    """Take the way that the page will take: same proxy, local address, slot. Nothing else is inherited."""
+    """Copy what decides the way of the page: its proxy, local address and slot. Nothing else is inherited."""
     slot = chosen_slot(asker)
     if slot is not None:
         meta["download_slot"] = slot
     if "bindaddress" in asker.meta:
         meta["bindaddress"] = asker.meta["bindaddress"]
-    # A proxy from the environment is chosen by scheme; HttpProxyMiddleware chooses again for each hop.
+    # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its scheme.
     if "proxy" not in asker.meta or by_environment(asker):
         return
     meta["proxy"] = asker.meta["proxy"]
-    # HttpProxyMiddleware moves the credentials of `proxy` into this header when it first sees a request.
+    # HttpProxyMiddleware has moved the credentials of `proxy` into this header.
     credentials = asker.headers.get(b"Proxy-Authorization")
     if credentials is not None and meta["proxy"]:
         headers[b"Proxy-Authorization"] = credentials
 
 
 def chosen_slot(request: Request) -> str | None:
-    """The downloader slot that the user chose for a request; ``None`` where it is the one of its host.
+    """The downloader slot that the user chose for a request; ``None`` if the user chose none.
 
-    Scrapy writes the name of a request's slot into its meta, and a redirect keeps it: it says nothing then.
+    Scrapy itself writes the host of a request there, and a redirect keeps that of the URL before it.
     """
     slot: str | None = request.meta.get("download_slot")
     before = (urlsplit(url).hostname for url in request.meta.get("redirect_urls", ()))

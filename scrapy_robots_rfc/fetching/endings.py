@@ -1,6 +1,6 @@
-"""How the connections of robots.txt transfers ended, for the download handlers of Scrapy that do not tell.
+"""Tells how the connections of robots.txt transfers ended, because some download handlers of Scrapy do not.
 
-What of those handlers is looked at stands in `_scrapy.py`; what follows, in `download.py`.
+`_scrapy.py` knows the handlers' attributes that are used here. See `download.py` for what follows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Endings:
-    """Tells whether the connection of an answer ended in order, or by a reset.
+    """Tells whether the connection of an answer was closed in order, or reset.
 
-    It matters for a body with neither a length nor chunks, which ends with its connection: Twisted's handler and
-    aiohttp's take it for whole in both cases. httpx raises, and handlers of the user's own are left alone.
+    A body with neither a length nor chunks ends with its connection. Twisted's handler and aiohttp's take such a body
+    for whole even if the connection was reset. httpx raises then, and handlers of the user's own are not watched.
 
     :param mark: the meta key of the requests that are watched.
     """
@@ -42,12 +42,12 @@ class Endings:
         _scrapy.watch(self._crawler, handler, partial(partial, self._factory), partial(partial, self._read))
 
     def received(self, request: Request) -> None:
-        """Take note that octets for a request have come; called while its handler hands them over."""
+        """Take note which request the octets are for that its download handler passes on right now."""
         if self.delivering is not None:
             self.delivering.request = request
 
     def was_reset(self, request: Request | None) -> bool:
-        """Whether the connection of a request was reset while it was the last one on it. aiohttp's raise instead."""
+        """Whether the connection of a request was reset before it was used for another. With aiohttp, see `_read`."""
         return request in self._reset
 
     def _factory(self, factory: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - Twisted's
@@ -77,13 +77,13 @@ class Endings:
 
 
 class _Connection:
-    """A connection of Twisted's handler, watched: whose octets come, and how it ends.
+    """A watched connection of Twisted's handler: which request its octets are for, and how it ends.
 
-    Over TLS it is the end of the TCP connection that counts: many servers leave out TLS's own (close_notify).
+    Over TLS, the end of the TCP connection counts, because many servers leave out that of TLS (close_notify).
     """
 
     def __init__(self, protocol: Any, endings: Endings) -> None:  # noqa: ANN401 - Twisted's
-        #: The request that octets have come for last.
+        #: The request that the last octets were for.
         self.request: Request | None = None
         self._endings = endings
         protocol.makeConnection = partial(self._made, protocol.makeConnection)

@@ -1,6 +1,6 @@
-"""What an exception of a download means: whose fault it is, and its cause in words.
+"""What an exception of a download means: whether the site or the crawl is at fault, and the cause in words.
 
-Exceptions are known by package and name: which of those packages is installed, and in which version, is not certain.
+Exceptions are known by package and name, because not all of those packages are installed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, Foreign
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The exceptions that are the network's or the server's: package of the class -> names, subclasses included.
-#: All others are local: they say nothing about the site.
+#: The exceptions that the network or a server causes: package of the class -> names, subclasses included. All others
+#: are local: they say nothing about the site.
 _NETWORK: dict[str, frozenset[str]] = {
     "scrapy": frozenset(
         {
@@ -66,17 +66,17 @@ _NETWORK: dict[str, frozenset[str]] = {
     "zyte_api": frozenset({"RequestError"}),
 }
 
-#: Errors of the operating system that mean the network, and those that mean this machine.
+#: Errors of the operating system that the network causes, and those that this machine causes.
 _NETWORK_ERRNO = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.ETIMEDOUT}
 _OWN_ERRNO = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 
-#: How a proxy's answer to CONNECT that is no consent is raised: by Scrapy, aiohttp, httpx.
+#: What Scrapy, aiohttp and httpx raise when a proxy refuses CONNECT.
 _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
 
 #: The cause where a host name is not found: asking again soon is of no use.
 UNKNOWN_HOST = "unknown host"
 
-#: Name of an exception -> its cause in words. The first row that is met counts, wherever in the chain of causes.
+#: Names of exceptions -> the cause in words. The first row counts that has a name of any exception in the chain.
 _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (
         frozenset({"ResponseDataLossError", "_DataLoss", "ClientPayloadError", "IncompleteReadError"}),
@@ -89,10 +89,10 @@ _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"ServerDisconnectedError", "ConnectionDone"}), "connection closed without an answer"),
 )
 
-#: Those whose text helps: what came is no HTTP.
+#: Exceptions whose text is shown: the answer was no HTTP.
 _NO_HTTP = frozenset({"ParseError", "BadStatusLine", "BadHttpMessage", "RemoteProtocolError"})
 
-#: Methods of middlewares and of download handlers: whoever raised inside of one is the part that failed.
+#: Methods of middlewares and of download handlers: the part that failed is the class in whose method it was raised.
 _HOOKS = frozenset({"process_request", "process_response", "process_exception"})
 _HANDLER = frozenset({"download_request", "download_request_async"})
 
@@ -120,9 +120,9 @@ class Fault:
 
     :param cause: in words.
     :param part: what failed in the crawl itself, as a dotted name; ``None``: the network, a proxy or the server did.
-    :param advice: what to do about it, where it is local.
-    :param expected: whether the text says all, so that no traceback is needed.
-    :param refused: whether it is the answer of a proxy, who does not let us through.
+    :param advice: what to do about a local fault.
+    :param expected: whether the text says enough, so that no traceback is logged.
+    :param refused: whether a proxy refused to connect to the site.
     """
 
     cause: str
@@ -181,7 +181,7 @@ def _network(chain: list[BaseException]) -> Fault:
 
 
 def _said(error: BaseException) -> str | None:
-    """Return the cause of one whose own text helps; ``None`` for another one."""
+    """Return the cause by the text of an exception; ``None`` if its text does not help."""
     if isinstance(error, OSError) and error.errno in _NETWORK_ERRNO and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]
     if type(error).__name__ not in _NO_HTTP:
@@ -194,7 +194,7 @@ def _said(error: BaseException) -> str | None:
 
 def _refused(error: BaseException) -> Fault:
     text = _text(error)
-    found = _STATUS.search(text.partition("[")[2] or text)  # Scrapy's names the proxy's port before the bracket
+    found = _STATUS.search(text.partition("[")[2] or text)  # Scrapy names the proxy's port before the bracket
     status = getattr(error, "status", None) or (found and found[0])
     return Fault(f"{status} to CONNECT" if status else f"no answer to CONNECT: {text}", refused=True)
 
@@ -262,7 +262,7 @@ def _text(error: BaseException) -> str:
 
 
 def _part(error: Exception) -> tuple[str, str]:
-    """Return which part of the crawl raised an exception, and the method it was in."""
+    """Return the part of the crawl that raised an exception, as a dotted name, and its method."""
     frames = _frames(error)
     for methods in (_HOOKS, _HANDLER):
         for owner, method in reversed(frames):

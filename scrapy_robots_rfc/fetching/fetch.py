@@ -1,4 +1,4 @@
-"""One fetch: ask for a robots.txt, follow its redirects, in time, with validators where a copy is at hand.
+"""One fetch: a robots.txt is asked for, its redirects are followed, and the result is a `Fetched`.
 
 `download.py` makes each exchange, `policy/access.py` says what an answer means, and `results.py` what follows from it.
 """
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# Seconds: longer than the queue takes to notice that an attempt is over.
+# Seconds; longer than the queue takes to notice that an attempt has used up its time.
 _GRACE = 1.0
 
 
 @dataclass(slots=True, eq=False)
 class Fetch:
-    """What is done in one attempt to find out about an origin.
+    """One attempt to find out what governs an origin.
 
-    :param before: what this crawl went by until now; ``None``: nothing.
-    :param held: the newest copy that is known, fresh or not.
-    :param sent: on whose behalf it is made, and what it sends.
-    :param began: when the file itself was asked for.
+    :param before: what governed in this crawl until now; ``None``: nothing did.
+    :param held: the newest cache entry that is known, fresh or not.
+    :param sent: the request that the file is fetched for, and the proxy of the transfer.
+    :param began: when the site was asked for the file.
     """
 
     attempt: Attempt[OriginPolicy]
@@ -57,35 +57,35 @@ class Fetch:
 
     @property
     def pending(self) -> PendingFetch[OriginPolicy]:
-        """The pending fetch that it is an attempt of."""
+        """The pending fetch that this attempt belongs to."""
         return self.attempt.pending
 
     @property
     def origin(self) -> Origin:
-        """Whose file it is about."""
+        """The origin of the file."""
         origin: Origin = self.pending.key
         return origin
 
     @property
     def last(self) -> OriginPolicy | None:
-        """What the attempt before it gave."""
+        """What the attempt before this one gave."""
         return self.pending.last or self.pending.route.last
 
     @property
     def known(self) -> Validity | None:
-        """What was known before it, from the attempt before it too."""
+        """What was known before this attempt, also from the attempt before it."""
         return self.before if self.last is None else self.last.validity
 
     def changes(self, outcome: Outcome) -> bool:
         """Whether something else governed before, or nothing."""
         return self.before is None or self.before.outcome is not outcome
 
-    def suits(self, copy: CacheEntry) -> bool:
-        """Whether a fresh copy answers the question of the route that asks."""
-        return self.pending.route.name is None or governs_all(copy.status, copy.validity.outcome)
+    def suits(self, entry: CacheEntry) -> bool:
+        """Whether a fresh entry governs the requests of the route that this attempt takes."""
+        return self.pending.route.name is None or governs_all(entry.status, entry.validity.outcome)
 
     async def aside(self, work: Awaitable[_T]) -> _T:
-        """Wait for the store or for another crawl, which is not the site's time.
+        """Wait for the store; that time does not count against the limit of the attempt.
 
         :raises RobotsUndecided: it took too long, and nobody waits for the file any more.
         """
@@ -114,43 +114,39 @@ class Fetcher:
         self._settings, self._download, self._runtime, self._count = settings, download, runtime, count
 
     async def fetch(self, fetch: Fetch) -> Fetched:
-        """Ask for a file. Ends in a value whatever the network does.
+        """Ask for a file, and follow redirects. Whatever the network does, there is a result.
 
-        :raises RobotsUndecided: it took too long, and nobody waits for it any more.
+        :raises RobotsUndecided: it took too long, and nobody waits for the file any more.
         """
         self._count(stats.REQUEST_COUNT)
-        state: Asking | Fetched = Asking.first(fetch.origin)
-        while isinstance(state, Asking):
-            state = await self._step(state, fetch)
-        return state
-
-    async def _step(self, state: Asking, fetch: Fetch) -> Asking | Fetched:
         attempt, held, sent = fetch.attempt, fetch.held, fetch.sent
-        # An attempt that is to give way to others ends right before Scrapy would call it a failure.
-        left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)
-        known = _known_at(state.url, held)
-        try:
-            answer = await self._download(state.url, timeout=left, mark=attempt, sent=sent, known=known)
-        except Exception as error:
+        state = Asking.first(fetch.origin)
+        while True:
+            # An attempt that is to give way to others ends before Scrapy's timeout, which would make it a failure.
+            left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)
+            known = _known_at(state.url, held)
+            try:
+                answer = await self._download(state.url, timeout=left, mark=attempt, sent=sent, known=known)
+            except Exception as error:
+                if attempt.over:
+                    raise
+                return Fetched(self._failed(error, sent))
             if attempt.over:
-                raise
-            return Fetched(self._failed(error, sent))
-        if attempt.over:
-            raise RobotsUndecided("too late: nobody waits for this answer any more")
-        body = held.body if held is not None and known is not None else None
-        following = state.answered(
-            answer.status,
-            answer.location,
-            answer.body,
-            unreachable_statuses=self._settings.unreachable_statuses,
-            held=body,
-        )
-        if isinstance(following, Asking):
+                raise RobotsUndecided("too late: nobody waits for this answer any more")
+            access = state.answered(
+                answer.status,
+                answer.location,
+                answer.body,
+                unreachable_statuses=self._settings.unreachable_statuses,
+                held=held.body if held is not None and known is not None else None,
+            )
+            if not isinstance(access, Asking):
+                break
             self._count(stats.REDIRECT_COUNT)
-            return following
-        if isinstance(following, Unreachable) and following.route:
-            following = through(following, sent)
-        return self._concluded(state.url, answer, following, known)
+            state = access
+        if isinstance(access, Unreachable) and access.route:
+            access = through(access, sent)
+        return self._concluded(state.url, answer, access, known)
 
     def _concluded(self, url: str, answer: Answer, access: Access, known: Validators | None) -> Fetched:
         self._count(stats.RESPONSE_COUNT)
@@ -169,7 +165,7 @@ class Fetcher:
 
     def _validators(self, url: str, answer: Answer, access: Successful, known: Validators | None) -> Validators | None:
         if len(access.body) > self._settings.max_size:
-            return None  # a part of the file: a crawl with a larger limit must not be told that it still holds
+            return None  # it is a part of the file: a crawl with a larger limit must not be answered 304
         tag, modified = answer.caching.tag, answer.caching.modified
         if access.status == 304 and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
             return Validators(url, tag or known.etag, modified or known.last_modified)
@@ -187,7 +183,7 @@ class Fetcher:
 
 
 def through(access: Unreachable, sent: Sent) -> Unreachable:
-    """Return a failure with the proxy named by whose route it came: it says nothing about the site then."""
+    """Return a failure with the name of its proxy, if it has one: it says nothing about the site then."""
     proxy = sent.proxy()
     return access if proxy is None else replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
 
@@ -202,12 +198,12 @@ def cause_of(error: Exception, timeout: float) -> str:
 
 
 def no_answer(timeout: float) -> str:
-    """Return why, where there was no answer in so many seconds."""
+    """Return the cause of a fetch that had no answer in so many seconds."""
     return f"no answer in {timeout:g} s"
 
 
 def _known_at(url: str, held: CacheEntry | None) -> Validators | None:
-    """Return the validators of a copy, where this URL gave it: no other one is asked with them."""
+    """Return the validators of an entry, if its file came from this URL: they mean nothing to another one."""
     if held is None or held.body is None or held.validators is None or held.validators.url != url:
         return None
     known = held.validators

@@ -1,4 +1,4 @@
-"""What the service tells the rooms above it, which it does not import. The middleware fills these hooks."""
+"""What the service calls in rooms above its own, which it must not import. The middleware passes these hooks to it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class OriginListener(Protocol):
-    """Is told what becomes of origins: which robots.txt fails, what follows, and how that ends.
+    """Is told which robots.txt cannot be reached, what follows, and how that ends. `OriginLog` of `reporting/` is one.
 
-    In all of them, `cause` says why the last attempt failed, and `alone` whether it concerns one route only.
+    In each method, `cause` says why the last attempt failed, and `alone` whether that concerns one route only.
     """
 
     def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, *, alone: bool = False) -> None:
@@ -36,7 +36,10 @@ class OriginListener(Protocol):
         """
 
     def goes_on(self, origin: Origin, cause: str, made: int, delays: Sequence[float], until: str) -> None:
-        """A further attempt has failed, and it is not the last one; so many were made."""
+        """A further attempt has failed, and it is not the last one.
+
+        :param made: how many attempts were made.
+        """
 
     def other_route(self, origin: Origin, cause: str) -> None:
         """A file cannot be reached by one route, and is asked for by the route of another request."""
@@ -60,19 +63,19 @@ class OriginListener(Protocol):
         """
 
     def began_stale(self, origin: Origin, cause: str) -> None:
-        """An earlier copy is obeyed from now on, because its refresh failed."""
+        """An earlier file is obeyed from now on, because its refresh failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the service needs of the rooms above it.
+    """What the service calls.
 
-    :param listener: is told what becomes of origins.
+    :param listener: is told which files cannot be reached.
     :param agent: gives the agent of a request that brings none of its own.
     :param parse: parses a file; may raise when the user chose the parser.
-    :param expected: called with what was known of a file that crawls share, and that is now asked for again.
-    :param loaded: called when what is known came out of a store, with the request on whose behalf.
-    :param fetched: called when a fetch ended, with what governs, how it ended, and the request on whose behalf.
+    :param expected: called before a file of a shared store is asked for again, with what was known of it.
+    :param loaded: called with what came out of a store or another crawl, and the request that it was looked up for.
+    :param fetched: called with what governs after a fetch, how the fetch ended, and the request that it was made for.
     """
 
     listener: OriginListener

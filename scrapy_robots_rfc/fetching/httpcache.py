@@ -1,12 +1,13 @@
-"""Scrapy's HTTP cache: what it has of robots.txt, and what it will do with a request.
+"""Scrapy's HTTP cache: it keeps answers for robots.txt, and gives them back in an offline replay (`replay.py`).
 
-Policies and storages are asked by their documented methods.
+Policies and storages are called by their documented methods.
 """
 
 from __future__ import annotations
 
 import logging
 from email.utils import formatdate
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Headers that are about a transfer, and not about what is kept of it.
+#: Headers that describe a transfer, and would be wrong for the decoded body that is kept.
 _OF_THE_TRANSFER = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
 
 
@@ -31,16 +32,12 @@ class HttpCache:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._found: tuple[Any, Any] | None = None
-        self._looked = self._failed = False
+        self._failed = False
 
-    @property
+    @cached_property
     def _parts(self) -> tuple[Any, Any] | None:
-        """Policy and storage; ``None`` where there is no cache."""
-        if not self._looked:
-            self._looked = True
-            self._found = _scrapy.cache_of(self._crawler)
-        return self._found
+        """Policy and storage; ``None`` if there is no cache."""
+        return _scrapy.cache_of(self._crawler)
 
     def store(self, url: str, response: Response, body: bytes) -> None:
         """Keep an answer as the policy of the cache lets it.
@@ -51,7 +48,7 @@ class HttpCache:
         if self._parts is None:
             return
         policy, storage = self._parts
-        request = Request(url)  # of ours, the credentials for a proxy would be written down with it
+        request = Request(url)  # the request that was sent may have credentials for a proxy, which must not be stored
         kept = response.replace(body=body, flags=[])
         for name in _OF_THE_TRANSFER:
             kept.headers.pop(name, None)
@@ -77,7 +74,7 @@ class HttpCache:
         return None if response is None else (response, request.meta.get("cache_timestamp"))
 
     def why_passed_on(self, request: Request) -> str | None:
-        """Why a request would be sent, where the cache refuses what is missing; ``None``: it will answer or refuse."""
+        """Why a request would be sent although HTTPCACHE_IGNORE_MISSING is on; ``None``: it would not be sent."""
         if self._parts is None:
             return "no HTTP cache is at work (HTTPCACHE_ENABLED)"
         if request.meta.get("dont_cache"):
@@ -90,6 +87,6 @@ class HttpCache:
             response = storage.retrieve_response(self._crawler.spider, probe)
             if response is None or policy.is_cached_response_fresh(response, probe):
                 return None
-        except Exception:  # noqa: BLE001 - the cache meets the same one, and sends nothing
+        except Exception:  # noqa: BLE001 - HttpCacheMiddleware meets the same one, and sends nothing
             return None
         return "HTTPCACHE_POLICY would confirm the copy by asking the site"

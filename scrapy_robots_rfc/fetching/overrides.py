@@ -1,7 +1,7 @@
 """The user's exceptions from what sites say: ROBOTSTXT_EXEMPT and ROBOTSTXT_OVERRIDES.
 
-An exempt origin is not asked for its robots.txt; a local file decides in place of the one of its origin. Both are known
-from the start of the crawl on. See `policy/origins.py` for how the names of sites are read.
+An exempt origin is not asked for its robots.txt; a local file decides in place of the robots.txt of its origin. See
+`policy/origins.py` for how the names of sites are read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OVERRIDDEN = Validity(Outcome.SUCCESSFUL, math.inf)
 
 
 class Overrides:
-    """The exceptions of a crawl. Local files are read once, when it is made.
+    """The exceptions of a crawl. The local files are read once, by the constructor.
 
     :param parse: parses a file; may raise.
     :param agent: the agent of a request that brings none of its own.
@@ -57,9 +57,9 @@ class Overrides:
         self._exempt: dict[Origin, OriginPolicy | None] = {}
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
-        """Return what is known of an origin that the user made an exception of; ``None``: it is none.
+        """Return what is known of an origin if the user made an exception of it; else ``None``.
 
-        A local file goes before an exemption: it names its origin, and a pattern may mean many.
+        A local file wins over an exemption: it is for this origin, and the pattern of an exemption may be for many.
         """
         found = self._overrides.get(origin)
         if found is not None:
@@ -73,7 +73,7 @@ class Overrides:
             return found
 
     def octets(self, origin: Origin) -> bytes | None:
-        """Return the local file of an origin, as it was read; ``None`` where there is none."""
+        """Return the local file of an origin, as it was read; ``None`` if there is none."""
         packed = self._octets.get(origin)
         return None if packed is None else zlib.decompress(packed)
 
@@ -84,15 +84,8 @@ class Overrides:
         return OriginPolicy(origin, _EXEMPT, None, "not asked", None, self._agent, exempt=site.text)
 
 
-def overrides_of(
-    settings: Settings, parse: Callable[[bytes], ParsedRobots], agent: Callable[[], Agent]
-) -> Overrides | None:
-    """Return the exceptions of a crawl; ``None`` where there are none. Parameters and errors as for `Overrides`."""
-    return Overrides(settings, parse, agent) if settings.exempt or settings.overrides else None
-
-
 def announcements(settings: Settings) -> Iterator[tuple[int, str]]:
-    """Yield what a crawl says of its exceptions at start, and at which level."""
+    """Yield the log lines about exceptions at the start of a crawl, each after its level."""
     if settings.dry_run:
         yield logging.WARNING, "ROBOTSTXT_DRY_RUN: no request is dropped, also none that robots.txt forbids"
     if settings.exempt:
@@ -117,17 +110,17 @@ def _file(
     try:
         octets = _octets(Path(path), settings.max_size)
         return parse(octets), octets
-    except Exception as error:  # whatever a parser of the user's raises, too
+    except Exception as error:  # a parser of the user's may raise anything
         problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem or type(error).__name__})"
         raise SettingError(f"ROBOTSTXT_OVERRIDES[{str(origin)!r}]", path, accepted) from error
 
 
 def _octets(path: Path, most: int) -> bytes:
-    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+    if not stat.S_ISREG(path.stat().st_mode):  # to read a pipe would block
         raise ValueError("not a regular file")
     with path.open("rb") as file:
         body = file.read(most + 1)
-    if len(body) > most:  # of a site's file the beginning counts; of one's own, nothing is to be lost unseen
+    if len(body) > most:  # a site's file would be cut off; the user has to know of rules that would not count
         raise ValueError(f"longer than ROBOTSTXT_MAX_SIZE, {most} octets")
     return body

@@ -1,7 +1,7 @@
-"""A robots.txt that was parsed, and what is known of an origin: what follows for a URL, and why.
+"""A parsed robots.txt, and all that is known of an origin: whether a URL may be fetched, and why.
 
-`RfcFile` is a file in the hands of our parser, which gives rules and reasons; `ForeignFile` one in the hands of another
-`RobotParser`, which gives yes or no. How a file is fetched is `service.py`.
+`RfcFile` is a file that our parser has read, with rules and reasons; `ForeignFile` one that the user's ROBOTSTXT_PARSER
+has read, which only says yes or no. See `service.py` for how a file is fetched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -43,52 +43,26 @@ logger = logging.getLogger(__name__)
 # Agents whose pace is kept with a file; a crawl that makes up a User-Agent for every request must not make it grow.
 _KEPT_PACES = 16
 
-# Octets of memory: of a pace that is kept, and of an octet of a file in the hands of another parser, of which nobody
-# knows what it makes of it. Protego takes seven to nine for a usual file.
+# Octets of memory that a pace takes, and, about, an octet of a file that another parser holds: Protego takes seven to
+# nine for a usual file.
 _PACE, _FOREIGN_OCTET = 600, 10
 
-
-class ParsedRobots(Protocol):
-    """What the rest of the package asks of a parsed file."""
-
-    @property
-    def parser(self) -> object:
-        """The instance of `ROBOTSTXT_PARSER`."""
-
-    @property
-    def robots(self) -> RobotsTxt | None:
-        """The file as our core reads it; ``None`` with another parser."""
-
-    @property
-    def digest(self) -> str | None:
-        """``sha256:`` and the digest of the octets that count; ``None`` where nobody reports it."""
-
-    @property
-    def weight(self) -> int:
-        """About the octets that it takes in memory; grows when it is asked."""
-
-    def decide(self, url: str, agent: Agent) -> Decision:
-        """Whether a URL may be fetched; never raises."""
-
-    def crawl_delay(self, agent: Agent) -> float | None:
-        """The Crawl-delay for an agent, in seconds."""
-
-    def pace(self, agent: Agent) -> Pace | None:
-        """What the file asks of an agent's pace, ``None`` for nothing; never raises."""
+_NO_DELAY = "%s.crawl_delay() failed: no delay is kept"
 
 
 class RfcFile:
-    """A file in the hands of `RfcRobotParser`.
+    """A file that `RfcRobotParser` has read.
 
+    :param robots: the file as the core reads it.
     :param own_delay: the parser is a subclass with a `crawl_delay()` of its own.
-    :param digest: of the octets that count.
+    :param digest: ``sha256:`` and the digest of the octets that count; ``None``: nobody reports it.
     """
 
     __slots__ = ("_own_delay", "_paces", "digest", "parser", "robots")
 
     def __init__(
         self,
-        parser: Any,  # noqa: ANN401 - as below
+        parser: Any,  # noqa: ANN401 - the user's, or ours
         robots: RobotsTxt,
         *,
         own_delay: bool = False,
@@ -96,13 +70,13 @@ class RfcFile:
     ) -> None:
         self.parser = parser
         self.digest = digest
-        self.robots: RobotsTxt = robots
+        self.robots = robots
         self._own_delay = own_delay
         self._paces: dict[Agent, Pace | None] | None = {}
 
     @property
     def weight(self) -> int:
-        """What the core says, and what the paces take."""
+        """About the octets that it takes in memory; more when paces were asked for."""
         return self.robots.weight + _PACE * len(self._paces or ())
 
     def decide(self, url: str, agent: Agent) -> Decision:
@@ -110,19 +84,19 @@ class RfcFile:
         return self.robots.decide(url, agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the core's value, or a subclass's own."""
+        """Return the Crawl-delay in seconds: the core's, or a subclass's own."""
         if self._own_delay:
             return _delay_of(self.parser, agent)
         return self.robots.crawl_delay(agent.tokens)
 
     def pace(self, agent: Agent) -> Pace | None:
-        """Return what the records of the group that applies ask for, or a subclass's own delay."""
+        """Return the pace that the records of the agent's group ask for, or a subclass's delay; never raises."""
         if self._paces is None:
             return None
         if agent in self._paces:
             return self._paces[agent]
         if not self._own_delay and not self.robots.mentions(*KEYS):
-            self._paces = None  # as most files: nobody needs to look again
+            self._paces = None  # most files ask for none: nothing is looked up again
             return None
         return _kept(self._paces, agent, self._pace_of(agent))
 
@@ -137,16 +111,17 @@ class RfcFile:
 
 
 class ForeignFile:
-    """A file in the hands of a parser that the user chose. Its exceptions close the gate.
+    """A file that a parser of the user's has read. If that raises an exception, the page counts as disallowed.
 
     :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
     :param failed: called for each exception.
     :param size: octets of the file.
-    :param digest: of the octets that count.
+    :param digest: as for `RfcFile`.
     """
 
     __slots__ = ("_failed", "_paces", "_told", "digest", "parser", "weight")
 
+    #: Our core does not read it.
     robots: RobotsTxt | None = None
 
     def __init__(
@@ -165,10 +140,10 @@ class ForeignFile:
         self._paces: dict[Agent, Pace | None] = {}
 
     def decide(self, url: str, agent: Agent) -> Decision:
-        """Ask the parser, by the first product token, or the whole identification where there is none."""
+        """Ask the parser about the first product token, or else about the whole User-Agent; never raises."""
         try:
             allowed = self.parser.allowed(url, _name(agent))
-            if allowed not in (True, False):  # a coroutine, a text: true for Python, and no verdict
+            if allowed not in (True, False):  # Python takes a coroutine or a text for true, though it is no verdict
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
         except Exception:
@@ -179,11 +154,11 @@ class ForeignFile:
             return Decision(False, Reason.PARSER)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Ask the parser, if it can tell (Scrapy 2.18 and newer)."""
+        """Ask the parser for the seconds, if it has such a method (those of Scrapy 2.18 and newer have)."""
         return _delay_of(self.parser, agent) if hasattr(self.parser, "crawl_delay") else None
 
     def pace(self, agent: Agent) -> Pace | None:
-        """Return what the parser's Crawl-delay asks for."""
+        """Return the pace that the parser's Crawl-delay asks for; never raises."""
         if agent in self._paces:
             return self._paces[agent]
         try:
@@ -195,12 +170,7 @@ class ForeignFile:
         return _kept(self._paces, agent, pace)
 
 
-def digest_of(octets: bytes) -> str:
-    """Return what names a file by what it holds: ``sha256:`` and 64 hexadecimal digits."""
-    return f"sha256:{sha256(octets).hexdigest()}"
-
-
-_NO_DELAY = "%s.crawl_delay() failed: no delay is kept"
+ParsedRobots: TypeAlias = RfcFile | ForeignFile
 
 
 def _kept(paces: dict[Agent, Pace | None], agent: Agent, pace: Pace | None) -> Pace | None:
@@ -222,8 +192,7 @@ def _delay_of(parser: Any, agent: Agent) -> float | None:  # noqa: ANN401 - the 
 class FileParser:
     """Parses the files of a crawl by ROBOTSTXT_PARSER.
 
-    :param parser_class: of the parser.
-    :raises SettingError: it cannot be loaded or made, or is no parser.
+    :raises SettingError: as `load_parser`.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -233,10 +202,10 @@ class FileParser:
         self.parser_class = load_parser(settings, crawler)
 
     def __call__(self, body: bytes) -> ParsedRobots:
-        """Return a parsed file; raises what a parser that the user chose raises."""
+        """Return a parsed file; raises whatever a parser of the user's raises."""
         parser = build_from_crawler(self.parser_class, self._crawler, body)
-        digest = digest_of(body[: self._settings.max_size]) if self._settings.report else None
-        # A subclass with its own allowed() is asked through it.
+        digest = f"sha256:{sha256(body[: self._settings.max_size]).hexdigest()}" if self._settings.report else None
+        # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
             own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
             return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
@@ -250,29 +219,29 @@ def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
     """
     try:
         parser: type[Any] = load_object(settings.parser)
-        instance = build_from_crawler(parser, crawler, b"")  # a missing dependency shows here, at start
-        instance.allowed  # noqa: B018 - so does a class of another kind
+        instance = build_from_crawler(parser, crawler, b"")  # fails at start if a dependency is missing
+        instance.allowed  # noqa: B018 - fails if the class is no parser
     except Exception as error:
         accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
         raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
     return parser
 
 
-# Complete disallow (RFC 9309, 2.3.1.4), as a file: it leaves /robots.txt itself allowed (2.2.2).
+# Complete disallow (RFC 9309, 2.3.1.4), written as a file: /robots.txt itself stays allowed (2.2.2).
 _CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OriginPolicy:
-    """What is known of an origin's robots.txt, and what follows from it.
+    """What is known of an origin's robots.txt, and what follows from it for a URL.
 
-    :param origin: whose file it is.
-    :param validity: what governs, and until when.
+    :param origin: of the file.
+    :param validity: what governs the origin, and until when.
     :param status: the HTTP status of the last fetch; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30 s``.
-    :param file: the parsed file that is obeyed; ``None`` where there is none.
-    :param fetched: when the last fetch ended, on the service's clock; before all time where there was none.
-    :param override: the path of the local file that stands in for the site's own; `file` is that one.
+    :param file: the parsed file that is obeyed; ``None`` if there is none.
+    :param fetched: when the last fetch ended, on the service's clock; minus infinity if there was none.
+    :param override: the path of the local file (ROBOTSTXT_OVERRIDES) that decides in place of the site's.
     :param exempt: the entry of ROBOTSTXT_EXEMPT because of which the site is not asked.
     """
 
@@ -288,7 +257,7 @@ class OriginPolicy:
 
     @property
     def outcome(self) -> Outcome:
-        """What governs the decisions: the file, that there is none, or that nobody knows (RFC 9309, 2.3.1), and why."""
+        """What governs the decisions: a file, that there is none, or that it cannot be reached (RFC 9309, 2.3.1)."""
         return self.validity.outcome
 
     @property
@@ -303,7 +272,7 @@ class OriginPolicy:
 
     @property
     def robots(self) -> RobotsTxt | None:
-        """The file itself: groups, rules, records. ``None`` where there is none, or another parser has it."""
+        """The file itself: groups, rules, records. ``None`` if there is none, or if another parser read it."""
         return None if self.file is None else self.file.robots
 
     @property
@@ -317,26 +286,30 @@ class OriginPolicy:
         return "robots.txt" if self.override is None else f"local file {self.override}"
 
     def cited(self, text: str) -> str:
-        """Return a text that names robots.txt, with the name of the local file in its place where one decides."""
+        """Return a text that names robots.txt; if a local file decides, it names that file instead."""
         return text if self.override is None else text.replace("robots.txt", self.source, 1)
 
     def refused(self, url: str, bound: Bound, limit: Limit) -> str | None:
-        """Why a page is not fetched whose site asks for a longer interval than the user lets it; else ``None``."""
+        """Why a page is forbidden because of the interval that its site asks for; ``None``: it is not.
+
+        :param bound: the interval that the site asks for.
+        :param limit: the longest interval that the user accepts, and what happens to pages beyond it.
+        """
         if bound.seconds <= limit.longest or limit.over is not Over.FORBID:
             return None
-        if request_target(url) == ROBOTS_TXT:  # RFC 9309, 2.2.2
+        if request_target(url) == ROBOTS_TXT:  # always allowed (RFC 9309, 2.2.2)
             return None
         return f"{self.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
     def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
-        """The Crawl-delay, in seconds; ``None`` where there is none.
+        """The Crawl-delay, in seconds; ``None`` if there is none.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
         return None if self.file is None else self.file.crawl_delay(self._named(agent))
 
     def pace(self, agent: str | list[str] | None = None) -> Pace | None:
-        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` where they ask for nothing.
+        """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` if they ask for nothing.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
@@ -350,7 +323,7 @@ class OriginPolicy:
         return replace(self.judge(url, self._named(agent)), origin=str(self.origin))
 
     def judge(self, url: str, agent: Agent) -> Decision:
-        """As `decide`, for an agent that is known; the decision has no origin yet."""
+        """Do what `decide` does, for an `Agent`; the decision has no origin yet."""
         if self.file is not None:
             decision = self.file.decide(url, agent)
             if decision.allowed and (resolved := without_dot_segments(url)) is not None:
@@ -370,9 +343,11 @@ class OriginPolicy:
     def verdict(
         self, url: str, agent: Agent, limit: Limit | None, utc: Callable[[], time]
     ) -> tuple[Decision, str | None]:
-        """As `judge`, the interval heeded that the site asks for; and why the URL may not be fetched, else ``None``.
+        """Do what `judge` does, and forbid pages of sites that ask for too long an interval.
 
-        :param limit: what is longer may close the site; ``None``: intervals play no part.
+        Beside the decision, return why the URL may not be fetched; ``None``: it may.
+
+        :param limit: the longest interval that is accepted; ``None``: intervals are not considered.
         :param utc: gives the time of day.
         """
         decision = self.judge(url, agent)
@@ -387,7 +362,7 @@ class OriginPolicy:
         return decision, why
 
     def bound(self, agent: Agent, utc: time) -> Bound | None:
-        """The longest interval that the file asks for at a time of day; ``None`` where it asks for none."""
+        """The longest interval that the file asks for at a time of day; ``None`` if it asks for none."""
         pace = None if self.file is None else self.file.pace(agent)
         return None if pace is None else pace.bound(utc)
 
@@ -410,7 +385,7 @@ class OriginPolicy:
 
 
 def governs_all(status: int | None, outcome: Outcome) -> bool:
-    """Whether what is known governs every route: not so where the way to the site failed, and nothing is at hand.
+    """Whether what is known governs every route: it does unless there was neither an answer nor an earlier file.
 
     :param status: of the last answer; ``None`` without one.
     :param outcome: what governs.
@@ -418,10 +393,10 @@ def governs_all(status: int | None, outcome: Outcome) -> bool:
     return status is not None or outcome is not Outcome.UNREACHABLE
 
 
-#: How it is said that nobody knows; the cause follows.
+#: Begins the reason of each page whose robots.txt cannot be reached; the cause follows.
 UNREACHABLE = "robots.txt unreachable: "
 
-#: What a decision without a rule rests on.
+#: Reason -> why a decision was made that rests on no rule.
 _WHY = {
     Reason.RULE: "{source}: a rule",
     Reason.NO_RULE: "{source}: no rule of the group `{token}` matches",

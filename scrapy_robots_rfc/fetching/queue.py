@@ -1,8 +1,8 @@
-"""The fetch queue: one pending fetch an origin, whoever asks for it, from the first question to the last attempt.
+"""The fetch queue: however many ask for an origin, it has one pending fetch, until the last attempt is over.
 
-It decides how many attempts are under way at once, which one comes next, how long each may take, and when one is made
-again. An attempt always ends: by its work, by its time limit, or with the crawl. What the work is, and whether there is
-to be another attempt, is `service.py`.
+The queue decides how many attempts are under way at once, which one comes next, how long each may take, and when one is
+made again. An attempt always ends: by its work, by its time limit, or with the crawl. `service.py` does the work, and
+says whether there is to be another attempt.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Seconds between two looks at the queue. Scrapy sends no signal when it starts to close: that has to be polled.
+#: Seconds between two checks of time limits, of delays, and of whether Scrapy closes: it sends no signal for that.
 TICK = 0.25
 
-#: Seconds after which an attempt gives way to others, for the first time; each further time is longer by that factor.
+#: Seconds after which an attempt gives way to others for the first time; each time after it is longer by `_GROWTH`.
 PATIENCE = 5.0
 _GROWTH = 4
 
-#: Routes that are tried one right after the other, at most: the requests of a crawl may bring a thousand proxies.
+#: Routes that are tried without a pause between them, at most: the requests of a crawl may have a thousand proxies.
 MOST_ROUTES = 8
 
 
 @dataclass(eq=False, slots=True)
 class RouteWait(Generic[_T]):
-    """Those who wait for the value of a key, and would ask for it by the same route.
+    """The wait for the value of a key, shared by all who would ask for it by the same route.
 
-    :param name: of the route; hashable. It may hold credentials.
-    :param asker: the request on whose behalf an attempt by this route is made.
-    :param attempts: how many were made by it.
-    :param last: what the last one gave, where that is for this route alone.
-    :param due: when the next one may be made, where the last one failed for this route alone.
+    :param name: of the route; it may hold credentials.
+    :param asker: the request for which attempts by this route are made.
+    :param attempts: how many attempts by this route were made.
+    :param last: what the last of them gave, if that is for this route alone.
+    :param due: when the next one may be made, if the last one failed for this route alone.
     :param settled: whether the value is known.
     :param value: ``None`` when the crawl ended first.
     """
@@ -61,7 +61,7 @@ class RouteWait(Generic[_T]):
     _listeners: list[Callable[[_T | None], object]] = field(default_factory=list, repr=False)
 
     def listen(self, listener: Callable[[_T | None], object]) -> None:
-        """Tell a listener the value: now, or as soon as it is known. One that fails keeps nobody from being told."""
+        """Call a listener with the value, now or as soon as it is known. Its exceptions are logged."""
         self._listeners.append(listener)
         if self.settled:
             self.tell()
@@ -75,7 +75,7 @@ class RouteWait(Generic[_T]):
         return self.value
 
     def settle(self, value: _T | None) -> None:
-        """Set the value; `tell` is for later, so that all routes have theirs before anybody goes on."""
+        """Set the value, without telling anybody: first, all routes of a key are to have theirs."""
         self.settled, self.value = True, value
 
     def tell(self) -> None:
@@ -90,18 +90,18 @@ class RouteWait(Generic[_T]):
 
 @dataclass(eq=False, slots=True)
 class PendingFetch(Generic[_T]):
-    """One key whose value is asked for.
+    """The fetch of one key, from the first question until its value is known.
 
-    :param key: hashable; the queue makes nothing of it.
-    :param route: the one that the next attempt takes, or the one under way.
+    :param key: any hashable value; the service's are origins.
+    :param route: of the attempt that is under way, or comes next.
     :param routes: of all who wait, by name.
-    :param attempts: how many are behind it.
-    :param last: what the last one of them gave that is for all routes.
-    :param looks: how often another crawl was found fetching it.
-    :param gave_way: how often it gave way to others.
-    :param alone: whether each route has a value of its own in the end.
-    :param delay: the number of the delay that it is in; ``None``: it is in none.
-    :param open: whether a new route ends that delay.
+    :param attempts: how many were made.
+    :param last: what the last attempt gave whose value is for all routes.
+    :param looks: how often another crawl was found to fetch the file.
+    :param gave_way: how often an attempt gave way to others.
+    :param alone: whether it ends with a value for each route, and none for all.
+    :param delay: the number of the pause that it is in; ``None``: it is in none.
+    :param open: whether a new route ends that pause.
     """
 
     key: Any
@@ -119,7 +119,7 @@ class PendingFetch(Generic[_T]):
         self.routes[self.route.name] = self.route
 
     def untried(self) -> RouteWait[_T] | None:
-        """Return another route to try at once; ``None`` where there is none, or enough of them were tried."""
+        """Return another route to try at once; ``None`` if there is none, or enough of them were tried."""
         untried = [route for route in self.routes.values() if not route.attempts and route is not self.route]
         return untried[0] if untried and len(self.routes) - len(untried) < MOST_ROUTES else None
 
@@ -150,7 +150,7 @@ class LockedByPeer:
 #: What comes of an attempt; ``None``: the crawl ended first.
 Result: TypeAlias = Attempted[_T] | LockedByPeer | None
 
-#: Makes an attempt. It ends in a value whatever the world does, unless the attempt is over before.
+#: Makes an attempt. It may raise when the attempt is over already.
 Work: TypeAlias = "Callable[[], Coroutine[Any, Any, Result[_T]]]"
 
 
@@ -159,11 +159,11 @@ class Attempt(Generic[_T]):
     """One attempt, under way.
 
     :param limit: seconds that it may take.
-    :param result: what counts should the work not end in time; the work may set it before it is done.
-    :param over: whether its result is known; what the work does from then on is for nobody.
-    :param aside: whether it waits for the store or for another crawl: that time does not count.
+    :param result: what counts if the work does not end in time; the work may set it before it is done.
+    :param over: whether it has ended; what its work gives afterwards is not used.
+    :param aside: whether it waits for the store: that time does not count.
     :param spent: seconds that count against the limit, up to `looked_at`.
-    :param expire: makes the result where the work takes too long, or ends without one.
+    :param expire: makes the result if the work takes too long, or ends without one.
     """
 
     pending: PendingFetch[_T]
@@ -181,13 +181,13 @@ class FetchQueue(Generic[_T]):
     """The pending fetches of a crawl.
 
     :param runtime: tasks, timers, the clock.
-    :param settings: of the crawl. ROBOTSTXT_CONCURRENT_FETCHES attempts are under way at once, at most; the others
-        stand in line, those never made before in front. From a quarter of it on, attempts are to give way, so that many
-        that hang do not keep the line from moving. ROBOTSTXT_TIMEOUT is for an attempt, less the time that it only
-        stands in a queue.
+    :param settings: of the crawl. At most ROBOTSTXT_CONCURRENT_FETCHES attempts are under way at once; the others stand
+        in line, first attempts in front. While more than a quarter of that number is under way, those that take long
+        give way, so that servers that hang do not keep others from being asked. An attempt may take ROBOTSTXT_TIMEOUT,
+        without the time that its request stands in a queue of the downloader.
     :param closing: whether the crawl is ending.
-    :param begin: gives the work of an attempt, and what makes its result where the work takes too long.
-    :param queued: the attempts that only stand in a queue of the downloader just now.
+    :param begin: returns the work of an attempt, and what makes its result if the work takes too long.
+    :param queued: returns the attempts whose request stands in a queue of the downloader.
     :param settled: called with a pending fetch that is over, before those who wait are told.
     """
 
@@ -215,12 +215,12 @@ class FetchQueue(Generic[_T]):
         return key in self._pending
 
     def ask(self, key: Hashable, asker: object = None, route: Hashable = None) -> RouteWait[_T]:
-        """Return what tells the value of a key; begin to find out if nobody did.
+        """Return the wait for the value of a key; begin to find it out unless that is under way.
 
-        Without asyncio it may be settled already, as work that need not wait ends while it is started.
+        Without asyncio it may be settled already, since work that need not wait ends while it is started.
 
-        :param asker: on whose behalf.
-        :param route: by which the asker would ask.
+        :param asker: the request that needs the value.
+        :param route: the name of its route.
         """
         pending = self._pending.get(key)
         if pending is None:
@@ -283,7 +283,7 @@ class FetchQueue(Generic[_T]):
     # Attempts end.
 
     def _end(self, attempt: Attempt[_T], result: Result[_T]) -> None:
-        """Go on after an attempt; only its first end counts."""
+        """Go on after an attempt, unless it has ended before."""
         if attempt.over:
             return
         self._leave(attempt)
@@ -310,14 +310,8 @@ class FetchQueue(Generic[_T]):
         self._under_way.pop(attempt, None)
         self._free += 1
 
-    def _give_way(self, attempt: Attempt[_T]) -> None:
-        """Let others have their turn: the attempt is made anew after them."""
-        self._leave(attempt)
-        attempt.pending.gave_way += 1
-        self._stand_in_line(attempt.pending)
-
     def _without_route(self, pending: PendingFetch[_T], attempted: Attempted[_T]) -> None:
-        """Go on after an attempt whose route failed: by a new one at once, later by the one whose time comes first."""
+        """Go on after a route failed: at once by one not tried yet, otherwise by the one whose pause ends first."""
         failed, now = pending.route, self._runtime.clock()
         failed.last = attempted.value
         failed.due = math.inf if attempted.again is None else now + attempted.again
@@ -327,7 +321,7 @@ class FetchQueue(Generic[_T]):
             self._stand_in_line(pending)
             return
         pending.route = min(pending.routes.values(), key=lambda route: route.due)
-        if pending.route.due == math.inf:  # each of them has had its attempts
+        if pending.route.due == math.inf:  # each route has had all its attempts
             pending.alone = True
             self._settle(pending, attempted.value)
             return
@@ -369,7 +363,7 @@ class FetchQueue(Generic[_T]):
     def _end_late(self, now: float) -> None:
         queued = self._queued() if self._under_way else ()
         for attempt in list(self._under_way):
-            if attempt.over:  # without asyncio, who waits goes on as soon as it is told, and may end others
+            if attempt.over:  # without asyncio, whoever is told goes on at once, and may end other attempts
                 continue
             elapsed, attempt.looked_at = now - attempt.looked_at, now
             if attempt.aside or attempt in queued:
@@ -378,7 +372,9 @@ class FetchQueue(Generic[_T]):
             if attempt.spent < attempt.limit:
                 continue
             if attempt.result is None and attempt.limit < self._timeout:
-                self._give_way(attempt)
+                self._leave(attempt)
+                attempt.pending.gave_way += 1
+                self._stand_in_line(attempt.pending)  # behind the others, and anew
             else:
                 self._end(attempt, self._expired(attempt))
             if attempt.task is not None:
@@ -392,7 +388,7 @@ class FetchQueue(Generic[_T]):
                 self._stand_in_line(pending)
 
     def _close(self) -> None:
-        """Tell all who wait that the crawl ends first."""
+        """Give those who wait ``None``: the crawl ends before their value is known."""
         attempts, self._line, self._later = list(self._under_way), [], []
         for attempt in attempts:
             self._leave(attempt)

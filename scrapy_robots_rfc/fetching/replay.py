@@ -1,6 +1,6 @@
-"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing is fetched, and what the HTTP cache has of robots.txt decides.
+"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing is fetched, and the robots.txt files in the HTTP cache decide.
 
-See `httpcache.py` for what that cache has, and for what it will do with a request.
+See `httpcache.py` for how that cache is asked.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The setting of Scrapy's that asks for it.
-KEY = "HTTPCACHE_IGNORE_MISSING"
+#: The setting of Scrapy's that turns it on.
+IGNORE_MISSING = "HTTPCACHE_IGNORE_MISSING"
 
 
 class Replay(Overrides):
@@ -58,10 +58,10 @@ class Replay(Overrides):
         self._told = False
 
     def robots(self, origin: Origin) -> OriginPolicy:
-        """Return what is known of an origin; where the cache has no robots.txt, nothing is forbidden."""
-        steered = super().robots(origin)
-        if steered is not None:
-            return steered
+        """Return what is known of an origin; if the cache has no robots.txt, nothing is forbidden."""
+        exception = super().robots(origin)
+        if exception is not None:
+            return exception
         if origin not in self._known:
             if len(self._known) >= self._settings.cache_size:
                 del self._known[next(iter(self._known))]
@@ -69,24 +69,24 @@ class Replay(Overrides):
         return self._known[origin][0]
 
     def octets(self, origin: Origin) -> bytes | None:
-        """Return the file that decides for an origin, as it came; ``None`` where there is none."""
+        """Return the file that decides for an origin, as it came; ``None`` if there is none."""
         if super().robots(origin) is not None:
             return super().octets(origin)
         packed = self._known[origin][1] if origin in self._known else None
         return None if packed is None else whole_lines(zlib.decompress(packed), self._settings.max_size)
 
     def why_closed(self, request: Request, origin: Origin) -> str | None:
-        """Why a request would be sent, and so is refused whatever robots.txt says; ``None``: it will not be sent.
+        """Why a request would be sent, so that it is refused whatever robots.txt says; ``None``: it would not be sent.
 
-        Sites of which the user made an exception are not judged here.
+        Requests to sites of which the user made an exception are never refused here.
         """
         if super().robots(origin) is not None:
             return None
         why = self._cache.why_passed_on(request)
-        return None if why is None else f"{KEY} is on, so this must not be sent, and would be: {why}"
+        return None if why is None else f"{IGNORE_MISSING} is on, so this must not be sent, and would be: {why}"
 
     def _replayed(self, origin: Origin) -> tuple[OriginPolicy, bytes | None]:
-        """Follow the answers that the cache has, as a fetch would those of servers."""
+        """Follow the answers in the cache, as a fetch follows those of servers; return what is known, and the file."""
         state: Asking | Access = Asking.first(origin)
         since: float | None = None
         while isinstance(state, Asking):
@@ -119,7 +119,7 @@ class Replay(Overrides):
         stale = age > self._settings.cache_max_age
         cause = access.cause
         if stale:
-            cause = f"nothing is fetched, because {KEY} is on"
+            cause = f"nothing is fetched, because {IGNORE_MISSING} is on"
             old = "of unknown age" if age == math.inf else f"{age / 86_400:.1f} days old"
             logger.info("%s is obeyed as the HTTP cache has it, %s: %s", origin.robots_url, old, cause)
         validity = Validity(Outcome.SUCCESSFUL, math.inf, unreachable_since=0.0 if stale else None)
@@ -132,7 +132,7 @@ class Replay(Overrides):
                 "%s is not in the HTTP cache, and %s is on: nothing is fetched, so the cache answers or refuses each "
                 "request to %s, and to all other sites of which it has no robots.txt",
                 url,
-                KEY,
+                IGNORE_MISSING,
                 origin,
             )
         self._told = True

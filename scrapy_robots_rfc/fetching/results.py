@@ -1,4 +1,4 @@
-"""What a fetch gave, and the cache entry that follows from it. When one is made, and who is told, is `service.py`."""
+"""What a fetch gave, and the cache entry that follows from it. `service.py` keeps that, and tells those who wait."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Fetched:
     """What an attempt gave.
 
-    :param freshness: what the last answer says of its own.
-    :param validators: of the file, where there is one and its server gave some.
-    :param confirmed: whether it is the file that was at hand (304).
+    :param freshness: how long the last answer may be used, by its own headers.
+    :param validators: of the file, if there is one and its server gave some.
+    :param confirmed: whether the file that was at hand still holds (304).
     """
 
     access: Access
@@ -33,10 +33,10 @@ class Fetched:
 def following(
     old: CacheEntry | None, fetched: Fetched, now: float, limits: CachePolicy, since: float | None = None
 ) -> CacheEntry:
-    """Return the copy that follows from a fetch.
+    """Return the cache entry that follows from a fetch.
 
-    :param old: the one before it; its file is obeyed on where the fetch was unreachable.
-    :param since: when a run of unreachable fetches began of which `old` does not know yet.
+    :param old: the entry before it; if the fetch was unreachable, its file is obeyed for longer.
+    :param since: when the first of several unreachable attempts was, if `old` does not have that yet.
     """
     validity = None if old is None else old.validity
     if since is not None and (validity is None or validity.unreachable_since is None):
@@ -56,26 +56,26 @@ def following(
 
 
 def set_aside(old: CacheEntry | None, access: Unreachable | Local, now: float, limits: CachePolicy) -> CacheEntry:
-    """Return what governs those whose fetch says nothing about the site: an earlier file, or that nobody knows.
+    """Return what governs requests whose fetch says nothing about the site: an earlier file, or nothing is known.
 
-    It is not the copy of the origin: how long its file was unreachable, for one, must not follow from this.
+    It does not become the cache entry of the origin, since it must not count in how long the file was unreachable.
 
-    :param old: the copy of the origin.
+    :param old: the cache entry of the origin.
     """
-    limits = replace(limits, unreachable_max_age=None)  # nothing opens by it
+    limits = replace(limits, unreachable_max_age=None)  # such a failure must not open the origin, however old it is
     if old is not None:
         old = replace(old, validity=replace(old.validity, unreachable_since=None))
     failed = Fetched(Unreachable(access.status, access.cause))
     entry = following(old, failed, now, limits)
     if isinstance(access, Local):
         outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
-        # The next request asks again: that costs the site nothing.
+        # It is stale at once, so that the next request tries again: that costs the site nothing.
         return replace(entry, validity=replace(entry.validity, outcome=outcome, fresh_until=now))
     return entry
 
 
 def limits_after(access: Access, limits: CachePolicy, waits: Backoff) -> CachePolicy:
-    """Return how long results hold after an answer: a server is left alone for as long as it asks."""
+    """Return how long results hold after an answer: after a Retry-After, for at least as long as it says."""
     if not isinstance(access, Unreachable) or access.retry_after is None:
         return limits
     return replace(limits, unreachable_ttl=waits.at_least(limits.unreachable_ttl, access.retry_after))

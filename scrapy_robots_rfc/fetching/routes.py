@@ -1,6 +1,6 @@
-"""The proxy that a request goes through, and what is known of origins to which it did not lead.
+"""The proxies that requests go through, and what is known of origins that could not be reached through one of them.
 
-A robots.txt is the same whoever brings it. A failure is not: it closes the site for the requests of that route only.
+A robots.txt is the same through every proxy. A failure is not: it closes the site for the requests of that route only.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: The proxy of a request with its credentials, since a gateway may go other ways for other names; ``None``: there is
-#: none, or a middleware that comes later chooses it.
+#: The proxy of a request with its credentials, since a gateway may send each user another way; ``None``: the request
+#: has none, or a later middleware chooses it.
 Route: TypeAlias = str | None
 
 #: Failed routes that are remembered, of all origins.
@@ -35,7 +35,7 @@ _USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
 
 
 class Routes:
-    """Tells the routes of the requests of a crawl."""
+    """Gives the routes of the requests of a crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -53,9 +53,9 @@ class Routes:
         return str(proxy) if credentials is None else f"{proxy} {credentials.decode('latin-1')}"
 
     def way(self, asker: Request | None) -> Hashable:
-        """Return what crawls have in common that get a robots.txt alike: the route, and the local address.
+        """Return route and local address of a fetch: crawls for which they are equal get the same answer.
 
-        :param asker: the request on whose behalf; ``None``: there is none, and the way is that of most requests.
+        :param asker: the request that the file is fetched for; ``None``: there is none, as for a spider's question.
         """
         route, address = (None, None) if asker is None else (self.of(asker), asker.meta.get("bindaddress"))
         return None if route is None and address is None else (route, address)
@@ -70,15 +70,15 @@ class Routes:
         return None if proxy is None or (parts.hostname and proxy_bypass(parts.hostname)) else proxy
 
 
-class Failed(Generic[_T]):
-    """What is known of origins by routes that failed. The oldest is forgotten when there are too many."""
+class FailedRoutes(Generic[_T]):
+    """What is known of origins through routes that failed. When there are too many, the oldest is forgotten."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Origin, dict[Route, _T]] = OrderedDict()
         self._count = 0
 
     def get(self, origin: Origin, route: Route) -> _T | None:
-        """Return what is known; ``None`` where that route did not fail."""
+        """Return what is known; ``None`` if that route did not fail."""
         known = self._known.get(origin)
         return None if known is None else known.get(route)
 
@@ -96,7 +96,7 @@ class Failed(Generic[_T]):
                 del self._known[oldest]
 
     def forget(self, origin: Origin) -> None:
-        """Forget all routes of an origin: one of them leads to it."""
+        """Forget all failures of an origin: a route leads to it now."""
         self._count -= len(self._known.pop(origin, ()))
 
 

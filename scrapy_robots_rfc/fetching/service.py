@@ -1,7 +1,8 @@
 """RobotsService: from an origin to what its robots.txt says. The way of a fetch is read here from top to bottom.
 
-A fetch looks into memory, store and the other crawls of the process, asks the site (`fetch.py`), concludes what governs
-(`results.py`, and `policy/`), keeps that, and tells. One fetch an origin is under way, whoever asks (`queue.py`).
+A fetch looks into memory, the store and the other crawls of the process, asks the site (`fetch.py`), concludes what
+governs the origin (`results.py`, `policy/`), keeps the result, and tells those who wait. However many ask, an origin
+has one fetch at a time (`queue.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from scrapy_robots_rfc.fetching.fetch import Fetch, Fetcher, no_answer, through
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK, Attempt, Attempted, FetchQueue, LockedByPeer, RouteWait
 from scrapy_robots_rfc.fetching.results import Fetched, following, limits_after, set_aside
-from scrapy_robots_rfc.fetching.routes import Failed, Routes
+from scrapy_robots_rfc.fetching.routes import FailedRoutes, Routes
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
@@ -53,8 +54,8 @@ class RobotsService:
     :param crawler: the crawl; its engine need not be there yet.
     :param settings: of the crawl.
     :param download: makes one exchange through Scrapy's downloader.
-    :param hooks: what the service needs of the rooms above.
-    :param store: started; ``None``: nothing is kept beyond the process.
+    :param hooks: what the service calls in the middleware.
+    :param store: the client of a store, already started; ``None``: nothing is kept beyond the process.
     :param overrides: the user's exceptions; ``None``: there are none.
     """
 
@@ -70,13 +71,12 @@ class RobotsService:
         assert crawler.stats is not None
         self._settings, self._hooks, self._listener, self._overrides = settings, hooks, hooks.listener, overrides
         self._closing = partial(_scrapy.is_closing, crawler)
-        #: Tells the routes of requests.
+        #: Gives the routes of requests.
         self.routes = Routes(crawler)
-        # What the other crawls of the process share with this one; a store that is shared does so by itself.
+        # The crawls of this process share files and fetches; with a shared store, they do so through the store.
         shared = store is not None and store.shared
         self._peers = None if shared else Peers(self.routes.way, self._closing)
         self._count: Callable[[str], None] = crawler.stats.inc_value
-        self._closing = partial(_scrapy.is_closing, crawler)
         self._runtime = Runtime()
         self._limits = cache_policy(settings)
         self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
@@ -88,7 +88,7 @@ class RobotsService:
             evicted=lambda: self._count(stats.CACHE_EVICTIONS),
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
-        self._failed: Failed[OriginPolicy] = Failed()
+        self._failed: FailedRoutes[OriginPolicy] = FailedRoutes()
         self._queue: FetchQueue[OriginPolicy] = FetchQueue(
             self._runtime,
             settings,
@@ -114,22 +114,21 @@ class RobotsService:
             raise ValueError("not an absolute http or https URL with a valid authority")
         return await self.get(origin)
 
-    async def get(self, origin: Origin, asker: Request | None = None) -> OriginPolicy:
-        """Return what is known of an origin's robots.txt; fetch it if it is not at hand. One fetch, whoever waits.
+    async def get(self, origin: Origin) -> OriginPolicy:
+        """Return what is known of an origin's robots.txt; fetch it if it is not at hand.
 
-        :param asker: the request on whose behalf; its proxy is inherited.
         :raises RobotsUndecided: the spider was closed first.
         """
-        robots = self.at_hand(origin) or await self.ask(origin, asker).result()
+        robots = self.at_hand(origin) or await self.ask(origin).result()
         if robots is None:
             raise undecided(origin)
         return robots
 
     def at_hand(self, origin: Origin, asker: Request | None = None, *, counted: bool = True) -> OriginPolicy | None:
-        """Return what is known and still fresh, without waiting for anything.
+        """Return what is known of an origin if it is fresh, without waiting; ``None``: it has to be fetched.
 
-        :param asker: the request that it is for: the origin may be closed for its route alone.
-        :param counted: whether the stats have this look-up.
+        :param asker: the request that is to be judged: the origin may be closed for its route only.
+        :param counted: whether this look-up is counted in the stats.
         """
         if self._overrides is not None and (override := self._overrides.robots(origin)) is not None:
             return override
@@ -145,11 +144,11 @@ class RobotsService:
         return robots
 
     def ask(self, origin: Origin, asker: Request | None = None) -> RouteWait[OriginPolicy]:
-        """Return what tells what is known of an origin's robots.txt as soon as that is known; fetch it anew.
+        """Fetch an origin's robots.txt, unless a fetch is under way; return the wait for its result.
 
-        It tells ``None`` when the spider was closed first.
+        The result is ``None`` if the spider is closed first.
 
-        :param asker: the request on whose behalf; its proxy is inherited.
+        :param asker: the request that the file is fetched for; the fetch goes through its proxy.
         """
         override = None if self._overrides is None else self._overrides.robots(origin)
         if override is not None or self._closing():
@@ -158,19 +157,19 @@ class RobotsService:
         return self._queue.ask(origin, asker, None if asker is None else self.routes.of(asker))
 
     def octets(self, origin: Origin) -> bytes | None:
-        """Return the file that an origin is judged by, as it came; ``None`` where it is not at hand.
+        """Return the octets of the file that an origin is judged by; ``None`` if it is not at hand.
 
-        Of one longer than ROBOTSTXT_MAX_SIZE it is the lines that count.
+        Of a file longer than ROBOTSTXT_MAX_SIZE, only the lines that count are returned.
         """
         if self._overrides is not None and self._overrides.robots(origin) is not None:
             return self._overrides.octets(origin)
-        copy = self._memory.copy(origin)
-        return None if copy is None or copy.body is None else whole_lines(copy.body, self._settings.max_size)
+        entry = self._memory.copy(origin)
+        return None if entry is None or entry.body is None else whole_lines(entry.body, self._settings.max_size)
 
     def hold(self, origin: Origin, robots: OriginPolicy) -> Callable[[], OriginPolicy]:
-        """Return what gives the value, or a later one of its origin, as long as anybody may want it.
+        """Return a function that gives this value, or a later one of its origin, as long as the function is kept.
 
-        That takes the memory of a compressed file, and not that of a parsed one.
+        It takes the memory of the compressed file, and not that of the parsed one.
         """
         return self._memory.hold(origin, robots)
 
@@ -182,7 +181,7 @@ class RobotsService:
             self._peers.join(self._runtime.loop(), kind, self._memory.copy)
 
     async def close(self) -> None:
-        """Write what is still to be written, for a second or two at most, and let go of the store."""
+        """Write what is still to be written, for a second or two at most, and close the store."""
         if self._peers is not None:
             self._peers.leave()
         if self._sharing is not None:
@@ -191,21 +190,27 @@ class RobotsService:
     # The way of a fetch.
 
     def _begin(self, attempt: Attempt[OriginPolicy]) -> tuple[Work[OriginPolicy], Callable[[], Result[OriginPolicy]]]:
-        """Return the work of an attempt, and what makes its result where the work takes too long."""
+        """Return the work of an attempt, and what makes its result if the work takes too long."""
         held = self._memory.copy(attempt.pending.key)
         before = None if held is None else held.validity
         fetch = Fetch(attempt, before, held, Sent(attempt.pending.route.asker))
         return partial(self._find_out, fetch), partial(self._too_late, fetch)
 
     async def _find_out(self, fetch: Fetch) -> Result[OriginPolicy]:
-        """Look, fetch, conclude, keep, tell. Ends in a value whatever store and network do; raises when too late."""
+        """Look, fetch, conclude, keep, tell. Whatever store and network do, there is a result.
+
+        :raises RobotsUndecided: it took too long, so `_too_late` has concluded already.
+        """
         found = await self._look_into_store(fetch) or self._look_at_peers(fetch)
         if found is None:
-            fetched = await self._fetch(fetch)
+            if fetch.held is not None and self._sharing is not None and self._sharing.shared:
+                self._hooks.expected(self._revive(fetch.origin, fetch.held))
+            fetch.began = self._runtime.clock()
+            fetched = await self._fetcher.fetch(fetch)
             found = await self._found_meanwhile(fetch, fetched)
             if found is None:
                 attempted = self._conclude(fetch, fetched)
-                fetch.attempt.result = attempted  # what they get who wait, should a signal handler hang
+                fetch.attempt.result = attempted  # those who wait get it even if a signal handler hangs
                 await self._hooks.fetched(attempted.value, fetched.access, fetch.sent.asker)
                 return attempted
         if isinstance(found, Attempted):
@@ -214,7 +219,7 @@ class RobotsService:
         return found
 
     def _too_late(self, fetch: Fetch) -> Attempted[OriginPolicy]:
-        """Conclude and keep where there was no answer in time; tell in the background."""
+        """Conclude and keep that there was no answer in time; tell it in the background."""
         fetched = Fetched(through(Unreachable(None, no_answer(self._settings.timeout)), fetch.sent))
         attempted = self._conclude(fetch, fetched)
         told = self._hooks.fetched(attempted.value, fetched.access, fetch.sent.asker)
@@ -224,7 +229,7 @@ class RobotsService:
     # Look.
 
     async def _look_into_store(self, fetch: Fetch) -> Result[OriginPolicy]:
-        """Return what the store has, or that another crawl is at it; ``None``: it is for this one to fetch it."""
+        """Return what the store has, or that another crawl fetches the file; ``None``: this crawl has to fetch it."""
         if self._sharing is None:
             return None
         fetch.held, fresh, ours = await fetch.aside(self._sharing.look(fetch.origin, fetch.held))
@@ -233,15 +238,15 @@ class RobotsService:
         return None if ours or fresh else self._look_later(fetch)
 
     def _look_at_peers(self, fetch: Fetch) -> Result[OriginPolicy]:
-        """Return what another crawl of the process has, or that it is at it; ``None``: it is for this one to fetch."""
+        """Do the same with the other crawls of the process."""
         if self._peers is None:
             return None
-        copy, busy = self._peers.look(fetch.origin, fetch.sent.asker)
-        if copy is not None and (fetch.held is None or copy.fetched > fetch.held.fetched):
+        entry, busy = self._peers.look(fetch.origin, fetch.sent.asker)
+        if entry is not None and (fetch.held is None or entry.fetched > fetch.held.fetched):
             now = self._runtime.clock()
-            fetch.held = copy = copy.reviewed(now, self._limits)
-            if now < copy.validity.fresh_until:
-                return self._adopt(fetch, copy, shared=True)
+            fetch.held = entry = entry.reviewed(now, self._limits)
+            if now < entry.validity.fresh_until:
+                return self._adopt(fetch, entry, shared=True)
         if busy:
             self._peers.end(fetch.origin)
             return self._look_later(fetch)
@@ -254,7 +259,7 @@ class RobotsService:
         return LockedByPeer(pause(fetch.pending.looks))
 
     async def _found_meanwhile(self, fetch: Fetch, fetched: Fetched) -> Result[OriginPolicy]:
-        """Return what another crawl has found out meanwhile, where this one could not."""
+        """If this fetch failed, return what another crawl has put into the store meanwhile."""
         if self._sharing is None or not isinstance(fetched.access, Unreachable | Local):
             return None
         newer = await fetch.aside(self._sharing.newer(fetch.origin, fetch.began))
@@ -264,42 +269,34 @@ class RobotsService:
         self._sharing.leave(fetch.origin)
         return self._adopt(fetch, newer)
 
-    def _adopt(self, fetch: Fetch, copy: CacheEntry, *, shared: bool = False) -> Attempted[OriginPolicy]:
-        """Go by a fresh copy out of the store, or of another crawl.
+    def _adopt(self, fetch: Fetch, entry: CacheEntry, *, shared: bool = False) -> Attempted[OriginPolicy]:
+        """Go by a fresh entry of the store, or of another crawl.
 
-        :param shared: whether the other crawls of the process may have it from this one.
+        :param shared: whether other crawls of the process may take it from this one.
         """
         self._count(stats.CACHE_STORE_HITS)
-        robots = self._revive(fetch.origin, copy)
+        robots = self._revive(fetch.origin, entry)
         if robots.validity.unreachable_since is not None:
             self._warn(robots, fetch.known)
-        self._keep(fetch, robots, copy, shared=shared)
+        self._keep(fetch, robots, entry, shared=shared)
         return Attempted(robots)
-
-    # Fetch.
-
-    async def _fetch(self, fetch: Fetch) -> Fetched:
-        if fetch.held is not None and self._sharing is not None and self._sharing.shared:
-            self._hooks.expected(self._revive(fetch.origin, fetch.held))
-        fetch.began = self._runtime.clock()
-        return await self._fetcher.fetch(fetch)
 
     # Conclude.
 
     def _conclude(self, fetch: Fetch, fetched: Fetched) -> Attempted[OriginPolicy]:
-        """Turn the result of a fetch into what is known from now on; keep it, unless it is asked for again."""
+        """Turn the result of a fetch into what is known from now on; keep it, unless another attempt follows."""
         if isinstance(fetched.access, Local) or (isinstance(fetched.access, Unreachable) and fetched.access.route):
             return self._conclude_route(fetch, fetched.access)
         file, fetched = self._parsed(fetch.origin, fetched)
         access, pending, now = fetched.access, fetch.pending, self._runtime.clock()
         since = None if fetch.last is None else fetch.last.validity.unreachable_since
-        copy = following(fetch.held, fetched, now, limits_after(access, self._limits, self._backoff), since)
-        robots = self._revive(fetch.origin, copy, file)
+        entry = following(fetch.held, fetched, now, limits_after(access, self._limits, self._backoff), since)
+        robots = self._revive(fetch.origin, entry, file)
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         to_come: tuple[float, ...] = ()
         if isinstance(access, Unreachable):
-            # Retry only while the origin is closed: an earlier copy, or a failure so old that it opens the origin,
-            # lets the requests that wait be judged now.
+            # Retry only while the origin is closed: with an earlier file, or after failures for so long that the
+            # origin opens, the requests that wait can be judged now.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
                 to_come = self._backoff.to_come(pending.route.attempts, access.retry_after)
             if not robots.for_all and pending.untried() is not None:
@@ -307,15 +304,15 @@ class RobotsService:
             else:
                 self._warn(robots, fetch.known, pending, to_come)
         if not to_come:
-            self._keep(fetch, robots, copy, shared=fetched.freshness.stored)
+            self._keep(fetch, robots, entry, shared=fetched.freshness.stored)
             if self._sharing is not None:
-                self._sharing.publish(fetch.origin, copy, stored=fetched.freshness.stored, since=fetch.began)
+                self._sharing.publish(fetch.origin, entry, stored=fetched.freshness.stored, since=fetch.began)
         elif fetch.changes(Outcome.UNREACHABLE):
             self._listener.again(fetch.origin, robots.cause)
         return Attempted(robots, to_come[0] if to_come else None, alone=not robots.for_all)
 
     def _conclude_route(self, fetch: Fetch, access: Unreachable | Local) -> Attempted[OriginPolicy]:
-        """Turn a failure that says nothing about the site into what the requests of its route go by."""
+        """Turn a failure that says nothing about the site into what governs the requests of its route."""
         pending, now = fetch.pending, self._runtime.clock()
         robots = self._revive(fetch.origin, set_aside(fetch.held, access, now, self._limits))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
@@ -338,7 +335,7 @@ class RobotsService:
         file = self._parse(origin, access.body)
         if isinstance(file, str):
             failed = Unreachable(access.status, file, hopeless=True)
-            return None, Fetched(failed, Freshness(stored=False))  # no reason for other crawls to stay out
+            return None, Fetched(failed, Freshness(stored=False))  # other crawls may have a parser that works
         return file, fetched
 
     def _parse(self, origin: Origin, body: bytes) -> ParsedRobots | str:
@@ -350,23 +347,24 @@ class RobotsService:
             logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
             return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 
-    def _revive(self, origin: Origin, copy: CacheEntry, file: ParsedRobots | None = None) -> OriginPolicy:
-        """Return what a copy says."""
-        validity, cause = copy.validity, copy.cause
-        if file is None and copy.body is not None:
-            parsed = self._parse(origin, copy.body)
-            if isinstance(parsed, str):  # nothing opens because a file cannot be read
-                validity, cause = (
-                    Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=copy.fetched),
-                    parsed,
-                )
+    def _revive(self, origin: Origin, entry: CacheEntry, file: ParsedRobots | None = None) -> OriginPolicy:
+        """Return what is known of an origin by a cache entry.
+
+        :param file: the body of the entry, if it is parsed already.
+        """
+        validity, cause = entry.validity, entry.cause
+        if file is None and entry.body is not None:
+            parsed = self._parse(origin, entry.body)
+            if isinstance(parsed, str):  # a file that cannot be read must not open the origin
+                cause = parsed
+                validity = Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched)
             else:
                 file = parsed
-        return OriginPolicy(origin, validity, copy.status, cause, file, self._hooks.agent, copy.fetched)
+        return OriginPolicy(origin, validity, entry.status, cause, file, self._hooks.agent, entry.fetched)
 
     # Keep.
 
-    def _keep(self, fetch: Fetch, robots: OriginPolicy, copy: CacheEntry, *, shared: bool) -> None:
+    def _keep(self, fetch: Fetch, robots: OriginPolicy, entry: CacheEntry, *, shared: bool) -> None:
         """Remember what governs an origin from now on, and tell the listener."""
         self._listener.concluded(
             fetch.origin,
@@ -378,14 +376,14 @@ class RobotsService:
         )
         if robots.stale and not (fetch.before is not None and fetch.before.stale):
             self._listener.began_stale(fetch.origin, robots.cause)
-        self._memory.put(fetch.origin, robots, copy)
+        self._memory.put(fetch.origin, robots, entry)
         if robots.for_all:
             self._failed.forget(fetch.origin)
         if self._peers is not None:
             self._peers.keep(fetch.origin, fetch.sent.asker, shared=shared)
 
     def _settled(self, pending: PendingFetch[OriginPolicy]) -> None:
-        """Let others go on; keep what is known by each route, where none of them brought what is for all."""
+        """Let other crawls go on; keep the failure of each route, if none of them brought a result for all."""
         origin: Origin = pending.key
         if self._peers is not None:
             self._peers.end(origin)
@@ -398,7 +396,7 @@ class RobotsService:
         for name, last in lasts:
             if now < last.validity.fresh_until:
                 self._failed.put(origin, name, last)
-        if any(last is kept for _, last in lasts):  # concluded, and given to other crawls
+        if any(last is kept for _, last in lasts):  # concluded, and given to other crawls already
             return
         closed = [last.cause for _, last in lasts if last.outcome is Outcome.UNREACHABLE]
         if closed:
@@ -419,13 +417,13 @@ class RobotsService:
     ) -> None:
         """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
 
-        :param pending: whose attempt failed, where there was one.
-        :param to_come: seconds before each further one by its route.
+        :param pending: whose attempt failed; ``None``: the entry came from a store or another crawl.
+        :param to_come: seconds before each further attempt by its route.
         :param alone: whether it is about the requests of one route only.
         """
         warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
         if to_come and pending is not None:
-            # The two ticks are those after which the end of a pause, and that of an attempt, are noticed.
+            # The queue notices the end of a pause, and that of an attempt, up to a tick late.
             attempts = len(to_come) * min(len(pending.routes), MOST_ROUTES)
             until = self._runtime.at(1 + sum(to_come) + attempts * (self._settings.timeout + 2 * TICK))
             if warned:

@@ -1,16 +1,15 @@
-"""Requests that are set aside while their robots.txt is fetched, so that they hold nothing of the crawl.
+"""Requests that are set aside while their robots.txt is fetched, so that they take no place in the downloader.
 
-Who is set aside, where, and who goes when. See `fetching/queue.py` for the fetch that they wait for, and
-`SchedulerBridge` of `_scrapy.py` for how Scrapy takes a request back.
+See `fetching/queue.py` for the fetch that they wait for, and `SchedulerBridge` of `scheduling.py` for how they go back.
 
-How a request is set aside: `process_request` returns the request itself, so that the engine schedules it anew; on that
-way `request_scheduled` takes it out, and the engine has forgotten it. One that other code downloads past the scheduler
-(`engine.download_async`) comes to `process_request` again instead: that is how it is known, and it waits in place.
+How a request is set aside: `process_request` returns the request itself, so that the engine schedules it anew. Then
+the handler of `request_scheduled` takes it, and the engine forgets it. A request that other code downloads without the
+scheduler (`engine.download_async`) comes to `process_request` a second time instead, and waits in place.
 
-A request that goes back to the scheduler may stand in its queue until what it waited for is stale. It is judged by that
-all the same, once and for a minute at most, so that it need not wait again and again: a decision is reserved for it.
-`WAITED` in its meta says which one: a queue on disk keeps meta, and not the object. `process_request` takes it out
-before anything is made of the request, so that no response, redirect or retry has it.
+When the file is there, requests go back to the scheduler. They may stand in its queue until the file is stale. So that
+they need not wait again and again, they are judged by that file all the same, each once, and for a minute at most: it
+is reserved for them. `WAITED` in their meta says which one it is, because a queue on disk keeps meta, and not objects.
+`process_request` removes that key first, so that no response, redirect or retry has it.
 """
 
 from __future__ import annotations
@@ -19,49 +18,30 @@ import itertools
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable
+
+    from scrapy import Request
 
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.fetching.queue import RouteWait
+    from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 
 _T = TypeVar("_T")
 
-#: A request; nothing is made of it here.
-Request: TypeAlias = Any
-
-#: Requests that are given back in one go, so that many do not stop everything else.
+#: Requests that are given back at once; others go on in between, however many wait.
 PORTION = 200
 
-#: Key of a request's meta, from when it goes back to the scheduler until it comes here again: what it waited for.
+#: Meta key of a request that goes back to the scheduler. Its value is the mark of a `ReservedDecision`.
 WAITED = "robotstxt_waited"
 
-#: Seconds for which what is stale still holds for those who waited for it: they stand in the scheduler's queue then.
+#: Seconds for which a stale file still counts for the requests that have waited for it.
 RESERVED = 60.0
 
-# So many reserved decisions before the first look for those that nobody came for in time.
+# The number of reserved decisions at which those that have run out are removed for the first time.
 _FIRST_SWEEP = 1000
-
-
-class Scheduler(Protocol):
-    """What this needs of the scheduler and the engine."""
-
-    def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
-        """Give requests to the scheduler, in this order, past its filter of duplicates.
-
-        :param mark: goes into the meta of those that it takes.
-        """
-
-    def backwards(self, request: Request) -> bool:
-        """Whether the scheduler hands out last what it was given first."""
-
-    def keep_open(self) -> None:
-        """Keep the engine from closing its scheduler."""
-
-    def let_close(self) -> None:
-        """Undo `keep_open`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -71,7 +51,7 @@ class Group(Generic[_T]):
     :param since: when the first one came.
     :param requests: those that are set aside.
     :param in_place: how many wait in place.
-    :param reserved: what is reserved for those that go back to the scheduler; ``None``: nothing.
+    :param reserved: what those will be judged by that go back to the scheduler; ``None``: the crawl ended first.
     """
 
     wait: RouteWait[_T]
@@ -86,12 +66,12 @@ class Group(Generic[_T]):
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What waits.
+    """What waits just now.
 
-    :param requests: how many.
-    :param keys: for how many files.
-    :param longest: whose file has been waited for longest.
-    :param seconds: for how long.
+    :param requests: how many requests wait.
+    :param keys: how many files they wait for.
+    :param longest: the origin whose file they have waited for longest.
+    :param seconds: how long that is.
     """
 
     requests: int
@@ -102,12 +82,13 @@ class Waits:
 
 @dataclass(eq=False, slots=True)
 class ReservedDecision(Generic[_T]):
-    """What requests are judged by that stand in the scheduler's queue.
+    """What requests are judged by that went back to the scheduler.
 
     :param place: their origin and route.
-    :param mark: what they have in their meta.
-    :param until: from then on it is for nobody.
-    :param count: how many they are.
+    :param mark: the value of `WAITED` in their meta.
+    :param value: returns what is known of their origin.
+    :param until: when it runs out.
+    :param count: how many requests have not come for it yet.
     """
 
     place: tuple[Hashable, Hashable]
@@ -121,8 +102,8 @@ class DeferredRequests(Generic[_T]):
     """The requests of a crawl that wait.
 
     :param limit: how many are set aside at most.
-    :param hold: returns what gives a value later on, and when the value is stale; called with (key, value). Requests
-        stay in the scheduler's queues for long, and the values of all of them are more than the memory is to keep.
+    :param hold: called with (key, value); returns a function that gives the value later on, and when the value is
+        stale. Requests may stay in the scheduler's queues for long, and all their values may take too much memory.
     :param scheduler: takes requests back.
     """
 
@@ -131,23 +112,23 @@ class DeferredRequests(Generic[_T]):
         limit: int,
         *,
         hold: Callable[[Any, _T], tuple[Callable[[], _T], float]],
-        scheduler: Scheduler,
+        scheduler: SchedulerBridge,
         runtime: Runtime,
     ) -> None:
-        self._limit, self._keep, self._scheduler, self._runtime = limit, hold, scheduler, runtime
+        self._limit, self._hold, self._scheduler, self._runtime = limit, hold, scheduler, runtime
         self._groups: dict[RouteWait[_T], Group[_T]] = {}
         self._reserved: dict[str, ReservedDecision[_T]] = {}
-        # The marks of this crawl, which those that a resumed crawl finds on disk are not.
+        # Unique, because a crawl that is resumed finds marks of an earlier run on disk.
         self._marks = (f"{uuid.uuid4().hex}-{number}" for number in itertools.count())
         self._sweep_at = _FIRST_SWEEP
-        self._held = 0
-        #: Who is about to leave, by identity; the request is kept beside it, so that no other can get its number.
+        self._waiting = 0
+        #: Requests that `process_request` returns, by `id()`; each is kept here, so that no other gets the same one.
         self.leaving: dict[int, tuple[Request, Group[_T]]] = {}
         #: Requests that were given back because the crawl ended first.
         self.handed_back = 0
 
     def __len__(self) -> int:
-        return self._held + len(self.leaving)
+        return self._waiting + len(self.leaving)
 
     @property
     def full(self) -> bool:
@@ -155,7 +136,7 @@ class DeferredRequests(Generic[_T]):
         return len(self) >= self._limit
 
     def waits(self) -> Waits | None:
-        """Return what waits; ``None``: nothing does."""
+        """Return what waits; ``None`` if nothing does."""
         groups = [group for group in self._groups.values() if len(group)]
         if not groups:
             return None
@@ -170,12 +151,12 @@ class DeferredRequests(Generic[_T]):
         self.leaving[id(request)] = request, self._group(wait)
 
     def returned(self, request: Request) -> RouteWait[_T] | None:
-        """Return what a request waits for that came back past the scheduler; ``None``: it did not."""
+        """Return what a request waits for if it came back without passing the scheduler; else ``None``."""
         _, group = self.leaving.pop(id(request), (None, None))
         return None if group is None else group.wait
 
     def take(self, request: Request) -> bool:
-        """Take a request out of the way to the scheduler; false: it is none that left."""
+        """Take a request that is about to be queued; false if `leave` was not called for it."""
         if not self.leaving:
             return False
         _, group = self.leaving.pop(id(request), (None, None))
@@ -185,7 +166,7 @@ class DeferredRequests(Generic[_T]):
             self._put_back(group, [request])
         else:
             group.requests.append(request)
-            self._hold(1)
+            self._set_aside(1)
         return True
 
     async def wait_in_place(self, wait: RouteWait[_T]) -> _T | None:
@@ -209,11 +190,11 @@ class DeferredRequests(Generic[_T]):
     def _settled(self, group: Group[_T], value: _T | None) -> None:
         del self._groups[group.wait]
         if value is not None:
-            later, stale = self._keep(group.wait.key, value)
+            later, stale = self._hold(group.wait.key, value)
             place = group.wait.key, group.wait.name
             group.reserved = ReservedDecision(place, next(self._marks), later, stale + RESERVED)
         if group.requests:
-            # Such that they come out of the scheduler's queues in the order in which they came in here.
+            # In an order in which they leave the scheduler's queues as they came here.
             backwards = [request for request in group.requests if self._scheduler.backwards(request)]
             forwards = [request for request in group.requests if not self._scheduler.backwards(request)]
             group.requests = [*forwards, *reversed(backwards)]
@@ -224,7 +205,7 @@ class DeferredRequests(Generic[_T]):
         try:
             self._put_back(group, portion)
         finally:
-            self._hold(-len(portion))
+            self._set_aside(-len(portion))
             if group.requests:
                 self._runtime.call_later(0, partial(self._release, group))
 
@@ -233,34 +214,32 @@ class DeferredRequests(Generic[_T]):
             self.handed_back += len(requests)
             self._scheduler.put_back(requests, {})
         else:
-            self._reserve(group.reserved, len(requests))
+            if len(self._reserved) >= self._sweep_at:
+                self._sweep()
+            self._reserved[group.reserved.mark] = group.reserved
+            group.reserved.count += len(requests)
             self._scheduler.put_back(requests, {WAITED: group.reserved.mark})
 
-    def _hold(self, change: int) -> None:
-        before, self._held = self._held, self._held + change
-        if before == 0 < self._held:
+    def _set_aside(self, change: int) -> None:
+        """Count what is set aside; while it is anything, the engine must not close its scheduler."""
+        before, self._waiting = self._waiting, self._waiting + change
+        if before == 0 < self._waiting:
             self._scheduler.keep_open()
-        elif before > 0 == self._held:
+        elif before > 0 == self._waiting:
             self._scheduler.let_close()
 
     # Coming back.
 
-    def _reserve(self, reserved: ReservedDecision[_T], count: int) -> None:
-        if len(self._reserved) >= self._sweep_at:
-            self._sweep()
-        self._reserved[reserved.mark] = reserved
-        reserved.count += count
-
     def _sweep(self) -> None:
-        """Forget what has run out: the requests were dropped on the way."""
+        """Forget what has run out: its requests were dropped, or came too late."""
         now = self._runtime.clock()
         self._reserved = {mark: reserved for mark, reserved in self._reserved.items() if now < reserved.until}
         self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._reserved))
 
     def reserved(self, key: Hashable, route: Hashable, mark: object) -> _T | None:
-        """Return what a request waited for, or what followed it; ``None``: it did not wait, or too long ago.
+        """Return what is reserved for a request that has waited; ``None``: nothing is, or it has run out.
 
-        :param mark: `WAITED` of its meta.
+        :param mark: the value of `WAITED` in its meta.
         """
         reserved = self._reserved.get(mark) if isinstance(mark, str) else None
         if reserved is None or reserved.place != (key, route):

@@ -1,7 +1,7 @@
-"""RfcRobotsTxtMiddleware: the way of a request, which is let through, set aside, or refused by `RobotsDisallowed`.
+"""RfcRobotsTxtMiddleware: each request is let through, set aside, or refused with `RobotsDisallowed`.
 
-`process_request` has its steps in order: exempt, origin, what is at hand, wait, decide and enforce. How a robots.txt is
-fetched is `fetching/service.py`, and what follows from a decision `enforcement.py`.
+`process_request` has the steps in their order. See `fetching/service.py` for how a robots.txt is fetched, and
+`enforcement.py` for what follows from a decision.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.fetching import replay
 from scrapy_robots_rfc.fetching.download import MARK, Downloader
 from scrapy_robots_rfc.fetching.hooks import Hooks
 from scrapy_robots_rfc.fetching.httpcache import HttpCache
-from scrapy_robots_rfc.fetching.overrides import announcements, overrides_of
+from scrapy_robots_rfc.fetching.overrides import Overrides, announcements
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser
+from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, Replay
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
@@ -46,7 +46,7 @@ from scrapy_robots_rfc.settings import BACKOFF, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
+    from collections.abc import Coroutine, Hashable
     from typing import Self
 
     from scrapy import Request, Spider
@@ -54,13 +54,12 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.overrides import Overrides
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
 
 logger = logging.getLogger(__name__)
 
-# Authorities whose origin is kept, so that a request costs a look-up; a crawl of many hosts must not fill the memory.
+# Authorities whose origin is kept, so that it is not parsed for each request; a crawl of many hosts has more.
 _KEPT_ORIGINS = 10_000
 
 
@@ -85,13 +84,14 @@ class RfcRobotsTxtMiddleware:
         self._parse = FileParser(crawler, settings)
         self._feeds = Feeds(crawler, settings, runtime) if settings.report else None
         self._http_cache = HttpCache(crawler)
-        self._troubles = OriginLog(self._count, dry_run=settings.dry_run)
+        self._origin_log = OriginLog(self._count, dry_run=settings.dry_run)
         hooks = self._hooks()
-        overrides = overrides_of(settings, hooks.parse, hooks.agent)  # its files are read, before a store is opened
-        self._replay: replay.Replay | None = None
-        if crawler.settings.getbool(replay.KEY):
-            date = runtime.date
-            overrides = self._replay = replay.Replay(settings, hooks.parse, hooks.agent, self._http_cache, date)
+        overrides: Overrides | None = None  # their files are read before a store is opened
+        self._replay: Replay | None = None
+        if crawler.settings.getbool(IGNORE_MISSING):
+            overrides = self._replay = Replay(settings, hooks.parse, hooks.agent, self._http_cache, runtime.date)
+        elif settings.exempt or settings.overrides:
+            overrides = Overrides(settings, hooks.parse, hooks.agent)
         self._store = self._open_store(settings)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
@@ -106,16 +106,13 @@ class RfcRobotsTxtMiddleware:
         )
         self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime)
         self._given_up: WeakSet[Request] = WeakSet()
-        self._listen()
-
-    def _listen(self) -> None:
         for handler, signal in (
             (self._spider_opened, scrapy_signals.spider_opened),
             (self._request_scheduled, scrapy_signals.request_scheduled),
             (self._spider_idle, scrapy_signals.spider_idle),
             (self._spider_closed, scrapy_signals.spider_closed),
         ):
-            self._crawler.signals.connect(handler, signal)
+            crawler.signals.connect(handler, signal)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -126,9 +123,9 @@ class RfcRobotsTxtMiddleware:
     def process_request(
         self, request: Request
     ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
-        """Let a request through, set it aside, or raise; answer one for the file itself that asks to reuse it.
+        """Let a request through, set it aside, or raise. A request for a robots.txt may be answered from the cache.
 
-        A plain function: what is at hand is decided at once, and only a request that waits in place costs a coroutine.
+        This is no coroutine function, so that a request whose file is at hand does not pay for a coroutine.
 
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
@@ -147,23 +144,19 @@ class RfcRobotsTxtMiddleware:
             return None
         agent = None if own else self._user_agents.of(request)
         if self._deferred.leaving and (wait := self._deferred.returned(request)) is not None:
-            # It was let go to be set aside, and came back past the scheduler.
+            # It was returned to be set aside, and came back without passing the scheduler.
             return self._wait_in_place(request, agent, wait, direct=True)
-        robots = None if waited is None else self._reserved(origin, request, waited)
+        robots = None
+        if waited is not None:
+            robots = self._deferred.reserved(origin, self.service.routes.of(request), waited)
         robots = robots or self.service.at_hand(origin, request)
         if robots is None:
             return self._wait(request, agent, self.service.ask(origin, request))
         return self._finish(request, robots, agent)
 
-    def _reserved(self, origin: Origin, request: Request, mark: object) -> OriginPolicy | None:
-        return self._deferred.reserved(origin, self.service.routes.of(request), mark)
-
     def _pass_exempt(self, request: Request) -> None:
-        """Count a request that is not judged; it keeps the interval of its site all the same, if the file is known.
-
-        A request of ours tells by which tokens pages are judged.
-        """
-        if MARK in request.meta:
+        """Count a request that is not judged; it keeps the interval of its site if the file is at hand."""
+        if MARK in request.meta:  # a request of ours
             self._user_agents.passes(request)
             return
         self._count(stats.EXEMPTED)
@@ -173,14 +166,14 @@ class RfcRobotsTxtMiddleware:
             self._throttle.note(request, robots, self._user_agents.default())
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
-        """Judge what no robots.txt is needed for: there is none without an authority, or the request is for one."""
-        if own and (self._replay is None or origin is None or self._stays(request, origin, self._replay)):
-            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
-        else:
+        """Judge a request for a robots.txt itself, or one without a valid authority, to which no robots.txt belongs."""
+        if not own:
             self._enforcement.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
+        elif self._replay is None or origin is None or self._stays(request, origin, self._replay):
+            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
 
-    def _stays(self, request: Request, origin: Origin, offline: replay.Replay) -> bool:
-        """Refuse what would leave the machine although the user said that nothing is to be fetched."""
+    def _stays(self, request: Request, origin: Origin, offline: Replay) -> bool:
+        """Whether an offline replay does not send a request; one that it would send is refused."""
         why = offline.why_closed(request, origin)
         if why is not None:
             self._enforcement.refuse(
@@ -191,7 +184,7 @@ class RfcRobotsTxtMiddleware:
     def _wait(
         self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy]
     ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
-        """Set a request aside, by giving it back to the engine; where too many are, have it wait in place."""
+        """Set a request aside by returning it to the engine; if too many are set aside, let it wait in place."""
         if wait.value is not None:  # without asyncio, the fetch may be over already
             return self._finish(request, wait.value, agent)
         if not self._bridge.usable() or (self._deferred.full and not wait.settled):
@@ -213,12 +206,12 @@ class RfcRobotsTxtMiddleware:
         raise undecided(wait.key)
 
     def _finish(self, request: Request, robots: OriginPolicy, agent: Agent | None) -> Response | None:
-        """Judge a page; answer a request for the file itself, which has no agent, where there is one."""
+        """Judge a page; a request for the file itself, which has no agent, is answered if the file is at hand."""
         if agent is not None:
             self._enforcement.judge(request, robots, agent)
             return None
         body = None if robots.file is None else self.service.octets(robots.origin)
-        if body is None:  # the site may say more about it
+        if body is None:  # the site has to answer it
             self._let_through(robots)
             return None
         self._count(stats.REUSED)
@@ -230,9 +223,9 @@ class RfcRobotsTxtMiddleware:
             self._count(stats.ALLOWED)
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """Give a request back to the scheduler whose turn at its site did not come before the spider closed."""
+        """Give a request back to the scheduler if the spider closed while the throttle held it back."""
         if not isinstance(exception, NoTurn) or MARK in request.meta or request in self._given_up:
-            return None  # one that never passed the scheduler comes back here, and fails
+            return None  # one that never passed the scheduler comes here a second time, and fails
         if not self._bridge.usable():
             return None
         self._given_up.add(request)
@@ -252,7 +245,7 @@ class RfcRobotsTxtMiddleware:
             raise DontCloseSpider
 
     async def _spider_closed(self) -> None:
-        """Say what became of the crawl, and let go of all that it holds, whatever happens to the words."""
+        """Log what became of the crawl, and close all parts, even if that log line fails."""
         self._progress.close()
         try:
             self._sum_up()
@@ -264,15 +257,15 @@ class RfcRobotsTxtMiddleware:
                 await self._feeds.close(self._enforcement.cost.exempt)
 
     def _sum_up(self) -> None:
-        """Say what became of the requests: those that waited to the end, and all by reason."""
+        """Log what became of the requests: those that waited to the end, and the sums of the crawl."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
-        self._troubles.closed()
+        self._origin_log.closed()
         self._tell_of_undecided()
         slowed: TopK[str] = TopK() if self._throttle is None else self._throttle.slowed
-        closing = CrawlSummary(stats_collector.get_stats(), self._troubles, self._enforcement.cost, slowed)
-        text = closing.text(self._crawler.spider.name if self._crawler.spider else "")
-        for key, value in closing.stats():
+        summary = CrawlSummary(stats_collector.get_stats(), self._origin_log, self._enforcement.cost, slowed)
+        text = summary.text(self._crawler.spider.name if self._crawler.spider else "")
+        for key, value in summary.stats():
             stats_collector.set_value(key, value)
         if text is not None:
             logger.info(text, extra=self._extra)
@@ -281,8 +274,7 @@ class RfcRobotsTxtMiddleware:
         count = self._deferred.handed_back
         if not count:
             return
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(stats.UNDECIDED, count)
+        self._count(stats.UNDECIDED, count)
         they_are = "it is" if count == 1 else "they are"
         kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
         lost = f"{they_are} dropped, as all that is queued"
@@ -310,7 +302,7 @@ class RfcRobotsTxtMiddleware:
         return self._origin(parts.scheme, parts.netloc)
 
     def _origin(self, scheme: str, netloc: str) -> Origin | None:
-        key = (scheme, netloc.rpartition("@")[2])  # a key must hold no password either
+        key = (scheme, netloc.rpartition("@")[2])  # without user name and password
         try:
             return self._origins[key]
         except KeyError:
@@ -320,7 +312,7 @@ class RfcRobotsTxtMiddleware:
             return origin
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Say what is odd about the set-up, which exceptions this crawl makes, and which tokens nobody can know."""
+        """Log what is odd about the settings, which exceptions there are, and what is wrong with the product tokens."""
         lines = startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware)
         for level, line in (*lines, *announcements(self._settings)):
             logger.log(level, line, extra={"spider": spider})
@@ -329,21 +321,18 @@ class RfcRobotsTxtMiddleware:
         if self._throttle is not None and self._settings.crawl_delay_shared:
             self._throttle.join()
         self.service.join(self._kind(spider))
-        ahead = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
-        if ahead is not None:
-            ahead.begin(self._foresight())
-
-    def _foresight(self) -> Callable[[Request], bool]:
-        """Return what says which requests are dropped before they are queued: in a dry run, none."""
-        if self._settings.dry_run:
-            return lambda _: False
-        known = partial(self.service.at_hand, counted=False)
-        return early.PreQueueFilter(self._crawler, self._origin_of, known, self._user_agents, self._enforcement).refuses
+        before_queue = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
+        if before_queue is not None and self._settings.dry_run:
+            before_queue.begin(lambda _: False)
+        elif before_queue is not None:
+            known = partial(self.service.at_hand, counted=False)
+            parts = (self._origin_of, known, self._user_agents, self._enforcement)
+            before_queue.begin(early.PreQueueFilter(self._crawler, *parts).refuses)
 
     # What the service needs of Scrapy.
 
     def _open_store(self, settings: Settings) -> CacheClient | None:
-        # What comes out of the HTTP cache may be of any age: no other crawl is to have it.
+        # What an offline replay knows may be of any age, so that no other crawl may have it.
         found = None if self._replay is not None else store_of(settings.cache, self._crawler)
         if found is None:
             return None
@@ -353,9 +342,9 @@ class RfcRobotsTxtMiddleware:
         return client
 
     def _kind(self, spider: Spider) -> Hashable:
-        """What crawls have in common that would ask for a robots.txt in the same way."""
+        """Return what is equal for crawls that may share files: they would send the same request for a robots.txt."""
         settings = self._crawler.settings
-        # A middleware may have the requests of one crawl go through a proxy: that cannot be told but by its name.
+        # A middleware may choose a proxy, so that crawls with other middlewares may get other answers.
         middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
         return (
             self._parse.parser_class,
@@ -377,7 +366,7 @@ class RfcRobotsTxtMiddleware:
 
     def _hooks(self) -> Hooks:
         return Hooks(
-            listener=self._troubles,
+            listener=self._origin_log,
             agent=self._user_agents.default,
             parse=self._parse,
             expected=self._expected,
@@ -386,7 +375,7 @@ class RfcRobotsTxtMiddleware:
         )
 
     def _keep(self, url: str, response: Response, body: bytes) -> None:
-        """Put an exchange into the HTTP cache, for a replay, unless it would take the place of rules and has none."""
+        """Put an answer into the HTTP cache, for a replay, unless it says nothing about rules, and may replace some."""
         if 200 <= response.status < 500 and response.status not in (304, 407, *self._settings.unreachable_statuses):
             self._http_cache.store(url, response, body)
 
@@ -434,7 +423,10 @@ def robots_service(crawler: Crawler) -> RobotsService:
 
 
 def _settings_of(crawler: Crawler) -> Settings:
-    """Read the settings of a crawl that obeys robots.txt; a command that asks for one page has no backoff."""
+    """Read the settings of a crawl.
+
+    :raises NotConfigured: it does not obey robots.txt.
+    """
     settings = read_settings(crawler.settings)
     if not settings.obey:
         for level, line in startup_lines(crawler.settings, settings, RfcRobotsTxtMiddleware):
@@ -442,5 +434,5 @@ def _settings_of(crawler: Crawler) -> Settings:
         raise NotConfigured
     early.check_early(settings, crawler.settings)
     if _scrapy.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
-        return replace(settings, unreachable_backoff=())  # whoever waits at a terminal asks again himself
+        return replace(settings, unreachable_backoff=())  # a command for one page: who waits for it can run it again
     return settings

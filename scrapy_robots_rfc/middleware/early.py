@@ -1,6 +1,6 @@
-"""RfcEarlyMiddleware: drops disallowed requests before they are queued, where the file of their origin is in memory.
+"""RfcEarlyMiddleware: drops disallowed requests before they are queued, if the file of their origin is in memory.
 
-It never waits, fetches or raises. A request that it cannot judge at once goes on to the downloader middleware.
+It never waits, fetches or raises. A request that it cannot judge at once is judged by the downloader middleware.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 #: The setting that turns the middleware on.
 EARLY_KEY = "ROBOTSTXT_EARLY"
 EARLY_PATH = "scrapy_robots_rfc.RfcEarlyMiddleware"
-#: Close to the engine: a request has its Referer and depth by then, and Scrapy's own middlewares have seen it.
+#: Close to the engine, so that Scrapy's own spider middlewares have set the Referer and the depth of a request.
 EARLY_POSITION = 10
 
 
@@ -79,7 +79,7 @@ class RfcEarlyMiddleware:
             logger.warning("%s does nothing: RfcRobotsTxtMiddleware is not at work", EARLY_KEY)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:  # noqa: ARG002 - Scrapy's
-        """Leave out the requests that are refused."""
+        """Leave out refused requests."""
         for item in result:
             if not self._dropped(item):
                 yield item
@@ -95,7 +95,7 @@ class RfcEarlyMiddleware:
                 yield item
 
     def process_start_requests(self, start: Iterable[Any], spider: object) -> Iterator[Any]:  # noqa: ARG002 - as above
-        """Do the same for older versions of Scrapy, where a middleware of the user's has no `process_start`."""
+        """Do the same where a middleware of the user's has only this method, as older versions of Scrapy allow."""
         for item in start:
             if not self._dropped(item):
                 yield item
@@ -113,8 +113,10 @@ class RfcEarlyMiddleware:
 class PreQueueFilter:
     """Refuses requests before they are queued.
 
-    :param origin: gives the origin of a request, ``None`` for one that has none.
-    :param known: gives the fresh policy of an origin that is in memory, and counts nothing.
+    :param origin: returns the origin of a request; ``None``: it has none.
+    :param known: returns what is known of an origin and fresh, and counts nothing.
+    :param user_agents: gives the agent of a request.
+    :param enforcement: counts and logs what is refused.
     """
 
     def __init__(
@@ -122,44 +124,44 @@ class PreQueueFilter:
         crawler: Crawler,
         origin: Callable[[Request], Origin | None],
         known: Callable[[Origin], OriginPolicy | None],
-        naming: UserAgents,
-        verdicts: Enforcement,
+        user_agents: UserAgents,
+        enforcement: Enforcement,
     ) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
         self._count = crawler.stats.inc_value
         self._origin, self._known = origin, known
-        self._naming, self._verdicts = naming, verdicts
+        self._user_agents, self._enforcement = user_agents, enforcement
         self._duplicates = scheduling.Duplicates(crawler)
 
     def refuses(self, request: Request) -> bool:
-        """Refuse a request that is known to be disallowed, and return whether it was.
+        """Refuse a request if it is known to be disallowed, and return whether it was.
 
-        A duplicate of one is dropped and counted as the scheduler would do, and not counted here.
+        A request that was refused before is a duplicate: it is dropped and counted as the scheduler does it.
         """
         try:
             return self._refuses(request)
         except RobotsDisallowed:
             self._count(stats.EARLY)
             return True
-        except Exception:  # the downloader middleware meets with it again, and raises it
+        except Exception:  # the downloader middleware judges it again, and raises the exception
             logger.debug("Not judged before it is queued: %s", shown(request), exc_info=True)
             return False
 
     def _refuses(self, request: Request) -> bool:
         if request.meta.get("dont_obey_robotstxt") or is_robots_txt(urlparse_cached(request)):
             return False
-        if has_errback(self._crawler, request):  # the downloader middleware calls it
+        if has_errback(self._crawler, request):  # it is called only if the downloader middleware refuses
             return False
         origin = self._origin(request)
         robots = None if origin is None else self._known(origin)
         if robots is None or robots.file is None:
             return False
-        decision = robots.judge(request.url, self._naming.of(request))
+        decision = robots.judge(request.url, self._user_agents.of(request))
         if decision.allowed or scheduling.is_offsite(self._crawler, request):
             return False
         if not self._duplicates.seen(request):
-            self._verdicts.conclude(request, robots, decision, robots.why(decision))
+            self._enforcement.conclude(request, robots, decision, robots.why(decision))
         return True
 
 

@@ -1,7 +1,6 @@
-"""What follows for a request from what is known of its origin: it may go, or it is refused and all are told.
+"""What follows from a decision about a request: the counts, the log line, the report, the signal and the exception.
 
-The counts, the log line, the record, the signal and the exception of a decision. See `fetching/service.py` for how a
-file is fetched, and `fetching/parsed.py` for what it says.
+See `fetching/parsed.py` for how a request is judged.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-# Origins that are remembered as told; one may be told again after so many others.
+# Origins of which it is remembered that their INFO line was logged; after so many others, it may be logged again.
 _KEPT_TOLD = 10_000
 
 
@@ -62,9 +60,9 @@ class Enforcement:
         self._feeds = feeds
         self._limit, self._utc = settings.limit, utc
         self._dry_run = settings.dry_run
-        # Origins of which it was said that pages are forbidden, the first one said first: hashes.
+        # Hashes of the origins whose INFO line was logged, the oldest first.
         self._told: dict[int, None] = {}
-        #: What was refused, by origin and rule, and what was exempt.
+        #: How many requests were refused, by origin and rule, and how many were exempt.
         self.cost = Cost()
 
     def judge(self, request: Request, robots: OriginPolicy, agent: Agent) -> None:
@@ -75,7 +73,7 @@ class Enforcement:
         if self.exempts(robots):
             return
         decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
-        # What a dry run lets through keeps the pace, too. Most files ask for none.
+        # Requests that a dry run lets through keep the pace, too.
         if self._throttle is not None and (why is None or self._dry_run) and robots.paces(agent):
             self._throttle.note(request, robots, agent)
         self.conclude(request, robots, decision, why)
@@ -90,7 +88,9 @@ class Enforcement:
         return True
 
     def conclude(self, request: Request, robots: OriginPolicy, decision: Decision, why: str | None) -> None:
-        """Count a decision; refuse the request if there is a reason why.
+        """Count a decision, and refuse the request if it may not be fetched.
+
+        :param why: the reason; ``None``: it may be fetched.
 
         :raises RobotsDisallowed: it may not be fetched.
         """
@@ -104,17 +104,17 @@ class Enforcement:
             self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots)
 
     def refuse(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None = None) -> None:
-        """Tell everybody that a request may not be fetched.
+        """Count, log, report and signal that a request may not be fetched, and raise.
 
-        :param robots: what is known of its origin; ``None`` where it has none.
-        :raises RobotsDisallowed: always, but in a dry run.
+        :param robots: what is known of its origin; ``None``: it has no origin.
+        :raises RobotsDisallowed: always, except in a dry run.
         """
         dry = self._dry_run
         message = (
             "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
         )
         logger.debug(message, shown(request), why, extra={"spider": self._crawler.spider})
-        if robots is not None and decision.reason is not Reason.UNREACHABLE:  # of those the log has a warning
+        if robots is not None and decision.reason is not Reason.UNREACHABLE:  # there was a warning for those
             self._tell_once(robots.origin, why)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
@@ -127,7 +127,7 @@ class Enforcement:
         self._count(stats.DRY_RUN)
 
     def _tell_once(self, origin: Origin, why: str) -> None:
-        """Say at INFO that pages of an origin are forbidden, when the first one is."""
+        """Log at INFO that pages of an origin are forbidden, once."""
         if hash(origin) in self._told:
             return
         if len(self._told) >= _KEPT_TOLD:

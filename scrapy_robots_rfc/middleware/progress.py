@@ -1,6 +1,6 @@
-"""The INFO line that is logged from time to time while requests wait: for a robots.txt, or for a Crawl-delay.
+"""The INFO line that is logged from time to time while requests wait for a robots.txt, or for a Crawl-delay.
 
-It comes at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages does, and never where that is 0.
+It is logged at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages is, and never if that is 0.
 Waits of less than five seconds are not mentioned.
 """
 
@@ -25,7 +25,7 @@ LONG = 5.0
 
 
 class WaitLog:
-    """Logs from time to time what waits.
+    """Logs from time to time how many requests wait.
 
     :param deferred: has the requests that wait for a robots.txt.
     :param throttle: holds requests back; ``None``: no interval is kept.

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class SchedulerBridge:
-    """The way around the engine for requests that are set aside.
+    """Gives requests that were set aside back to the scheduler, without the engine.
 
     :param crawler: the crawl; its engine need not be there yet.
     """
@@ -45,10 +45,10 @@ class SchedulerBridge:
     def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Give requests to the scheduler, past its filter of duplicates: they went through it when they were new.
 
-        :param mark: goes into the meta of those that it takes.
+        The signal `request_scheduled` was sent before, and is not sent again. A request that the scheduler does not
+        take is dropped as the engine drops it.
 
-        No `request_scheduled` is sent, since it was. One that the scheduler does not take is dropped as the engine
-        would drop it.
+        :param mark: goes into the meta of those that it takes.
         """
         slot = self._slot
         for request in requests:
@@ -71,7 +71,7 @@ class SchedulerBridge:
         slot.wake()
 
     def keep_open(self) -> None:
-        """Keep the engine from closing its scheduler: to it, one request is in progress."""
+        """Keep the engine from closing its scheduler: it takes a request of ours for one in progress."""
         self._slot.keep_open(self._doorstop, on=True)
 
     def let_close(self) -> None:
@@ -102,11 +102,11 @@ class _NothingSeen:
 def _unfiltered(crawler: Crawler, slot: _scrapy.EngineSlot, request: Request) -> Iterator[None]:
     """Have a scheduler take a request that it has seen.
 
-    `dont_filter` would do, but is written to disk with the request, where nobody can take it back.
+    Its `dont_filter` is not set for that, because a queue on disk would write it down with the request.
     """
     real = None if request.dont_filter else _scrapy.filter_of_duplicates(crawler)
     before = request.dont_filter
-    if real is None:  # it is so already, or the scheduler is none of Scrapy's kind
+    if real is None:  # it is not filtered anyway, or the scheduler has no filter of Scrapy's kind
         request.dont_filter = True
     else:
         slot.replace_filter(_NothingSeen(real))
@@ -131,7 +131,7 @@ def is_offsite(crawler: Crawler, request: Request) -> bool:
 class Duplicates:
     """The scheduler's filter of duplicates, for requests that never come to the scheduler.
 
-    :param most: where the scheduler has none of Scrapy's kind, so many requests are remembered.
+    :param most: how many requests are remembered here, if the scheduler has no filter of Scrapy's kind.
     """
 
     def __init__(self, crawler: Crawler, most: int = 100_000) -> None:
@@ -140,7 +140,7 @@ class Duplicates:
         self._own: dict[bytes, None] = {}
 
     def seen(self, request: Request) -> bool:
-        """Whether a request is a duplicate; remembered, logged, counted and signalled as the scheduler would."""
+        """Whether a request is a duplicate; it is remembered, logged, counted and signalled as by the scheduler."""
         if request.dont_filter:
             return False
         real = _scrapy.filter_of_duplicates(self._crawler)

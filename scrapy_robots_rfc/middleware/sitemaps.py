@@ -1,4 +1,4 @@
-"""A spider's own requests for a robots.txt, answered with the crawl's copy; and a SitemapSpider that makes use of it.
+"""Answers a spider's own requests for a robots.txt from the cache; a mixin for SitemapSpider makes use of it.
 
 The sitemaps themselves are requested like any page, and may be forbidden. Scrapy's SitemapSpider reads them.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The request meta key that asks for the crawl's copy.
+#: The meta key of a request for a robots.txt that asks for an answer from the cache.
 REUSE_KEY = "robotstxt_reuse"
 
 
@@ -35,17 +35,17 @@ def is_robots_txt(parts: ParseResult) -> bool:
 
 
 def wants_copy(request: Request) -> bool:
-    """Whether a request for a robots.txt asks for the crawl's copy."""
+    """Whether a request for a robots.txt asks for an answer from the cache."""
     return request.method == "GET" and bool(request.meta.get(REUSE_KEY))
 
 
 def answer_from_cache(request: Request, body: bytes) -> TextResponse:
-    """Return the answer to such a request. It looks as if it was fetched; its flags say that it was not."""
+    """Return the answer to such a request. It looks like one that was fetched, except for its flags."""
     return TextResponse(
         request.url,
         headers={"Content-Type": "text/plain; charset=utf-8"},
         body=body,
-        flags=["cached", "robotstxt"],  # Scrapy's HTTP cache, which sees all answers, does not store it then
+        flags=["cached", "robotstxt"],  # with "cached", Scrapy's HTTP cache does not store it
         request=request,
     )
 
@@ -53,13 +53,13 @@ def answer_from_cache(request: Request, body: bytes) -> TextResponse:
 class RobotsSitemaps(SitemapSpider):
     """Mixin for Scrapy's `SitemapSpider`: ``class MySpider(RobotsSitemaps, SitemapSpider)``.
 
-    A robots.txt among `sitemap_urls` is not fetched a second time: the middleware answers with the crawl's copy. Its
-    sitemaps are requested like any page, so that those that robots.txt forbids are dropped. Everything else is as
-    without the mixin. Where the middleware is not at work, the mixin changes nothing.
+    A robots.txt among `sitemap_urls` is not fetched a second time: the middleware answers from its cache. The sitemaps
+    in it are requested like any page, so that those that robots.txt forbids are dropped. All else is as without the
+    mixin, and nothing changes if the middleware is not at work.
     """
 
-    #: How many Sitemap records of one robots.txt count at most. Of a thousand real files, none has more than 130; one
-    #: of 512,000 octets (RFC 9309, 2.5) has room for more than 40,000.
+    #: How many Sitemap records of one robots.txt count at most. Of a thousand real files, none has more than 130, while
+    #: a file of 512,000 octets (RFC 9309, 2.5) has room for more than 40,000.
     robots_sitemaps_max: int = 1_000
 
     async def start(self) -> AsyncIterator[Any]:
@@ -70,7 +70,7 @@ class RobotsSitemaps(SitemapSpider):
     def _marked(self, request: Request) -> Request:
         parts = urlparse_cached(request)
         if request.callback != self._parse_sitemap or parts.scheme not in DEFAULT_PORTS or not is_robots_txt(parts):
-            return request  # also one with a callback of the user's, which expects the site's answer
+            return request  # a callback of the user's expects the site's answer, too
         return request.replace(callback=self._parse_robots_txt, meta={**request.meta, REUSE_KEY: True})
 
     def _parse_robots_txt(self, response: Response) -> Iterator[Request]:
@@ -86,15 +86,15 @@ class RobotsSitemaps(SitemapSpider):
 
 
 def sitemap_urls(values: Iterable[str], base: str) -> Iterator[str]:
-    """Yield the absolute http and https URLs of sitemaps. A site must not have us open ``file:///etc/passwd``.
+    """Yield the absolute http and https URLs of sitemaps, and no others: a site may name ``file:///etc/passwd``.
 
-    :param values: the values of the Sitemap records, which may be malformed.
+    :param values: of the Sitemap records; they may be malformed.
     :param base: the URL of the file, against which relative values are resolved.
     """
     for value in values:
         try:
             url = urljoin(base, value)
-        except ValueError:  # brackets without an IPv6 address
+        except ValueError:  # such as brackets without an IPv6 address
             continue
         if Origin.of(url) is not None:
             yield url

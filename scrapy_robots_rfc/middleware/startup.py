@@ -1,6 +1,6 @@
-"""Log lines at the start of a crawl about its set-up: misspelt settings, two middlewares for one task, another parser.
+"""Log lines at the start of a crawl about its settings: misspelt names, two middlewares for one task, another parser.
 
-`scrapy robots settings` prints the same lines. Values that are not accepted are errors; see `Settings`.
+`scrapy robots settings` prints the same lines. See `Settings` for values that are not accepted, which are errors.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
 
 
 def unknown(settings: BaseSettings) -> list[str]:
-    """Return the user's settings that are named like one of ours, and that nothing reads."""
+    """Return the user's settings that begin like ours, and that neither Scrapy nor this package has."""
     known = {row.key for row in TABLE}
     return sorted(
         key for key in settings if str(key).startswith(_PREFIXES) and key not in known and settings.getpriority(key)
@@ -64,7 +64,7 @@ def nearest(key: str) -> str:
 
 
 def obeys(settings: BaseSettings) -> bool:
-    """Whether ROBOTSTXT_OBEY is on; a value that is not accepted is not."""
+    """Whether ROBOTSTXT_OBEY is on; false if its value is not accepted."""
     try:
         return settings.getbool("ROBOTSTXT_OBEY")
     except ValueError:
@@ -100,7 +100,7 @@ def named(key: object) -> str:
 
 
 def loaded(key: str | type) -> object:
-    """Return the class that a key stands for, or the key: Scrapy reports what is no class."""
+    """Return the class that a key stands for, or else the key itself: Scrapy reports keys that are no class."""
     try:
         return load_object(key)
     except (AttributeError, ImportError, NameError, TypeError, ValueError):
@@ -108,15 +108,15 @@ def loaded(key: str | type) -> object:
 
 
 def stands_for(key: str | type, kind: type) -> bool:
-    """Whether a key stands for a class or a subclass of it."""
+    """Whether a key stands for `kind` or a subclass of it."""
     found = loaded(key)
     return isinstance(found, type) and issubclass(found, kind)
 
 
 def placed(settings: BaseSettings, name: str) -> list[tuple[float, Any]]:
-    """Return the components that are on, each behind its position, in their order.
+    """Return the components that are on, in their order, as pairs of position and key.
 
-    :param name: of the setting without ``_BASE``, whose components count as well.
+    :param name: of the setting, without ``_BASE``; the components of that one count as well.
     """
     with_base = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)  # Scrapy 2.15 has one
     found = [(position, key) for key, position in with_base(name).items() if position is not None]

@@ -1,6 +1,6 @@
 """The product tokens that a request is judged by: from its meta, the spider, the settings or its header, in this order.
 
-`core/agents.py` reads the tokens out of what is found here.
+See `core/agents.py` for how tokens are read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The meta key, in a request for a robots.txt, of the agent that its header stands for where pages are judged.
+# The meta key of our requests for a robots.txt. Its value is the agent by their header before later middlewares see it.
 _ASSUMED = "_robots_rfc_agent"
 
 
@@ -38,7 +38,7 @@ class UserAgents:
             agent_of(spider)
         except TypeError:
             raise SettingError(f"the spider's {USER_AGENT_KEY}", spider, f"{ACCEPTED}, or None") from None
-        # The User-Agent header of a request that brings none; it may change until the spider opens.
+        # The User-Agent header of requests without one; it may change until the spider opens.
         self._set_default(default_header(crawler.settings, crawler.spider))
 
     def of(self, request: Request) -> Agent:
@@ -55,18 +55,18 @@ class UserAgents:
         return agent or self._setting or self._of_header(request)
 
     def default(self) -> Agent:
-        """Return the agent of a request that brings no name of its own."""
+        """Return the agent of a request that has no name of its own."""
         return agent_of(self._of_spider) or self._setting or self._of_header(None)
 
     def opened(self, spider: Spider) -> None:
-        """Take the header as it is now; warn once about tokens that site owners cannot know."""
+        """Read the default header again when the spider opens; warn of tokens that site owners cannot know."""
         self._set_default(default_header(self._crawler.settings, spider))
         warning = self.advice()
         if warning is not None:
             logger.warning(warning, extra={"spider": spider})
 
     def advice(self) -> str | None:
-        """Return what is wrong with the tokens of the crawl and what to set, in one text; ``None`` where nothing is."""
+        """Return what is wrong with the tokens of the crawl, and what to set instead; ``None`` if nothing is wrong."""
         agent, header = self.default(), self._default_header or ""
         if isinstance(header, bytes):
             header = header.decode("utf-8", "replace")
@@ -91,12 +91,12 @@ class UserAgents:
         )
 
     def passes(self, request: Request) -> None:
-        """Take note of the agent of a request for a robots.txt, as its header shows it where pages are judged."""
+        """Take note of the agent of our request for a robots.txt, by the header that it has in our middleware."""
         if not self._warned and not self._configured:
             request.meta[_ASSUMED] = self._of_header(request)
 
     def sent(self, request: Request) -> None:
-        """Compare that with the User-Agent header that was sent; warn once where pages are judged as somebody else."""
+        """Compare that agent with the User-Agent header that was sent; warn once if they differ."""
         assumed: Agent | None = request.meta.get(_ASSUMED)
         if self._warned or assumed is None:
             return
@@ -117,7 +117,7 @@ class UserAgents:
 
     @property
     def _of_spider(self) -> object:
-        """The spider's own value. It may be a property, whose errors the user has to see."""
+        """The spider's own value. It may be a property; if that raises, the user sees the error."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
 
     def _set_default(self, header: str | bytes | None) -> None:

@@ -192,6 +192,15 @@ async def test_what_would_be_sent(
 
 
 @ensureDeferred
+async def test_dry_run(cached: Cached) -> None:
+    """In a dry run, a request for robots.txt itself that the HTTP cache would send counts once, with its reason."""
+    request = Request(cached.site.url("/robots.txt"), meta={"dont_cache": True})
+    offline = {**cached.settings, "HTTPCACHE_IGNORE_MISSING": True, "ROBOTSTXT_DRY_RUN": True}
+    result = await crawl([request], offline)
+    assert (result.stat("forbidden"), result.stat("dry_run"), result.stat("allowed")) == (1, 1, 0)
+
+
+@ensureDeferred
 async def test_policy_of_rfc_2616(cached: Cached) -> None:
     """With the policy of RFC 2616 a robots.txt that it keeps decides, and one that it does not keep is none."""
     cached.site.replies["/a"] = Reply(body=PAGE.body, headers=DATED)

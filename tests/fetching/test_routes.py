@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrapy_robots_rfc.fetching import routes
-from scrapy_robots_rfc.fetching.routes import Failed, named
+from scrapy_robots_rfc.fetching.routes import FailedRoutes, named
 from scrapy_robots_rfc.policy.origins import Origin
 
 A, B = Origin("http", "a.example", 80), Origin("http", "b.example", 80)
@@ -13,7 +13,7 @@ A, B = Origin("http", "a.example", 80), Origin("http", "b.example", 80)
 
 def test_each_route_of_each_origin() -> None:
     """What failed by one route is not known by another one, until one of them leads there."""
-    failed: Failed[str] = Failed()
+    failed: FailedRoutes[str] = FailedRoutes()
     failed.put(A, "http://p", "dead")
     failed.put(A, None, "direct")
     assert [failed.get(A, "http://p"), failed.get(A, None), failed.get(A, "http://q"), failed.get(B, "http://p")] == [
@@ -30,7 +30,7 @@ def test_each_route_of_each_origin() -> None:
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many origins with many proxies only some are remembered, the oldest go first."""
     monkeypatch.setattr(routes, "_REMEMBERED", 3)
-    failed: Failed[int] = Failed()
+    failed: FailedRoutes[int] = FailedRoutes()
     for number in range(3):
         failed.put(A, str(number), number)
     failed.put(A, "2", 22)

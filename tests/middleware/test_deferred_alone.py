@@ -1,10 +1,10 @@
-"""What a waiting room keeps for requests that it gave back: little, and not for ever."""
+"""What is kept for requests that went back to the scheduler: little, and not for ever."""
 
 from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import Request
 
@@ -61,7 +61,7 @@ class Room:
         self.fetches: dict[str, RouteWait[Verdict]] = {}
         self.kept: list[str] = []
         self.room: DeferredRequests[Verdict] = DeferredRequests(
-            10_000, hold=self._hold, scheduler=self.scheduler, runtime=self.clock
+            10_000, hold=self._hold, scheduler=cast("Any", self.scheduler), runtime=self.clock
         )
 
     def _hold(self, key: str, _verdict: Verdict) -> tuple[Callable[[], Verdict], float]:

@@ -169,7 +169,7 @@ async def test_batch_that_cannot_be_begun(site: Site, tmp_path: Path, monkeypatc
     [
         ({".": {"format": "csv"}}, "IsADirectoryError: "),
         ({"file.txt/x/r.csv": {}}, "NotADirectoryError: "),
-        ({"nul\0/r.jsonl": {}}, "ValueError: embedded null byte"),
+        ({"nul\0/r.jsonl": {}}, "ValueError: "),
     ],
 )
 @ensureDeferred
