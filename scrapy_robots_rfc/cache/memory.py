@@ -1,7 +1,7 @@
 """MemoryCache: what a crawl remembers of origins, bounded in origins and in octets; the least recently used goes first.
 
-A parsed file is large: its octets, what was read of them, the index of its rules. So only the files in use are kept
-parsed. The others are kept packed, as octets as a store has them, and are parsed again when they are asked for.
+A parsed file takes much memory, so only the files in use are kept parsed. The others are kept packed, in the form in
+which a store has them, and are parsed again when they are asked for.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class MemoryCache(Generic[_T]):
         self._used(parsed)
         return parsed.value
 
-    def copy(self, origin: Origin) -> CacheEntry | None:
+    def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
         packed = self._octets_of(origin)
         return None if packed is None else decode(packed)

@@ -100,18 +100,8 @@ Access = Successful | Unavailable | Unreachable | Local
 #: The status of a proxy that wants credentials. No site sends it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
-
 #: Statuses whose Location is followed (2.3.1.2); that of a 300 is the server's preferred choice (RFC 9110, 15.4.1).
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
-
-#: Class of the status -> result (2.3.1.1 to 2.3.1.4). Any other status is unreachable, so that nothing opens by
-#: accident. The setting ROBOTSTXT_UNREACHABLE_STATUSES takes statuses out of class 4; 429 is one by default.
-_BY_CLASS = {
-    2: Outcome.SUCCESSFUL,
-    3: Outcome.UNAVAILABLE,
-    4: Outcome.UNAVAILABLE,
-    5: Outcome.UNREACHABLE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +134,8 @@ class Asking:
         :param status: the HTTP status code.
         :param location: the Location header as it came, if there was one.
         :param body: the octets of the body, decoded from any content coding.
-        :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as unavailable.
+        :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as unavailable: those
+            of ROBOTSTXT_UNREACHABLE_STATUSES.
         :param held: the body of the cached file that the request was conditional on, if it was (RFC 9110, 13.1).
         """
         if status == 304:
@@ -157,13 +148,11 @@ class Asking:
             return Unreachable(status, str(status))
         if status in _REDIRECTS:
             return self._redirected(status, location)
-        match _BY_CLASS.get(status // 100):
-            case Outcome.SUCCESSFUL:
-                return Successful(status, body)
-            case Outcome.UNAVAILABLE:
-                return Unavailable(status, str(status))
-            case _:
-                return Unreachable(status, str(status))
+        if 200 <= status <= 299:
+            return Successful(status, body)
+        if 300 <= status <= 499:
+            return Unavailable(status, str(status))
+        return Unreachable(status, str(status))  # 5xx, and any status that does not exist: nothing opens by accident
 
     def _redirected(self, status: int, location: bytes | None) -> Asking | Unavailable:
         target = target_of(self.url, location)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_robots_rfc.policy.access import Outcome
 
@@ -111,9 +111,6 @@ def _unreachable(old: Validity | None, now: float, limits: CachePolicy) -> Valid
     return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
 
 
-#: The lines of one header, in the order in which they came.
-HeaderLines: TypeAlias = tuple[bytes, ...]
-
 # Longer times count as this many seconds (RFC 9111, 1.2.2).
 _LONGEST_SECONDS = 2**31
 # Octets of a Cache-Control header that are read. Real headers are far shorter; this bounds the work for a hostile one.
@@ -141,18 +138,18 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Caching:
-    """The headers of an answer about caching, as they came.
+    """The headers of an answer about caching: the lines of each one, in the order in which they came.
 
     A line or a directive that is malformed counts as absent. Of several lines of one header, the first one that can be
     read counts; those of Cache-Control are one list.
     """
 
-    cache_control: HeaderLines = ()
-    expires: HeaderLines = ()
-    date: HeaderLines = ()
-    age: HeaderLines = ()
-    etag: HeaderLines = ()
-    last_modified: HeaderLines = ()
+    cache_control: tuple[bytes, ...] = ()
+    expires: tuple[bytes, ...] = ()
+    date: tuple[bytes, ...] = ()
+    age: tuple[bytes, ...] = ()
+    etag: tuple[bytes, ...] = ()
+    last_modified: tuple[bytes, ...] = ()
 
     def freshness(self, now: float) -> Freshness:
         """Return what they say of freshness.
