@@ -106,11 +106,9 @@ class FetchLocks:
         if not self.shared:
             return True
         self._held.add(origin)  # before the answer comes, so that a crawl that ends meanwhile gives it back
-        if not await self._client.lease(origin, LEASE):
-            self._held.discard(origin)
-            return False
+        await self._renew(origin)
         self._start_timer()
-        return True
+        return origin in self._held
 
     async def unlock(self, origin: Origin) -> None:
         """Let others fetch a file."""
@@ -130,7 +128,7 @@ class FetchLocks:
 
     async def _renew(self, origin: Origin) -> None:
         if not await self._client.lease(origin, LEASE):
-            self._held.discard(origin)  # the lock ended while this process stood still, and another one has it
+            self._held.discard(origin)  # another crawl has it
         elif origin not in self._held:
             await self._client.release(origin)  # it was given back meanwhile, and has just been taken again
 
