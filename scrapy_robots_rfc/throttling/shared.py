@@ -52,6 +52,7 @@ class PacedOrigin:
     :param crawls: the origin in each of those crawls, this one among them.
     :param shared: takes turns with the workers of other processes; ``None`` if there is no store for it.
     :param fetched: when the robots.txt was fetched that the paces are from.
+    :param noted: when a request of the origin was let through last, on its way to the downloader.
     :param paces: those of the crawl's agents, as far as they differ: the largest interval is kept.
     :param waiting: the crawl's slots, by their names, that wait for an answer of this origin or for the store -> since
         when their next request has been held back.
@@ -62,6 +63,7 @@ class PacedOrigin:
     crawls: list[PacedOrigin]
     shared: SharedThrottle | None = None
     fetched: float = -math.inf
+    noted: float = -math.inf
     paces: dict[Agent, Pace] = field(default_factory=dict)
     waiting: dict[tuple[GatedSlots, str], float] = field(default_factory=dict)
 

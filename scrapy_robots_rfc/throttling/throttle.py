@@ -139,6 +139,7 @@ class Throttle:
             # The redirect has brought it into the slot of another host, whose pages would wait behind it.
             request.meta.pop("download_slot", None)
         paced = self._refreshed(robots)
+        paced.noted = self._clock()
         if pace not in paced.paces.values():
             paced.paces[agent] = pace
         utc = self._utc()
@@ -410,7 +411,7 @@ class Throttle:
         before = self._clock() - _KEPT - self._limit.longest
         present = {paced for slot in self._slots.values() for paced in slot.present}
         for origin, paced in list(self._origins.items()):
-            if paced not in present and paced.turns.idle and paced.turns.last <= before:
+            if paced not in present and paced.turns.idle and max(paced.turns.last, paced.noted) <= before:
                 self._crawls.forget(origin, self._origins.pop(origin))
         self._slots = {
             key: slot
