@@ -1,6 +1,6 @@
-"""What an answer to the request of a robots.txt means (RFC 9309, 2.3.1): a state machine over one fetch.
+"""What the answer to a request for robots.txt means (RFC 9309, 2.3.1).
 
-An `Asking` names the URL to request next; its `answered` gives the next `Asking`, or the `Access` that ends the fetch.
+An `Asking` names the URL to request next; its `answered` returns the next `Asking`, or the `Access` that ends a fetch.
 `fetching/` makes the requests; `caching.py` says for how long a result may be used.
 """
 
@@ -51,7 +51,7 @@ class Successful:
 class Unavailable:
     """There is no file (2.3.1.3).
 
-    :param status: of the answer; ``None`` where no single answer says so.
+    :param status: that of the answer; ``None`` if it does not follow from one answer.
     :param cause: what happened, in a few words.
     """
 
@@ -106,7 +106,7 @@ _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A fetch that goes on.
+    """A fetch that is not over.
 
     :param url: the URL to request next, http or https, without userinfo.
     :param seen: the URLs that redirected, the first one first.

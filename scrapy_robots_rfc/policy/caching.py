@@ -77,7 +77,7 @@ def renew(
     """Return the validity of what a fetch gave.
 
     :param old: the validity before the fetch, expired or not; ``None`` for an origin that was never asked.
-    :param fetched: what the fetch gave.
+    :param fetched: the outcome of the fetch.
     :param fresh_for: for how many seconds the site's headers call the answer fresh; ``None``: they say nothing.
     """
     if fetched is Outcome.UNREACHABLE:
@@ -87,7 +87,7 @@ def renew(
 
 
 def review(old: Validity, fetched: float, now: float, limits: CachePolicy) -> Validity:
-    """Return the validity under our own limits of a result that another crawl stored; it is never longer than stored.
+    """Return the validity of a stored result within our own limits; it is never prolonged.
 
     :param fetched: when the fetch that gave the result ended.
     """
@@ -152,7 +152,7 @@ class Caching:
     last_modified: tuple[bytes, ...] = ()
 
     def freshness(self, now: float) -> Freshness:
-        """Return what they say of freshness.
+        """Return what the headers say of freshness.
 
         :param now: the present, in seconds since 1970; it stands in for a missing Date header.
         """
@@ -215,7 +215,7 @@ def _date_to_send(value: bytes) -> bytes | None:
 
 
 def _seconds(value: bytes | None) -> float | None:
-    """Return delta-seconds (RFC 9111, 1.2.2)."""
+    """Return a number of seconds (RFC 9111, 1.2.2); ``None`` if it is malformed."""
     text = (value or b"").strip()
     if not _SECONDS.fullmatch(text):
         return None

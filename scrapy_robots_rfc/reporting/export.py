@@ -91,7 +91,7 @@ class Feeds:
     def __init__(self, crawler: Crawler, settings: Settings, runtime: Runtime) -> None:
         assert crawler.spider is not None
         self._runtime, self._spider, self._dry_run = runtime, crawler.spider.name, settings.dry_run
-        # The URIs of local files are made at the start of the crawl, because its working folder may change later.
+        # The URIs of local files are made at the start of the crawl, because its working folder may be deleted later.
         self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
         _check_places(crawler, settings.report)
         report = settings.report if can_export(crawler) else {}
