@@ -1,6 +1,6 @@
 """Tasks, timers, waiters, threads and clocks for every runtime of Scrapy: asyncio, another reactor, or no reactor.
 
-Also how their errors are told apart, and how an error of ours that stops a crawl is logged: see `logged_in_one_line`.
+Also the classes of their errors, and one log line for an error of ours that stops a crawl: see `logged_in_one_line`.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-#: What is raised where there was no answer in time; the last two, by handlers of others.
+#: What is raised if there was no answer in time; download handlers of others raise the last two.
 LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)
 
-#: What is raised inside a coroutine that was cancelled: without asyncio, a plain exception.
+#: What is raised inside a coroutine that was cancelled; Twisted's is a subclass of `Exception`.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
 
-# Marks an error of ours that stops a crawl at its start. No weak reference does: those into a cycle of garbage are
-# cleared before it is logged.
+# Name of the attribute that marks an error of ours that stops a crawl at its start. Weak references do not serve: they
+# are cleared before the error is logged, because it is part of a cycle that is collected.
 _MARK = "_stopped_a_crawl"
 
-# Seconds ahead that a date is shown at most, some thirty years: beyond some point there are none.
+# A date is shown that is at most this many seconds ahead, some thirty years: far dates cannot be shown.
 _LONGEST = 1e9
 
 
@@ -56,7 +56,7 @@ class Cancellable(Protocol):
 
 
 class Waiter(Generic[_T]):
-    """A value that one coroutine waits for: a future of its own, so that no other waiter's end can touch it."""
+    """A value that one coroutine waits for. Each waiter has its own future, so that cancelling one stops no other."""
 
     __slots__ = ("_deferred", "_future")
 
@@ -85,7 +85,7 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and the clock, whichever runtime Scrapy runs in."""
 
-    # Nobody else need hold them, an event loop neither: what is not held may end in the middle.
+    # Tasks under way. An event loop has weak references to them only, so without this they could be collected.
     _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
@@ -126,7 +126,7 @@ class Runtime:
         return call
 
     def loop(self) -> object:
-        """The event loop: what runs on it need not be called on a thread."""
+        """The event loop of this crawl. Crawls that run on the same one run on the same thread."""
         if is_asyncio_available():
             return asyncio.get_event_loop()
         from twisted.internet import reactor  # noqa: PLC0415 - as above
@@ -159,7 +159,7 @@ def _unless_cancelled(failure: Failure) -> None:
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """A call and whom to tell of its result. Nobody waits any more for one that is dropped."""
+    """A call, and the function that gets its result. If it is dropped, nobody waits for it any more."""
 
     function: Callable[[], object]
     tell: Callable[[object, Exception | None], None]
@@ -241,9 +241,9 @@ def _work(jobs: SimpleQueue[_Job | None], running: set[_Job]) -> None:
 def logged_in_one_line() -> Iterator[None]:
     """Have an error of ours that is raised within logged in one line, if nobody asks for it; its text says all.
 
-    Scrapy hands such an error to whoever began the crawl. Nobody asks for it where that is one of Scrapy's commands:
-    then asyncio logs it with a traceback when the task is collected, and Twisted when the Deferred is. Only that log
-    changes: the error itself reaches a caller who does ask, and every other error is logged as ever.
+    Scrapy gives such an error to whoever began the crawl. Scrapy's commands do not ask for it: then asyncio logs it
+    with a traceback when the task is collected, and Twisted when the Deferred is. Only this log changes. A caller who
+    asks gets the error, and all other errors are logged as usual.
     """
     try:
         yield
@@ -274,11 +274,11 @@ def _logged(error: BaseException | None) -> bool:
 
 
 class _Observer:
-    """Between Twisted's Deferreds and its log.
+    """Stands between Twisted's Deferreds and its log, and logs errors of ours in one line.
 
-    Of an error that nobody asked for, Twisted logs two events, one right behind the other: a headline, and the failure.
+    For an error that nobody asked for, Twisted logs two events, one right after the other: a headline and the failure.
 
-    :param observer: gets all that is not ours.
+    :param observer: gets all other events.
     """
 
     def __init__(self, observer: Callable[[dict[str, Any]], None]) -> None:

@@ -1,6 +1,6 @@
-"""What differs between Scrapy's versions, and every private name of Scrapy's: one that its documentation does not name.
+"""What differs between Scrapy's versions, and every private name of Scrapy: names that its documentation does not have.
 
-`_TABLE` lists those names. Each is looked for before it is used: without it, what it serves is switched off.
+`_TABLE` lists those names. Each is looked for before it is used. If it is missing, what it serves is switched off.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 #: An object of Scrapy's, of a library below it, or of the user's that stands in its place.
 Private: TypeAlias = Any
 
-# What is lost; below it the names without which it is, each after the class, module or dictionary where it is looked
-# up. They were seen in Scrapy 2.15.0 and 2.19.0; those with an @, in that version only.
+# Each line that is not indented says what is lost without the names below it. Before the dot of a name is the class,
+# module or dictionary that has it. The names are in Scrapy 2.15.0 and 2.19.0; one with an @ is in that version only.
 _TABLE = """
 Requests that wait for a robots.txt hold places of CONCURRENT_REQUESTS, and JOBDIR does not keep them
     ExecutionEngine._slot _Slot.closing _Slot.scheduler _Slot.nextcall _Slot.add_request _Slot.remove_request
@@ -88,7 +88,7 @@ ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 #: The method in which Scrapy's handlers without a reactor read an answer; it is found in tracebacks, and not called.
 READING = "_read_response"
 
-# The private names whose lack a crawl was told of.
+# Crawl -> the missing private names that it was warned of.
 _TOLD: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 
 #: The private names -> the versions of Scrapy in which each was seen, and what is lost without it.

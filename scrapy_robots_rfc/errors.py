@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RobotsError(Exception):
-    """The base class of them all. They can be copied and pickled with all attributes, and so can subclasses of them."""
+    """The base class of all errors of this package. They, and subclasses of them, can be copied and pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default calls the class with the text alone, but most of these classes take other arguments.

@@ -1,6 +1,6 @@
-"""CacheClient: the store of a crawl, called on threads; a store that fails is told of once and does not stop the crawl.
+"""CacheClient: calls the store of a crawl on threads. A store that fails is warned of once, and the crawl goes on.
 
-Times are on the crawl's own clock for the callers, and seconds since 1970 in the store.
+Callers see times on the clock of the crawl; in the store they are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Seconds that a call may take before the crawl goes on without its answer. A store that gives up sooner by itself can
-#: say why.
+#: Seconds that a call may take before the crawl goes on without its answer. A store should give up sooner by itself,
+#: because its own error can say why.
 PATIENCE = 5.0
 #: Seconds for which a call that failed is not tried again.
 PAUSE = 5.0
-#: An outage whose first call is not made any more is over when nothing has failed for so many seconds.
+#: An outage ends when the kind of call that failed first works again. If no such call is made any more, it ends with a
+#: call of another kind that works, when nothing has failed for so many seconds.
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: Keys with a value that cannot be read, of which a crawl remembers that they are counted.
+#: For how many keys a crawl remembers that their value cannot be read, so that each is counted once.
 _UNREADABLE = 1000
 #: Seconds that a store has to finish when the crawl ends, and to close.
 FAREWELL = 0.35
 
 
 class CircuitBreaker:
-    """Which calls of a store are to be made: a kind of call that failed is not tried again at once.
+    """Says which calls of a store are to be made: after a failure, a call of the same kind is not made for a while.
 
-    Each kind of call counts for itself: a full disk can still be read, and reading it says nothing about writing.
+    Each kind of call counts for itself, because on a full disk reading works and writing fails.
 
     :param name: the store, for people.
     :param limit: seconds after which a call fails by itself.
@@ -87,13 +88,13 @@ class CircuitBreaker:
     def worked(self, call: str, since: float) -> None:
         """Note a success, and log it if it ends the outage.
 
-        :param since: when the call was made: one from before the last failure tells nothing about what came after.
+        :param since: when the call was made. If that was before the last failure, its success says nothing.
         """
         if not self._not_before:
             return
         if since < self._failed_last:
             trial = self._trials.get(call)
-            if trial is not None and since >= trial:  # it told nothing: another one may be made
+            if trial is not None and since >= trial:  # it was the trial, so another one may be made
                 self._not_before[call] = self._clock()
             return
         self._not_before.pop(call, None)
@@ -127,11 +128,6 @@ class CacheClient:
         self._unreadable: dict[str, None] = {}  # keys whose value could not be read, oldest first
 
     @property
-    def name(self) -> str:
-        """The store, for people."""
-        return self._name
-
-    @property
     def shared(self) -> bool:
         """Whether workers take turns by this store."""
         return self._shared is not None
@@ -150,7 +146,7 @@ class CacheClient:
             raise StoreError(text) from error
 
     async def load(self, origin: Origin) -> CacheEntry | None:
-        """Return what the store has of an origin; ``None`` where that is nothing, or nothing that can be read."""
+        """Return what the store has of an origin; ``None`` if it has nothing, or nothing that can be read."""
         key = str(origin)
         found = await self._ask("get", lambda: _read(self._store.get(key)), otherwise=None)
         if isinstance(found, ValueError):
@@ -162,7 +158,7 @@ class CacheClient:
     async def save(self, origin: Origin, entry: CacheEntry, keep: float) -> None:
         """Put an entry into the store.
 
-        :param keep: seconds after which nobody wants it.
+        :param keep: seconds after which nobody needs it.
         """
         key, dated = str(origin), entry.moved(self._since_1970())
         self._unreadable.pop(key, None)
@@ -170,11 +166,11 @@ class CacheClient:
             await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
 
     async def drop(self, origin: Origin) -> None:
-        """Have the store forget an origin."""
+        """Delete the entry of an origin."""
         await self._ask("delete", partial(self._store.delete, str(origin)), otherwise=False)
 
     async def lease(self, origin: Origin, seconds: float) -> bool:
-        """Whether this crawl is to fetch a file: yes, where the store is not shared, or fails."""
+        """Whether this crawl is to fetch a file. It is, too, if the store is not shared, or fails."""
         if self._shared is None:
             return True
         return await self._ask("lease", partial(self._shared.lease, str(origin), self._owner, seconds), otherwise=True)
@@ -185,14 +181,25 @@ class CacheClient:
             await self._ask("release", partial(self._shared.release, str(origin), self._owner), otherwise=None)
 
     async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
-        """Ask for a turn as `SharedStore.take_turn` does; ``None`` where the store is not shared, or fails.
+        """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store is not shared, or fails.
 
-        :param longest: seconds. A store that says more fails: its clock is wrong, or others keep longer intervals.
+        :param longest: seconds. If the store says more, the call has failed: its clock is wrong, or another crawl keeps
+            longer intervals.
         """
         if self._shared is None:
             return None
         ask = partial(self._shared.take_turn, str(origin), self._owner, hold)
-        return await self._ask("take_turn", lambda: _believable(ask(), longest), otherwise=None)
+
+        def take() -> float:
+            seconds = ask()
+            if 0 <= seconds <= longest:
+                return seconds
+            raise StoreError(
+                f"the next turn is said to begin in {seconds:g} s, although no interval of this crawl is longer than "
+                "ROBOTSTXT_CRAWL_DELAY_MAX: look at the clock of the store"
+            )
+
+        return await self._ask("take_turn", take, otherwise=None)
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """End a turn as `SharedStore.end_turn` does."""
@@ -244,13 +251,14 @@ class CacheClient:
         return value
 
     def _since_1970(self) -> float:
-        """Return what is to be added to the clock of the crawl to make it the clock that dates are made with."""
+        """Return the seconds to add to a time on the clock of the crawl to get seconds since 1970."""
         return self._runtime.date() - self._runtime.clock()
 
     def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
-        """Return an entry on the clock of this crawl. Another machine's clock may be ahead: nothing was in the future.
+        """Return an entry on the clock of this crawl. No time of the past is later than now, whatever was written.
 
-        One from far ahead is asked for again: else it would be fresh until the date of this machine has come that far.
+        The clock of the machine that wrote it may be ahead. If it is far ahead, the file is asked for again; else the
+        entry would stay fresh until the clock of this machine has come that far.
         """
         now, far_ahead = self._runtime.clock(), entry.fetched > self._runtime.date() + AHEAD
         entry = entry.moved(-self._since_1970(), latest=now)
@@ -272,21 +280,8 @@ class CacheClient:
             )  # fmt: skip
 
 
-def _believable(seconds: float, longest: float) -> float:
-    """Return what a store says of the next turn.
-
-    :raises StoreError: it cannot be so.
-    """
-    if 0 <= seconds <= longest:
-        return seconds
-    raise StoreError(
-        f"the next turn is said to begin in {seconds:g} s, although no interval of this crawl is longer than "
-        "ROBOTSTXT_CRAWL_DELAY_MAX: look at the clock of the store"
-    )
-
-
 def _read(value: bytes | None) -> CacheEntry | ValueError | None:
-    """Return what a value means; one that cannot be read is no failure of the store."""
+    """Return the entry of a value, or the error if it cannot be read: this is no failure of the store."""
     if value is None:
         return None
     try:

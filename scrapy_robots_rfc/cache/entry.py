@@ -1,6 +1,6 @@
 """CacheEntry: all that is kept of an origin's robots.txt, and how it is written down for the memory and every store.
 
-For how long an entry is used is in `policy/caching.py`; what follows from a fetch is in `fetching/results.py`.
+`policy/caching.py` says for how long an entry is used, `fetching/results.py` which entry follows from a fetch.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.settings import Settings
 
-
-#: Seconds for which a store remembers that a file is unreachable where it never counts as unavailable: as long as the
-#: RFC's own example (RFC 9309, 2.3.1.4).
+#: Seconds for which a store remembers that a file is unreachable if ROBOTSTXT_UNREACHABLE_MAX_AGE is None: 30 days, the
+#: example of RFC 9309, 2.3.1.4.
 _REMEMBERED = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What a server is asked with whether a file has changed (RFC 9110, 13.1).
+    """Values of an answer with which the server is asked later whether the file has changed (RFC 9110, 13.1).
 
-    :param url: the URL that gave the file, after redirects: no other URL is asked with these.
-    :param etag: the ETag header, as it came; ``None`` where there was none.
+    :param url: the URL that gave the file, after redirects; they are sent to no other URL.
+    :param etag: the ETag header, as it came; ``None`` if there was none.
     :param last_modified: the Last-Modified header, as it came.
     """
 
@@ -45,16 +44,16 @@ class Validators:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """What is known of one origin. Times are seconds on the clock of whoever holds it: see `moved`.
+    """What is known of one origin. In memory times are on the clock of the crawl, in stores since 1970: see `moved`.
 
     :param validity: what governs the decisions, and until when.
-    :param status: the HTTP status of the last fetch; ``None`` without an answer.
+    :param status: the HTTP status of the last fetch; ``None`` if there was no answer.
     :param cause: how the last fetch ended, in a word or two.
     :param fetched: when it ended.
-    :param validators: of the file that is obeyed.
-    :param body: the file that is obeyed, without content coding; ``None`` where there is none.
-    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` where it said nothing. A
-        304 that says nothing leaves it as it is.
+    :param validators: those of the file that is obeyed.
+    :param body: the file that is obeyed, without content coding; ``None`` if there is none.
+    :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` if it said nothing. A 304
+        that says nothing does not change it.
     """
 
     validity: Validity
@@ -66,9 +65,10 @@ class CacheEntry:
     lifetime: float | None = None
 
     def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
-        """Return the same entry on a clock that shows so many seconds more.
+        """Return the same entry on another clock.
 
-        :param latest: no time of the past is later than this one on the new clock.
+        :param seconds: how much more the other clock shows.
+        :param latest: on the other clock, no time of the past is later than this one.
         """
 
         def past(time: float | None) -> float | None:
@@ -79,7 +79,7 @@ class CacheEntry:
         return replace(self, validity=validity, fetched=min(self.fetched + seconds, latest))
 
     def expiring(self, time: float) -> CacheEntry:
-        """Return the same entry, to be asked for again at this time at the latest."""
+        """Return the same entry, fresh until this time at the latest."""
         return self.judged(replace(self.validity, fresh_until=min(self.validity.fresh_until, time)))
 
     def reviewed(self, now: float, policy: CachePolicy) -> CacheEntry:
@@ -91,17 +91,17 @@ class CacheEntry:
         return self.judged(caching.review(self.validity, self.fetched, now, policy))
 
     def judged(self, validity: Validity) -> CacheEntry:
-        """Return the same entry with another validity; a file that is not obeyed any more is left out."""
+        """Return the same entry with another validity, without the file if that is not obeyed any more."""
         if validity.outcome is Outcome.SUCCESSFUL:
             return replace(self, validity=validity)
         return replace(self, validity=validity, body=None, validators=None)
 
     def kept_for(self, now: float, policy: CachePolicy) -> float:
-        """Return the seconds after which no store needs this entry any more."""
+        """Return the seconds for which a store is to keep this entry."""
         validity, ends = self.validity, [self.validity.fresh_until]
         if validity.confirmed is not None:
             ends.append(validity.confirmed + policy.stale_max_age)
-        if validity.unreachable_since is not None:  # so that a restart does not put off its end
+        if validity.unreachable_since is not None:  # else a restart would begin to count anew
             longest = policy.unreachable_max_age
             ends.append(now + (_REMEMBERED if longest is None else longest))
         return max(max(ends) - now, 1.0)
@@ -120,14 +120,14 @@ def cache_policy(settings: Settings) -> CachePolicy:
     )
 
 
-# How an entry is written down: a line of JSON, the head, and then the file; both compressed together.
+# An entry is written as the head, which is a line of JSON, and the file. Both are compressed together.
 
 #: The version of what is written.
 VERSION = 1
-#: What is larger is written without being made smaller, so that no value costs more memory than this, or its own size.
+#: What is larger is not made smaller by zlib. So `decode` need never make more octets than this, or than it was given.
 _LARGEST_PACKED = 16 * 1024 * 1024
 _LARGEST_HEAD = 128 * 1024
-#: What a site can make long is left out when it is longer, in characters: a head is small.
+#: Characters of what comes from a site: a longer URL or validator is left out, a longer cause is cut off.
 _LONGEST_URL, _LONGEST_VALIDATOR, _LONGEST_CAUSE = 8192, 1024, 200
 #: A time that no clock shows: ten times the largest year that a date can have, in seconds.
 _NEVER = 1e13
@@ -146,7 +146,7 @@ def decode(value: object) -> CacheEntry:
     :raises ValueError: this is none, damaged, or of an unknown version. The text holds nothing of the value but its
         version.
     """
-    # A database, or a user's own store, may give anything. What zlib compresses begins with this octet.
+    # A database, or a user's own store, may give anything. What zlib has compressed begins with this octet.
     if not isinstance(value, bytes | bytearray | memoryview) or bytes(value[:1]) != b"x":
         raise ValueError("not a copy of a robots.txt")
     unpacking = zlib.decompressobj()
@@ -168,10 +168,10 @@ def decode(value: object) -> CacheEntry:
 
 
 def head_of(entry: CacheEntry) -> dict[str, Any]:
-    """Return all of an entry but its file, as JSON has it; what is not known is left out.
+    """Return all of an entry but its file, as values of JSON; what is not known is left out.
 
-    Validators that are longer than any real ones, that no header can hold, or whose URL must not be shown, are left
-    out, too.
+    Validators are left out too if they are longer than real ones, if no header can hold them, or if their URL must not
+    be shown.
     """
     validity, validators = entry.validity, entry.validators
     head: dict[str, Any] = {
@@ -195,9 +195,9 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
 
 
 def entry_of(head: dict[str, Any], body: bytes | None) -> CacheEntry:
-    """Return the entry of `head_of` and a file. Nothing of it can open a gate, or act on a log, a terminal or a header.
+    """Return the entry that a head of `head_of` and a file make. Every value is checked first.
 
-    :raises ValueError: a value has another type, or cannot be; the text names it.
+    :raises ValueError: a value has a wrong type, or is not possible; the text names it.
     """
     version = head.get("version")
     if not _is_number(version) or version < 0:
@@ -237,12 +237,12 @@ def _is_number(value: object) -> TypeGuard[int]:
 
 
 def _is_time(value: object) -> bool:
-    # An integer of any size may stand there, and infinity, and what is no number at all (NaN): compared, not converted.
+    # It may be infinite, NaN, or an integer that is too large for a float. All of these can be compared.
     return (_is_number(value) or isinstance(value, float)) and abs(value) < _NEVER
 
 
 def _is_line(value: object) -> bool:
-    """Whether a text can be told to people: it must not look like another line of a log."""
+    """Whether a text can be shown in a log: it must not look like another line of it."""
     return isinstance(value, str) and len(value) <= _LONGEST_CAUSE and value.isprintable()
 
 
@@ -257,15 +257,15 @@ def _is_url(value: object) -> bool:
 
 
 def _is_header(value: object) -> bool:
-    """Whether a text can be sent as the value of a header: what ends one would begin another."""
+    """Whether a text can be sent as the value of a header: it must not begin another header."""
     return isinstance(value, str) and _HEADER.fullmatch(value) is not None
 
 
 _HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
 _OUTCOMES = tuple(outcome.value for outcome in Outcome)
 
-#: What may stand in a head, beside the version: whether a value is accepted, and whether there must be one. All else in
-#: it is ignored.
+#: The names in a head, beside the version: whether a value is accepted, and whether there must be one. Other names are
+#: ignored.
 _VALUES: dict[str, tuple[Callable[[object], bool], bool]] = {
     "outcome": (_OUTCOMES.__contains__, True),
     "status": (_is_number, False),

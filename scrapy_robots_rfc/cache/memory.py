@@ -1,7 +1,7 @@
 """MemoryCache: what a crawl remembers of origins, bounded in origins and in octets; the least recently used goes first.
 
-A parsed file is large: its octets, what was read of them, the index of its rules. So only the files in use are kept
-parsed. The others are kept packed, as octets as a store has them, and are parsed again when they are asked for.
+A parsed file takes much memory, so only the files in use are kept parsed. The others are kept packed, in the form in
+which a store has them, and are parsed again when they are asked for.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Octets for each origin of the bound, packed. A real file takes half of that on average, so the bound in origins is
-#: reached first, unless somebody makes files to fill the memory.
+#: Packed octets for each origin of the bound. Real files take half of that on average, so that usually the bound in
+#: origins is reached first.
 AN_ORIGIN = 2560
-#: Octets that may be kept packed even where the bound in origins is small: each may have a file of the largest size.
+#: Octets that may be kept packed even if the bound in origins is small, because their files may be large.
 AT_LEAST = 16 * 1024 * 1024
-#: Octets of parsed files: some thousands of usual ones. From 65,536 origins on that makes 3 KiB an origin in all.
+#: Octets of parsed files: some thousands of usual ones.
 PARSED = 32 * 1024 * 1024
 
 # Octets that an entry takes beside its packed octets: its origin, and its places in tables.
@@ -70,7 +70,7 @@ class MemoryCache(Generic[_T]):
     ) -> None:
         self._limit, self._most, self._most_parsed = origins, max(origins * AN_ORIGIN, AT_LEAST), parsed
         self._revive, self._evicted, self._weigh = revive, evicted, weigh
-        # Both in the order of their use: whatever is parsed was used later than all that is packed.
+        # Both in the order of their use. All that is parsed was used later than all that is packed.
         self._parsed: OrderedDict[Origin, _Parsed[_T]] = OrderedDict()
         self._packed: OrderedDict[Origin, bytes] = OrderedDict()
         self._octets = self._weight = self._uses = 0
@@ -104,7 +104,7 @@ class MemoryCache(Generic[_T]):
         self._used(parsed)
         return parsed.value
 
-    def copy(self, origin: Origin) -> CacheEntry | None:
+    def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
         packed = self._octets_of(origin)
         return None if packed is None else decode(packed)
@@ -153,7 +153,7 @@ class MemoryCache(Generic[_T]):
         del self._packed[origin]
 
     def _used(self, parsed: _Parsed[_T]) -> None:
-        """Note a use, and keep the bound of parsed files. The value used before may have grown since it was weighed."""
+        """Note a use, and keep the bound of parsed files. The value that was used before may have grown meanwhile."""
         self._uses += 1
         if self._uses > _SELDOM * len(self._parsed):
             self._uses = 0

@@ -1,11 +1,12 @@
-"""Peers: the crawls of one process, on one event loop, that would ask for a robots.txt in the same way.
+"""Peers: the crawls on one event loop that ask for a robots.txt in the same way, with the same settings for it.
 
-They show each other their entries, and one of them fetches a file while the others wait.
+They show each other their entries, and while one of them fetches a file the others wait. For crawls in several
+processes see `shared.py`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -13,38 +14,35 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.entry import CacheEntry
     from scrapy_robots_rfc.policy.origins import Origin
 
-#: The way on which a request's robots.txt is fetched: its proxy, for instance. Most requests have the route `None`.
-Route: TypeAlias = "Hashable"
-
-# For so many origins a crawl remembers by which route it got their file, oldest first; peers fetch others themselves.
+# For how many origins a crawl remembers by which route it got their file. Peers fetch the files of others themselves.
 _REMEMBERED = 10_000
 
-#: By event loop and kind: the crawls that ask alike.
+# Event loop, kind of crawl -> the crawls that share.
 _GROUPS: dict[tuple[object, Hashable], list[Peers]] = {}
 
 
 class Peers:
-    """A crawl among its peers. Without any, it costs one look-up a fetch.
+    """A crawl among its peers.
 
-    :param route: returns the route of the request that asks for a file.
+    :param route: returns the route of the request that asks for a file, as its proxy: see `fetching/routes.py`.
     :param closing: whether this crawl is ending: peers do not wait for what it still fetches.
     """
 
-    def __init__(self, route: Callable[[Any], Route], closing: Callable[[], bool]) -> None:
+    def __init__(self, route: Callable[[Any], Hashable], closing: Callable[[], bool]) -> None:
         self._route, self._closing = route, closing
-        self._copy: Callable[[Origin], CacheEntry | None] = lambda _: None
+        self._entry: Callable[[Origin], CacheEntry | None] = lambda _: None
         self._key: tuple[object, Hashable] | None = None
         self._group: list[Peers] = []
-        self._fetching: dict[Origin, Route] = {}
-        self._had: dict[Origin, Route] = {}
+        self._fetching: dict[Origin, Hashable] = {}
+        self._had: dict[Origin, Hashable] = {}
 
-    def join(self, loop: object, kind: Hashable, copy: Callable[[Origin], CacheEntry | None]) -> None:
+    def join(self, loop: object, kind: Hashable, entry: Callable[[Origin], CacheEntry | None]) -> None:
         """Share with the crawls of the same kind on an event loop, until `leave`.
 
         :param kind: equal for crawls that ask for a robots.txt, and judge its answer, in the same way.
-        :param copy: returns what this crawl remembers of an origin.
+        :param entry: returns what this crawl remembers of an origin.
         """
-        self._copy = copy
+        self._entry = entry
         self._key = loop, kind
         self._group = _GROUPS.setdefault(self._key, [])
         self._group.append(self)
@@ -63,8 +61,8 @@ class Peers:
             return None, False
         route = self._route(asker)
         others = [peer for peer in self._group if peer is not self and not peer._closing()]
-        found = (peer._copy(origin) for peer in others if origin in peer._had and peer._had[origin] == route)
-        newest = max((copy for copy in found if copy), key=lambda copy: copy.fetched, default=None)
+        found = (peer._entry(origin) for peer in others if origin in peer._had and peer._had[origin] == route)
+        newest = max((entry for entry in found if entry), key=lambda entry: entry.fetched, default=None)
         return newest, any(origin in peer._fetching and peer._fetching[origin] == route for peer in others)
 
     def begin(self, origin: Origin, asker: object) -> None:

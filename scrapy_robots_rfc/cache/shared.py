@@ -1,6 +1,6 @@
-"""FetchLocks: what a crawl does with its store before and after a fetch, and the lock that keeps other workers from it.
+"""FetchLocks: looks into the store before a fetch, writes to it afterwards, and locks a file while it is fetched.
 
-A store that fails is handled in `client.py`. When a fetch is made is in `fetching/service.py`.
+`client.py` handles the failures of a store. `fetching/service.py` calls this in the course of a fetch.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.caching import CachePolicy
     from scrapy_robots_rfc.policy.origins import Origin
 
-#: Seconds after which a lock that nobody renews has ended: its holder is dead. And how often it is renewed.
+#: Seconds after which a lock ends that is not renewed, because its holder is dead; seconds between two renewals.
 LEASE, RENEWED = 15.0, 5.0
 
 #: Seconds between two looks at a file that another crawl fetches: at first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-#: Seconds that the end of a crawl waits for what is still to be written, and for locks to be given back. The client
-#: takes some to close, too; a store that hangs makes it two seconds in all.
+#: Seconds that the end of a crawl waits for what is still to be written, and for locks to be given back. With the
+#: time of `CacheClient.close` these are two seconds at most, even if the store hangs.
 _TO_WRITE, _TO_UNLOCK = 1.0, 0.3
 
 
 class FetchLocks:
-    """A crawl's use of its store around its fetches. A lock is renewed until it is given back, however long that takes.
+    """Uses the store of a crawl before and after its fetches. A lock is renewed until it is given back.
 
     :param client: the store, started.
-    :param policy: for how long an entry of the store is used here.
+    :param policy: for how long an entry of the store is used by this crawl.
     """
 
     def __init__(self, client: CacheClient, policy: CachePolicy, runtime: Runtime) -> None:
@@ -85,32 +85,30 @@ class FetchLocks:
         self._later(self.unlock(origin))
 
     def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
-        """Put an entry into the store, in the background, and let others go on. What is newer there stays.
+        """Put an entry into the store, in the background, and let others go on. A newer entry in the store stays.
 
-        :param stored: whether its site lets it be kept.
-        :param since: as of `newer`.
+        :param stored: whether its site allows to store it.
+        :param since: see `newer`.
         """
         self._later(self._publish(origin, entry, stored=stored, since=since))
 
     async def _publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
-        # Whoever stood still for longer than its lock lasts, or has a store without locks, may be late.
+        # A newer entry may be there if this process stood still for longer than its lock lasts, or there are no locks.
         if await self.newer(origin, since) is None:
             if stored:
                 await self._client.save(origin, entry, entry.kept_for(self._runtime.clock(), self._policy))
             elif entry.validity.unreachable_since is None:
-                await self._client.drop(origin)  # the file from before does not hold any more, not even as a stale one
+                await self._client.drop(origin)  # the earlier entry must not be used any more, not even as a stale one
         await self.unlock(origin)
 
     async def lock(self, origin: Origin) -> bool:
-        """Whether this crawl is to fetch a file now; others wait for it from then on."""
+        """Whether this crawl is to fetch a file now. If so, others wait until it gives the lock back."""
         if not self.shared:
             return True
-        self._held.add(origin)  # before the answer comes: a crawl that ends meanwhile gives it back
-        if not await self._client.lease(origin, LEASE):
-            self._held.discard(origin)
-            return False
+        self._held.add(origin)  # before the answer comes, so that a crawl that ends meanwhile gives it back
+        await self._renew(origin)
         self._start_timer()
-        return True
+        return origin in self._held
 
     async def unlock(self, origin: Origin) -> None:
         """Let others fetch a file."""
@@ -119,21 +117,20 @@ class FetchLocks:
             await self._client.release(origin)
 
     def _start_timer(self) -> None:
-        if self._timer is None and not self._closed:
+        if self._timer is None and self._held and not self._closed:
             self._timer = self._runtime.call_later(RENEWED, self._renew_all)
 
     def _renew_all(self) -> None:
         self._timer = None
         for origin in list(self._held):
             self._runtime.spawn(self._renew(origin))
-        if self._held:
-            self._start_timer()
+        self._start_timer()
 
     async def _renew(self, origin: Origin) -> None:
         if not await self._client.lease(origin, LEASE):
-            self._held.discard(origin)  # it ended while this process stood still
+            self._held.discard(origin)  # another crawl has it
         elif origin not in self._held:
-            await self._client.release(origin)  # given back meanwhile
+            await self._client.release(origin)  # it was given back meanwhile, and has just been taken again
 
     async def close(self) -> None:
         """Wait for what is under way, give all locks back, close the store."""
@@ -174,5 +171,8 @@ class FetchLocks:
 
 
 def pause(looks: int) -> float:
-    """Return the seconds until another look, after so many that found another crawl at it."""
+    """Return the seconds to wait for another crawl's fetch before the next look.
+
+    :param looks: how many looks have found that the fetch is not over.
+    """
     return min(_FIRST_PAUSE * 2.0 ** min(looks, 10), _LONGEST_PAUSE)

@@ -163,7 +163,7 @@ class RobotsService:
         """
         if self._overrides is not None and self._overrides.robots(origin) is not None:
             return self._overrides.octets(origin)
-        entry = self._memory.copy(origin)
+        entry = self._memory.entry(origin)
         return None if entry is None or entry.body is None else whole_lines(entry.body, self._settings.max_size)
 
     def hold(self, origin: Origin, robots: OriginPolicy) -> Callable[[], OriginPolicy]:
@@ -178,7 +178,7 @@ class RobotsService:
     def join(self, kind: Hashable) -> None:
         """Share files and fetches with the other crawls of the process that are of the same kind, until `close`."""
         if self._peers is not None:
-            self._peers.join(self._runtime.loop(), kind, self._memory.copy)
+            self._peers.join(self._runtime.loop(), kind, self._memory.entry)
 
     async def close(self) -> None:
         """Write what is still to be written, for a second or two at most, and close the store."""
@@ -191,7 +191,7 @@ class RobotsService:
 
     def _begin(self, attempt: Attempt[OriginPolicy]) -> tuple[Work[OriginPolicy], Callable[[], Result[OriginPolicy]]]:
         """Return the work of an attempt, and what makes its result if the work takes too long."""
-        held = self._memory.copy(attempt.pending.key)
+        held = self._memory.entry(attempt.pending.key)
         before = None if held is None else held.validity
         fetch = Fetch(attempt, before, held, Sent(attempt.pending.route.asker))
         return partial(self._find_out, fetch), partial(self._too_late, fetch)

@@ -381,7 +381,7 @@ class RfcRobotsTxtMiddleware:
 
     def _abandoned(self, request: Request) -> None:
         if self._throttle is not None:
-            self._throttle.abandoned(request)
+            self._throttle.answered(request)
 
     def _expected(self, robots: OriginPolicy) -> None:
         if self._throttle is not None:

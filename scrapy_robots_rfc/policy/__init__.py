@@ -1,1 +1,1 @@
-"""What RFC 9309, 2.3 and 2.4, asks of a fetch. Pure: no I/O and no clock here; `now` is an argument."""
+"""What RFC 9309, 2.3 and 2.4, asks of a fetch. These modules have no I/O and no clock: `now` is an argument."""

@@ -1,6 +1,6 @@
-"""What an answer to the request of a robots.txt means (RFC 9309, 2.3.1): a state machine over one fetch.
+"""What the answer to a request for robots.txt means (RFC 9309, 2.3.1).
 
-An `Asking` names the URL to request next; its `answered` gives the next `Asking`, or the `Access` that ends the fetch.
+An `Asking` names the URL to request next; its `answered` returns the next `Asking`, or the `Access` that ends a fetch.
 `fetching/` makes the requests; `caching.py` says for how long a result may be used.
 """
 
@@ -51,7 +51,7 @@ class Successful:
 class Unavailable:
     """There is no file (2.3.1.3).
 
-    :param status: of the answer; ``None`` where no single answer says so.
+    :param status: that of the answer; ``None`` if it does not follow from one answer.
     :param cause: what happened, in a few words.
     """
 
@@ -100,23 +100,13 @@ Access = Successful | Unavailable | Unreachable | Local
 #: The status of a proxy that wants credentials. No site sends it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
-
 #: Statuses whose Location is followed (2.3.1.2); that of a 300 is the server's preferred choice (RFC 9110, 15.4.1).
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
-
-#: Class of the status -> result (2.3.1.1 to 2.3.1.4). Any other status is unreachable, so that nothing opens by
-#: accident. The setting ROBOTSTXT_UNREACHABLE_STATUSES takes statuses out of class 4; 429 is one by default.
-_BY_CLASS = {
-    2: Outcome.SUCCESSFUL,
-    3: Outcome.UNAVAILABLE,
-    4: Outcome.UNAVAILABLE,
-    5: Outcome.UNREACHABLE,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A fetch that goes on.
+    """A fetch that is not over.
 
     :param url: the URL to request next, http or https, without userinfo.
     :param seen: the URLs that redirected, the first one first.
@@ -144,7 +134,8 @@ class Asking:
         :param status: the HTTP status code.
         :param location: the Location header as it came, if there was one.
         :param body: the octets of the body, decoded from any content coding.
-        :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as unavailable.
+        :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as unavailable: those
+            of ROBOTSTXT_UNREACHABLE_STATUSES.
         :param held: the body of the cached file that the request was conditional on, if it was (RFC 9110, 13.1).
         """
         if status == 304:
@@ -157,13 +148,11 @@ class Asking:
             return Unreachable(status, str(status))
         if status in _REDIRECTS:
             return self._redirected(status, location)
-        match _BY_CLASS.get(status // 100):
-            case Outcome.SUCCESSFUL:
-                return Successful(status, body)
-            case Outcome.UNAVAILABLE:
-                return Unavailable(status, str(status))
-            case _:
-                return Unreachable(status, str(status))
+        if 200 <= status <= 299:
+            return Successful(status, body)
+        if 300 <= status <= 499:
+            return Unavailable(status, str(status))
+        return Unreachable(status, str(status))  # 5xx, and any status that does not exist: nothing opens by accident
 
     def _redirected(self, status: int, location: bytes | None) -> Asking | Unavailable:
         target = target_of(self.url, location)

@@ -12,7 +12,7 @@ from scrapy_robots_rfc.policy.caching import http_date
 
 _SECONDS = re.compile(rb"[0-9]+")
 
-# Digits of a number of seconds that are read. More are not needed: twelve digits are longer than any maximum.
+# Digits of a number of seconds that are read: more than any maximum has.
 _DIGITS = 12
 
 
@@ -20,7 +20,7 @@ _DIGITS = 12
 class Backoff:
     """The pauses between attempts.
 
-    :param delays: seconds before the second attempt, the third, and so on; empty: there is one attempt.
+    :param delays: seconds before the second attempt, the third, and so on; empty: there is only one attempt.
     :param retry_after_max: seconds; a longer Retry-After counts as this one.
     """
 
@@ -28,7 +28,7 @@ class Backoff:
     retry_after_max: float
 
     def to_come(self, attempts: int, retry_after: float | None) -> tuple[float, ...]:
-        """Return the seconds before each further attempt; empty: there is none.
+        """Return the seconds before each further attempt; empty: no further attempt is made.
 
         :param attempts: how many attempts were made before the one that has just failed.
         :param retry_after: seconds that the server asked for; they lengthen the first pause only.
@@ -37,7 +37,7 @@ class Backoff:
         return (self.at_least(delays[0], retry_after), *delays[1:]) if delays else ()
 
     def at_least(self, seconds: float, retry_after: float | None) -> float:
-        """Return the seconds given, or those that the server asked for if they are more."""
+        """Return the larger of the given seconds and those that the server asked for."""
         return max(seconds, min(retry_after or 0.0, self.retry_after_max))
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_robots_rfc.policy.access import Outcome
 
@@ -77,7 +77,7 @@ def renew(
     """Return the validity of what a fetch gave.
 
     :param old: the validity before the fetch, expired or not; ``None`` for an origin that was never asked.
-    :param fetched: what the fetch gave.
+    :param fetched: the outcome of the fetch.
     :param fresh_for: for how many seconds the site's headers call the answer fresh; ``None``: they say nothing.
     """
     if fetched is Outcome.UNREACHABLE:
@@ -87,7 +87,7 @@ def renew(
 
 
 def review(old: Validity, fetched: float, now: float, limits: CachePolicy) -> Validity:
-    """Return the validity under our own limits of a result that another crawl stored; it is never longer than stored.
+    """Return the validity of a stored result within our own limits; it is never prolonged.
 
     :param fetched: when the fetch that gave the result ended.
     """
@@ -110,9 +110,6 @@ def _unreachable(old: Validity | None, now: float, limits: CachePolicy) -> Valid
         return Validity(Outcome.UNAVAILABLE, again, unreachable_since=since)
     return Validity(Outcome.UNREACHABLE, again, unreachable_since=since)
 
-
-#: The lines of one header, in the order in which they came.
-HeaderLines: TypeAlias = tuple[bytes, ...]
 
 # Longer times count as this many seconds (RFC 9111, 1.2.2).
 _LONGEST_SECONDS = 2**31
@@ -141,21 +138,21 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Caching:
-    """The headers of an answer about caching, as they came.
+    """The headers of an answer about caching: the lines of each one, in the order in which they came.
 
     A line or a directive that is malformed counts as absent. Of several lines of one header, the first one that can be
     read counts; those of Cache-Control are one list.
     """
 
-    cache_control: HeaderLines = ()
-    expires: HeaderLines = ()
-    date: HeaderLines = ()
-    age: HeaderLines = ()
-    etag: HeaderLines = ()
-    last_modified: HeaderLines = ()
+    cache_control: tuple[bytes, ...] = ()
+    expires: tuple[bytes, ...] = ()
+    date: tuple[bytes, ...] = ()
+    age: tuple[bytes, ...] = ()
+    etag: tuple[bytes, ...] = ()
+    last_modified: tuple[bytes, ...] = ()
 
     def freshness(self, now: float) -> Freshness:
-        """Return what they say of freshness.
+        """Return what the headers say of freshness.
 
         :param now: the present, in seconds since 1970; it stands in for a missing Date header.
         """
@@ -218,7 +215,7 @@ def _date_to_send(value: bytes) -> bytes | None:
 
 
 def _seconds(value: bytes | None) -> float | None:
-    """Return delta-seconds (RFC 9111, 1.2.2)."""
+    """Return a number of seconds (RFC 9111, 1.2.2); ``None`` if it is malformed."""
     text = (value or b"").strip()
     if not _SECONDS.fullmatch(text):
         return None

@@ -179,7 +179,7 @@ class Site:
 
 
 def _may_be(host: str, *, below: bool) -> bool:
-    """Whether such hosts can exist: no label is empty (``.host`` is not ``*.host``); none is below an IPv4 address."""
+    """Whether a host, or hosts below it, can exist: no label is empty, and no host is below an IPv4 address."""
     labels = host.split(".")
     return "" not in labels and not (below and labels[-1].isdigit())
 
@@ -196,9 +196,9 @@ def named_origin(text: str) -> Origin:
 
 
 class Sites:
-    """Many sites, of which the one that covers an origin is found by a few look-ups.
+    """Many sites; the one that covers an origin is found by a few look-ups.
 
-    :param sites: if several cover an origin, the first one counts.
+    :param sites: if several of them cover an origin, the first one counts.
     """
 
     def __init__(self, sites: Iterable[Site]) -> None:

@@ -24,7 +24,7 @@ CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawl-delay", "request-rate", "visit-ti
 #: The keys of the records that `pace_of` reads.
 KEYS = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
 
-# How many windows of a file are told apart. Real files have one or two; each takes memory, and time at each request.
+# How many windows of a file are told apart. Real files have one or two; each costs memory, and time at each request.
 _MOST_WINDOWS = 16
 
 
@@ -76,10 +76,10 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a file wants to be crawled, and when.
+    """How fast a site asks to be crawled, and when.
 
-    :param bounds: of those that hold at a time of day, the largest one counts.
-    :param visits: a time of day inside any of them is welcome.
+    :param bounds: at a time of day, the largest one of those that hold then counts.
+    :param visits: the crawler is welcome at a time of day that is inside any of them.
     """
 
     bounds: tuple[Bound, ...] = ()
@@ -154,7 +154,7 @@ def _when(window: VisitTime | None) -> str:
 
 @dataclass(slots=True, eq=False)
 class Turns:
-    """When the next request to a server may start, so that the server sees no shorter interval than it asked for.
+    """Says when the next request to a server may start, so that the server sees no shorter interval than it asked for.
 
     A request reaches the server at an unknown time after it started, as a connection has to be made first, but always
     before its answer begins to arrive. So the interval is counted from the beginning of the answer.

@@ -1,7 +1,7 @@
 """The report of a crawl, ROBOTSTXT_REPORT: a record of each request that may not be fetched, written as Scrapy's items.
 
-Each feed has a `FeedExporter` of Scrapy's, with settings, signals and stats of its own, so that feeds of items are not
-touched. The storages are wrapped: a write that fails must not stop the crawl, and no password may get into the log.
+Each feed has its own `FeedExporter` of Scrapy's with its own settings, signals and stats, so that the feeds of items
+stay as they are. The storages are wrapped, so that a failing write does not stop the crawl, and no password is logged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy import Spider
@@ -49,7 +49,7 @@ REPORT = "ROBOTSTXT_REPORT"
 #: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
 ERROR_INTERVAL = 60.0
 
-# The settings for the feeds of items, with Scrapy's defaults: what the user sets there does not apply to a report.
+# Settings for the feeds of items, with Scrapy's defaults: the values of the user do not apply to a report.
 _ITEMS = {
     "FEED_URI": None,
     "FEED_EXPORT_FIELDS": None,
@@ -58,10 +58,7 @@ _ITEMS = {
     "FEED_EXPORT_INDENT": 0,
 }
 
-#: The fields of FIELDS, in this order.
-FeedRecord: TypeAlias = dict[str, Any]
-
-#: Field -> what stands in it. `docs/report.md` is checked against this table.
+#: Field of a record -> what stands in it. `docs/report.md` is checked against this table.
 FIELDS = {
     "time": "when it was decided: UTC, ISO 8601 with milliseconds",
     "spider": "the name of the spider",
@@ -81,7 +78,7 @@ FIELDS = {
 }
 
 # The value of a field where a record has no other.
-_DEFAULTS: FeedRecord = {**dict.fromkeys(FIELDS), "stale": False, "dry_run": False, "count": 1}
+_DEFAULTS: dict[str, Any] = {**dict.fromkeys(FIELDS), "stale": False, "dry_run": False, "count": 1}
 
 
 class Feeds:
@@ -94,7 +91,7 @@ class Feeds:
     def __init__(self, crawler: Crawler, settings: Settings, runtime: Runtime) -> None:
         assert crawler.spider is not None
         self._runtime, self._spider, self._dry_run = runtime, crawler.spider.name, settings.dry_run
-        # The URIs of local files are made at the start of the crawl: its working folder may go away.
+        # The URIs of local files are made at the start of the crawl, because its working folder may be deleted later.
         self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
         _check_places(crawler, settings.report)
         report = settings.report if can_export(crawler) else {}
@@ -138,11 +135,11 @@ class Feeds:
         for feed in self._feeds:
             await feed.close()
 
-    def _exempt(self, now: float, entry: str, count: int) -> FeedRecord:
+    def _exempt(self, now: float, entry: str, count: int) -> dict[str, Any]:
         why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
         return self._record(now, reason="exempt", rule=entry, why=why, count=count)
 
-    def _record(self, now: float, **fields: object) -> FeedRecord:
+    def _record(self, now: float, **fields: object) -> dict[str, Any]:
         time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return {**_DEFAULTS, "time": time, "spider": self._spider, **fields}
 
@@ -151,7 +148,7 @@ class Feeds:
 
 
 def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:
-    """See to it that nothing else is written where a feed of the report is.
+    """Check that nothing else is written where a feed of the report is.
 
     :raises SettingError: a feed of items, or another one of the report, is written there.
     """
@@ -172,7 +169,7 @@ def _place(uri: object) -> str:
 
 
 class Feed:
-    """One feed, with an exporter of its own, so that what one feed cannot write is no loss to another.
+    """One feed, with an exporter of its own, so that the failure of one feed does no harm to another.
 
     :param uri: as in FEEDS; may hold credentials.
     :param options: as in FEEDS; the format may be left to the suffix.
@@ -187,7 +184,7 @@ class Feed:
         uri: str,
         options: Mapping[str, Any],
         clock: Callable[[], float],
-        example: FeedRecord,
+        example: dict[str, Any],
     ) -> None:
         assert crawler.spider is not None
         assert crawler.stats is not None
@@ -195,7 +192,7 @@ class Feed:
         self._written = self._lost = 0
         self._shown = self.place = without_credentials(uri)
         completed = {"format": Path(uri).suffix.removeprefix("."), **options}
-        self._omit_null = completed["format"] == "xml"  # it has no null
+        self._omit_null = completed["format"] == "xml"  # XML has no null
         # Scrapy reads all attributes of a spider to fill in a URI. Only a URI with placeholders needs them.
         filled_in = "%(" in uri or options.get("uri_params")
         self.spider, self._asked = crawler.spider, crawler.spider if filled_in else Spider(crawler.spider.name)
@@ -203,7 +200,9 @@ class Feed:
         self.started = self.closing = False
         try:
             self._exporter = Exporter(crawler, _FeedCrawler(crawler, self, uri, completed), self._asked)
-            self._try(completed, example)
+            for plugin in completed.get("postprocessing") or ():
+                load_object(plugin)  # Scrapy's manager would log a second error
+            self._exporter.try_out(example)  # Scrapy finds wrong options of an exporter only when it writes
         except Exception as error:  # noqa: BLE001 - whatever a storage, an exporter, a filter of the user's raises
             accepted = f"options that work: {error_text(error)}"
             if isinstance(error, NotConfigured):
@@ -211,14 +210,8 @@ class Feed:
             raise SettingError(f"{REPORT}[{self._shown!r}]", dict(options), accepted) from None
         self.started = True
 
-    def _try(self, options: Mapping[str, Any], record: FeedRecord) -> None:
-        """Write a record to nowhere: Scrapy finds wrong options of an exporter only when it writes."""
-        for plugin in options.get("postprocessing") or ():
-            load_object(plugin)  # Scrapy's manager would fail half made, and log a second error when it is collected
-        self._exporter.try_out(record)
-
-    def write(self, record: FeedRecord) -> None:
-        """Write a record, so that it is in the file when this returns; never raises."""
+    def write(self, record: dict[str, Any]) -> None:
+        """Write a record and flush the file; never raises."""
         if self._omit_null:
             record = {key: value for key, value in record.items() if value is not None}
         try:
@@ -258,14 +251,14 @@ class Feed:
 
 
 class _FeedCrawler:
-    """The crawler that the exporter of a feed sees: its settings have that feed alone; signals and stats are apart."""
+    """The crawler that the exporter of a feed sees. Its settings have only that feed; signals and stats are new."""
 
     def __init__(self, crawler: Crawler, feed: Feed, uri: str, options: dict[str, Any]) -> None:
         self._crawler, self._feed = crawler, feed
         self.signals = SignalManager(self)
         self.stats = self
         self.settings = copy.copy(crawler.settings)  # a deep copy would copy the user's objects
-        # Scrapy logs the URI that it is given. So it gets one without credentials, and the storage the whole one.
+        # Scrapy logs the URI of a feed. So Scrapy gets it without credentials, and the storage gets the whole one.
         user, at, _ = urlsplit(uri).netloc.rpartition("@")
         secret = "" if "%(" in user else user + at
         storages = crawler.settings.getwithbase("FEED_STORAGES")
@@ -291,8 +284,8 @@ class _FeedCrawler:
 class _FeedStorage:
     """A storage for one file of a feed, around the storage that the user asks for.
 
-    :param path: the class of that storage. Where it cannot be made, that is tried again with the next record; an error
-        at the start of the crawl is raised.
+    :param path: the class of that storage. If it cannot be made at the start of the crawl, the error is raised; later
+        it is tried again with the next record.
     :param secret: the credentials of the URI, ending with ``@``; empty: there are none.
     :param uri: without them.
     """
@@ -311,7 +304,7 @@ class _FeedStorage:
     def open(self, _: Spider) -> _FeedFile:
         """Open the file; before the crawl has started, one in memory that is thrown away.
 
-        Where that fails, the next record tries again. At the end of the crawl no record follows: `store` raises then.
+        If that fails, it is tried again with the next record. At the end of the crawl, `store` raises the error.
         """
         if not self._feed.started:
             return _FeedFile(BytesIO())
@@ -325,7 +318,7 @@ class _FeedStorage:
         return self._feed.file
 
     async def store(self, file: _FeedFile) -> None:
-        """Bring a file to where it belongs.
+        """Store a file at the place of the feed.
 
         :raises OSError: that failed. Its text has no credentials, since Scrapy logs it.
         """
@@ -340,7 +333,7 @@ class _FeedStorage:
 
 
 class _FeedFile:
-    """A file that keeps errors for later: an exporter that is stopped in the middle of a record could not go on."""
+    """A file that keeps errors until `written`: an exporter cannot go on after an error in the middle of a record."""
 
     def __init__(self, inner: Any) -> None:  # noqa: ANN401 - whatever a storage has opened
         self.inner = inner
@@ -350,7 +343,7 @@ class _FeedFile:
         return getattr(self.inner, name)
 
     def write(self, data: bytes) -> int:
-        """Write."""
+        """Write octets; an error is kept."""
         try:
             self.inner.write(data)
         except Exception as error:  # noqa: BLE001 - whatever a file of the user's raises
@@ -358,7 +351,7 @@ class _FeedFile:
         return len(data)
 
     def flush(self) -> None:
-        """Write what is not written yet."""
+        """Flush the file; an error is kept."""
         try:
             if not self.inner.closed:  # a batch that is full may be stored already
                 self.inner.flush()
@@ -366,7 +359,7 @@ class _FeedFile:
             self._error = error
 
     def written(self) -> None:
-        """Flush, and raise the error that there was since the last call.
+        """Flush the file, and raise the last error since the last call.
 
         :raises Exception: not all is written.
         """

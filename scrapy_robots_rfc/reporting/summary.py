@@ -1,6 +1,6 @@
-"""What a crawl says of its origins: a log line when a robots.txt fails and when that ends, and the summary at the end.
+"""What a crawl logs about its origins: lines when a robots.txt fails and when that ends, and the summary at the end.
 
-Other rooms count and decide. This file has the words for it, and finds the origins and rules that cost most requests.
+It also finds the origins and the rules that cost most requests.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ logger = logging.getLogger(__name__)
 
 HEADING = "What robots.txt did to this crawl (spider {spider}):"
 
-#: How many origins, rules and names are listed, and how many causes in brackets.
+#: How many origins, rules and names the summary lists, and how many causes in brackets.
 LISTED, _CAUSES = 10, 5
 
-#: Causes that are counted by name. A site can make up as many as it likes: what it sends may be part of one.
+#: How many causes are counted by name. A site can cause any number of them, because they may contain what it sends.
 KEPT_CAUSES = 100
 
 #: Keys that a `TopK` remembers at least.
 KEPT = 1000
 
-# Characters of a rule or a cause. Both come from a site, and may be as long as it likes.
+# Characters of a rule or a cause that are shown. Both may come from a site, and have any length.
 _LONGEST = 100
 
-#: What follows for an origin whose file could not be fetched, by what governs then.
+#: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
 FOLLOWS = {
     Outcome.SUCCESSFUL: "an earlier copy is obeyed",
     Outcome.UNREACHABLE: "none of its pages is fetched",
@@ -56,8 +56,8 @@ K = TypeVar("K", bound="Hashable")
 class TopK(Generic[K]):
     """Counts keys, and forgets those that count least when they become too many (the summaries of Misra and Gries).
 
-    Every count is exact while there are at most twice `bound` keys. With more of them a count may be too low, by
-    `error` at most, which never exceeds the sum of all amounts divided by `bound`.
+    Every count is exact as long as there are at most twice `bound` keys. With more keys a count may be too low by
+    `error`, which is never above the sum of all amounts divided by `bound`.
 
     :param bound: how many keys are remembered at least; never more than twice as many.
     """
@@ -65,7 +65,7 @@ class TopK(Generic[K]):
     def __init__(self, bound: int = KEPT) -> None:
         self._bound = bound
         self._counts: dict[K, float] = {}
-        #: By how much a count may be too low, also that of a key that was forgotten.
+        #: By how much a count may be too low at most, also that of a key that was forgotten.
         self.error = 0.0
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class OriginLog:
         self._follows = FOLLOWS_DRY if dry_run else FOLLOWS
         #: Cause -> how many origins were unreachable because of it.
         self.causes: Counter[str] = Counter()
-        #: Origins whose pages were forbidden because their file was unreachable, and those that obeyed an earlier copy.
+        #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
         self.unreachable, self.stale = Names(), Names()
         self._waiting: dict[Origin, str] = {}
         self._local: set[str] = set()
@@ -165,7 +165,7 @@ class OriginLog:
             )
 
     def local(self, origin: Origin, access: Local, outcome: Outcome) -> None:
-        """Log that the crawl itself failed: once for each part and text, as every origin may meet with it."""
+        """Log that the crawl itself failed, once for each cause: the same failure may concern every origin."""
         if access.cause in self._local or len(self._local) >= KEPT_CAUSES:
             return
         self._local.add(access.cause)
@@ -174,7 +174,7 @@ class OriginLog:
         logger.error(message, origin.robots_url, access.cause, follows, access.advice, exc_info=access.error)
 
     def again(self, origin: Origin, cause: str) -> None:
-        """Remember an origin whose file is asked for again, and which did not count as unreachable before."""
+        """Remember an origin whose file is asked for again, and that did not count as unreachable before."""
         self._waiting[origin] = cause
 
     def closed(self) -> None:
@@ -221,7 +221,7 @@ class Cost:
     def __init__(self) -> None:
         #: Origins.
         self.origins: TopK[str] = TopK()
-        #: Origin, with the local file that stands in for its own; number of the line; rule.
+        #: Origin, with the local file that decides in place of its own; number of the line; rule.
         self.rules: TopK[tuple[str, int, str]] = TopK()
         #: Entry of ROBOTSTXT_EXEMPT -> how many requests it let through.
         self.exempt: Counter[str] = Counter()
@@ -272,10 +272,10 @@ class CrawlSummary:
         return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
 
     def stats(self) -> Iterator[tuple[str, float]]:
-        """Yield the stats of the same that are not counted during the crawl."""
+        """Yield the stats that are set at the end of the crawl, with their values."""
         for origin, count in self.cost.origins.most(LISTED):
             yield stats.COSTLIEST_ORIGINS.format(origin=origin), count
-        # Two rules may have stood in one line, one after the other: the one that cost more is set last.
+        # A file may have changed, so that two rules stood in one line: the one that cost more is set last.
         for (origin, line, _), count in reversed(self.cost.rules.most(LISTED)):
             yield stats.COSTLIEST_RULES.format(origin=origin, line=line), count
         for origin, seconds in self.slowed.most(LISTED):

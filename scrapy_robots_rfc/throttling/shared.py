@@ -1,6 +1,6 @@
 """Intervals that a crawl keeps together with others: with crawls of its own process, and with the workers of a fleet.
 
-Crawls of one process share `PacedOrigin.turns`. Workers of several processes take turns that a store gives, by
+Crawls of one process share `PacedOrigin.turns`. Workers in several processes take turns by means of a store, with
 `SharedThrottle`. `throttle.py` holds requests back.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.policy.pacing import Turns
 
@@ -18,27 +18,28 @@ if TYPE_CHECKING:
     from datetime import time
 
     from scrapy_robots_rfc._runtime import Cancellable, Runtime
+    from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Pace
     from scrapy_robots_rfc.throttling.slots import GatedSlots
 
-#: Seconds after which the turn of a worker ends that is not heard of any more. The interval is added, so that it is
-#: kept even after a request that the worker sent right before it died.
+#: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so that it is kept even
+#: if the worker sent a request right before it died.
 HOLD = 15.0
 
-#: Seconds after which a turn is prolonged while its request is unanswered, and ended where no request has used it.
+#: Seconds after which a turn is prolonged while its request is unanswered, and ended if no request has used it.
 BEAT = 5.0
 
 # Seconds between two questions to the store at least.
 _SHORTEST = 0.001
 
-# A store may have its workers wait for some seconds although no interval is as long: until it is asked again whether
-# somebody's turn is over, and because of rounding.
+# A store may let a worker wait for some seconds longer than any interval: while another one has the turn, it is to ask
+# again after this long at most; and times are rounded.
 _ASKED_AGAIN, _ROUNDING = 5.0, 1.0
 
-# Slots that wait for the same turn ask for it in the order in which they began to wait. The first one asks at once, the
-# others so many seconds later, so that none of them waits for ever while another one goes on.
+# Slots that wait for the same origin ask again in the order in which they began to wait: the first one at once, the
+# others so many seconds later. So none of them waits for ever while another one goes on.
 _BEHIND = 0.001
 
 
@@ -49,10 +50,11 @@ class PacedOrigin:
     :param longest: the longest interval that the crawl keeps, in seconds.
     :param turns: one object for all crawls that keep the interval together.
     :param crawls: the origin in each of those crawls, this one among them.
-    :param shared: takes turns with the workers of other processes; ``None`` where there is no store for it.
+    :param shared: takes turns with the workers of other processes; ``None`` if there is no store for it.
     :param fetched: when the robots.txt was fetched that the paces are from.
-    :param paces: those of the crawl's agents, where they differ: the largest interval is kept.
-    :param waiting: the crawl's slots that wait for an answer of this origin or for its store, by their names, and since
+    :param noted: when a request of the origin was let through last, on its way to the downloader.
+    :param paces: those of the crawl's agents, as far as they differ: the largest interval is kept.
+    :param waiting: the crawl's slots, by their names, that wait for an answer of this origin or for the store -> since
         when their next request has been held back.
     """
 
@@ -61,6 +63,7 @@ class PacedOrigin:
     crawls: list[PacedOrigin]
     shared: SharedThrottle | None = None
     fetched: float = -math.inf
+    noted: float = -math.inf
     paces: dict[Agent, Pace] = field(default_factory=dict)
     waiting: dict[tuple[GatedSlots, str], float] = field(default_factory=dict)
 
@@ -81,7 +84,7 @@ class PacedOrigin:
 class ProcessCrawls:
     """The crawls that run on one event loop.
 
-    :param origins: what each of them has of an origin that any of them keeps an interval for.
+    :param origins: an origin for which an interval is kept -> its `PacedOrigin` in each crawl that keeps it.
     :param listening: functions, one a crawl, that are called when an origin begins to be paced.
     """
 
@@ -89,9 +92,9 @@ class ProcessCrawls:
     listening: list[Callable[[], object]] = field(default_factory=list)
 
     def pace(self, origin: Origin, longest: float, *, alone: bool) -> PacedOrigin:
-        """Begin to keep the interval of an origin in one more crawl, together with the others that do.
+        """Begin to keep the interval of an origin in one more crawl, together with the crawls that keep it already.
 
-        :param alone: whether the crawl has rules of its own for the origin, and so an interval of its own.
+        :param alone: whether this crawl has rules of its own for the origin, and so an interval of its own.
         """
         crawls = [] if alone else self.origins.setdefault(origin, [])
         paced = PacedOrigin(longest, crawls[0].turns if crawls else Turns(), crawls)
@@ -107,7 +110,7 @@ class ProcessCrawls:
             del self.origins[origin]
 
 
-#: By event loop, as long as there is a crawl.
+#: Event loop -> its crawls, as long as there is one.
 _LOOPS: dict[object, ProcessCrawls] = {}
 
 
@@ -130,7 +133,7 @@ def leave(loop: object, listen: Callable[[], object]) -> None:
 
 
 def go_on(crawls: Iterable[PacedOrigin]) -> None:
-    """Let the slots that wait at an origin ask again, of all these crawls those first that have waited longest."""
+    """Let the slots that wait at an origin ask again; those of all the crawls that have waited longest come first."""
     waiting: dict[tuple[GatedSlots, str], float] = {}
     for paced in crawls:
         waiting |= paced.waiting
@@ -141,26 +144,13 @@ def go_on(crawls: Iterable[PacedOrigin]) -> None:
         behind = _BEHIND
 
 
-class TurnStore(Protocol):
-    """The store of a fleet, as `CacheClient` has it. Its methods neither raise nor take long."""
-
-    async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
-        """As `SharedStore.take_turn`; ``None`` where the store fails.
-
-        :param longest: seconds. A store that says more is wrong, and counts as one that fails.
-        """
-
-    async def end_turn(self, origin: Origin, interval: float) -> None:
-        """As `SharedStore.end_turn`."""
-
-
 class SharedThrottle:
     """The turns that a worker takes at one site, so that the interval holds over the whole fleet.
 
-    Where the store fails, every turn is this crawl's, and the crawl keeps the interval between its own requests only.
+    While the store fails, this crawl has every turn, and keeps the interval between its own requests only.
 
-    :param longest: seconds: no worker keeps a longer interval.
-    :param told: called when `wait` has returned ``None``, and is to be asked again.
+    :param longest: seconds; no worker keeps a longer interval.
+    :param told: called when `wait` has returned ``None`` and is to be called again.
     """
 
     __slots__ = (
@@ -169,11 +159,11 @@ class SharedThrottle:
     )  # fmt: skip
 
     def __init__(
-        self, origin: Origin, store: TurnStore, runtime: Runtime, longest: float, told: Callable[[], object]
+        self, origin: Origin, store: CacheClient, runtime: Runtime, longest: float, told: Callable[[], object]
     ) -> None:
         self._origin, self._store, self._runtime, self._told = origin, store, runtime, told
         self._longest = max(longest, _ASKED_AGAIN) + _ROUNDING
-        # Commands are sent one at a time: a delayed end could release a later turn.
+        # Sent to the store one after the other: an end that is late could end a later turn.
         self._steps: list[Callable[[], Awaitable[object]]] = []
         self._running = self._asking = self._waiting = False
         self._mine_until = self._not_before = self._next = -math.inf
@@ -182,9 +172,9 @@ class SharedThrottle:
         self._beat: Cancellable | None = None
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start; ``None`` while the store is asked: `told` is called then.
+        """Return the seconds until a request may start; ``None`` while the store is asked: `told` is called afterwards.
 
-        :param interval: seconds that it keeps; 0 for none, then nobody is asked.
+        :param interval: seconds that the request keeps; with 0 the store is not asked.
         """
         if not interval:
             return 0.0
@@ -215,7 +205,7 @@ class SharedThrottle:
             self.sent(now + interval)
 
     def sent(self, until: float) -> None:
-        """Have all workers keep the interval after a request that was sent without a turn, as for a robots.txt.
+        """Let all workers keep the interval after a request that was sent without a turn, as for a robots.txt.
 
         :param until: when its interval ends.
         """

@@ -1,4 +1,4 @@
-"""GatedSlots: has the requests of downloader slots ask before they start. What is done to a slot: see `_scrapy.py`."""
+"""GatedSlots: lets the requests of downloader slots ask before they start. `_scrapy.py` changes the slots."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class GatedSlots:
-    """A gate in slots of the downloader: each request of such a slot asks before it starts.
+    """Puts gates into slots of the downloader. In such a slot each request asks before it starts.
 
-    :param wait: seconds until a request may start; 0, and it starts now; ``None``: `go_on` will be called for its slot.
+    :param wait: returns the seconds until a request may start; 0: it starts now; ``None``: `go_on` will be called for
+        its slot.
     """
 
     def __init__(self, crawler: Crawler, wait: Callable[[Request], float | None]) -> None:
@@ -29,11 +30,11 @@ class GatedSlots:
         self._powerless = False
 
     def gate(self, key: str) -> tuple[bool, set[Request]] | None:
-        """Put the gate into a slot, if it is not there yet. Where that is not possible, a warning says so once.
+        """Put the gate into a slot, if it is not there yet. If that is not possible, a warning says so once.
 
         :param key: the name of the slot.
-        :returns: whether the slot was used before, and the requests that are not in its queue: they are under way, are
-            about to join it, or have just ended (see `sent`); ``None`` if the gate was there, or cannot be.
+        :returns: whether the slot was used before; and the requests that are not in its queue: they are under way, are
+            about to join the queue, or have just ended (see `sent`). ``None``: the gate was there, or is not possible.
         """
         if self._powerless:
             return None
@@ -58,7 +59,7 @@ class GatedSlots:
     def go_on(self, key: str, behind: float) -> None:
         """Let a slot ask again for the first request of its queue.
 
-        :param behind: seconds by which it stands behind others, should it have to wait.
+        :param behind: seconds that are added to its time if it has to wait, so that others come first.
         """
         slot = downloader_slot(self._crawler, key)
         if slot is not None:

@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc._runtime import Runtime
+    from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.throttling.shared import TurnStore
 
 logger = logging.getLogger(__name__)
 
-# Seconds that an origin without requests is remembered, beyond its interval: a request that was let through may stay
-# this long with other middlewares before it reaches the downloader.
+# Seconds for which an origin without requests is remembered, beyond its interval: so long a request that was let
+# through may stay with other middlewares before it reaches the downloader.
 _KEPT = 300.0
 
 # Seconds between two checks whether the spider is being closed, where requests wait for the turns of several workers.
 # Scrapy has no signal for the start of closing.
 _LOOK = 0.5
 
-# How many origins there are before those that may be forgotten are looked for.
+# From this number of origins on, those that may be forgotten are looked for.
 _FIRST_SWEEP = 1000
 
 
@@ -59,8 +59,8 @@ class NoTurn(RobotsUndecided):
 class _PacedSlot:
     """A gated slot of the downloader: all of its requests keep the largest interval of the origins in it.
 
-    :param present: origins by the number of requests that they have in the slot.
-    :param tail: the interval that the last request left behind, although its origin may have no other in the slot.
+    :param present: origins -> how many requests they have in the slot.
+    :param tail: the interval to keep after the last answer, although its origin may have no request in the slot now.
     """
 
     turns: Turns = field(default_factory=Turns)
@@ -75,8 +75,8 @@ class _PacedSlot:
 class _SlotRequest:
     """A request on its way through a gated slot.
 
-    :param started: it has been sent, or is about to be.
-    :param unanswered: it has started, and its answer has not begun.
+    :param started: whether it has been sent, or is about to be.
+    :param unanswered: whether it has started, and its answer has not begun to arrive.
     :param held_since: when it was first held back.
     """
 
@@ -92,8 +92,8 @@ class Throttle:
 
     :param limit: the longest interval that is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
-    :param store: by which the workers of several processes take turns; ``None``: each keeps intervals of its own.
-    :param alone: whether the user has made an exception for an origin: then its interval is this crawl's alone.
+    :param store: by it the workers of several processes take turns; ``None``: each of them keeps its own intervals.
+    :param alone: whether the user made an exception for an origin: then this crawl keeps its interval alone.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Throttle:
         limit: Limit,
         origin: Callable[[Request], Origin | None],
         runtime: Runtime,
-        store: TurnStore | None = None,
+        store: CacheClient | None = None,
         alone: Callable[[Origin], bool] = lambda _: False,
     ) -> None:
         assert crawler.stats is not None
@@ -119,7 +119,7 @@ class Throttle:
         self._added = 0.0
         #: Origins by the seconds that their requests were held back.
         self.slowed: TopK[str] = TopK()
-        # Stats and the origins that are counted in them. As hashes, since there may be millions.
+        # Pairs of a stat and an origin that is counted in it, as hashes, because there may be millions.
         self._counted: set[int] = set()
         self._listening = self._looking = False
 
@@ -130,7 +130,7 @@ class Throttle:
         self._crawls = join(self._runtime.loop(), self._listen)
 
     def note(self, request: Request, robots: OriginPolicy, agent: Agent) -> None:
-        """Take note of the pace that a request has to keep."""
+        """Note the pace that a request has to keep."""
         pace = None if robots.file is None else robots.file.pace(agent)
         if pace is None:
             return
@@ -139,6 +139,7 @@ class Throttle:
             # The redirect has brought it into the slot of another host, whose pages would wait behind it.
             request.meta.pop("download_slot", None)
         paced = self._refreshed(robots)
+        paced.noted = self._clock()
         if pace not in paced.paces.values():
             paced.paces[agent] = pace
         utc = self._utc()
@@ -156,21 +157,17 @@ class Throttle:
             paced.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
 
     def expect(self, robots: OriginPolicy, agent: Agent) -> None:
-        """Take note of a site whose robots.txt is about to be asked for again, since other workers may be at it."""
+        """Note the pace of a site whose robots.txt is about to be asked for again: other workers may send requests."""
         pace = None if robots.file is None or self._store is None else robots.file.pace(agent)
         if pace is not None:
             self._refreshed(robots).paces.setdefault(agent, pace)
 
     def fetched(self, robots: OriginPolicy) -> None:
-        """Keep what a robots.txt that was fetched again asks for, and no longer what the earlier one did."""
+        """Keep what a robots.txt asks for that was fetched again, and no longer what the earlier one asked for."""
         if robots.origin in self._origins:
             paced = self._refreshed(robots)
             if paced.shared is not None:
                 paced.shared.sent(robots.fetched + paced.interval(self._utc()))
-
-    def abandoned(self, request: Request) -> None:
-        """Wait no longer for the answer to a request that nobody needs any more: it may take for ever."""
-        self._answered(request)
 
     def close(self) -> None:
         """Let other crawls and workers go on: nothing is sent any more."""
@@ -210,7 +207,7 @@ class Throttle:
         paced = self._origins.get(robots.origin) or self._pace(robots.origin)
         if paced.fetched != robots.fetched:
             paced.fetched = robots.fetched
-            # The request for robots.txt is the first of those that keep the interval.
+            # The interval begins with the request for robots.txt.
             paced.turns.last = max(paced.turns.last, robots.fetched)
             if robots.outcome is not Outcome.UNREACHABLE:  # pages that were let through may still be on their way
                 found = {agent: robots.file.pace(agent) for agent in paced.paces} if robots.file else {}
@@ -274,7 +271,7 @@ class Throttle:
             self._listening = True
             connect = self._crawler.signals.connect
             connect(self._reached, signals.request_reached_downloader)
-            connect(self._answered, signals.headers_received)
+            connect(self.answered, signals.headers_received)
             connect(self._left, signals.request_left_downloader)
 
     def _reached(self, request: Request) -> None:
@@ -303,7 +300,7 @@ class Throttle:
         slot = self._slots.setdefault(key, _PacedSlot())
         used, under_way = gated
         under_way.discard(reached)  # that one has not joined the queue yet
-        if used:  # nobody knows since when
+        if used:  # nobody knows when its last request ended
             slot.turns.last = self._clock()
         for request in under_way:
             self._begin(request, self._entry(request, key), self._clock())
@@ -325,8 +322,8 @@ class Throttle:
                 entry.slot.present[entry.origin] += 1
         return entry
 
-    def _answered(self, request: Request) -> None:
-        """Count the interval from now on: the answer to a request begins to arrive, or it ended without one."""
+    def answered(self, request: Request) -> None:
+        """Count the interval from now on: the answer begins to arrive, or nobody waits for it any more."""
         entry = self._requests.get(request)
         if entry is None or not entry.unanswered:
             return
@@ -342,7 +339,7 @@ class Throttle:
             go_on(origin.crawls)
 
     def _left(self, request: Request) -> None:
-        self._answered(request)
+        self.answered(request)
         entry = self._requests.pop(request, None)
         if entry is not None and entry.origin is not None:
             entry.slot.present[entry.origin] -= 1
@@ -350,7 +347,7 @@ class Throttle:
                 del entry.slot.present[entry.origin]
 
     def _look(self) -> None:
-        """Give requests up that wait for the turns of other workers once the spider is closing: that may take long."""
+        """Once the spider is closing, give up requests that wait for the turns of other workers: that may take long."""
         if not self._looking:
             return
         self._runtime.call_later(_LOOK, self._look)
@@ -375,7 +372,7 @@ class Throttle:
         entry = self._entry(request, key)
         slot, origin = entry.slot, entry.origin
         now, utc = self._clock(), self._utc()
-        # An answer that takes long at one site, as that of its robots.txt, must not hold up the others of the slot.
+        # While one site takes long to answer, as for its robots.txt, the other sites of the slot must not wait for it.
         of_slot = slot.turns.wait(request, slot.interval(utc), now, patient=False)
         seconds: float | None = max(0.0, slot.turns.last + slot.tail - now, of_slot or 0.0)
         if origin is not None:
@@ -414,7 +411,7 @@ class Throttle:
         before = self._clock() - _KEPT - self._limit.longest
         present = {paced for slot in self._slots.values() for paced in slot.present}
         for origin, paced in list(self._origins.items()):
-            if paced not in present and paced.turns.idle and paced.turns.last <= before:
+            if paced not in present and paced.turns.idle and max(paced.turns.last, paced.noted) <= before:
                 self._crawls.forget(origin, self._origins.pop(origin))
         self._slots = {
             key: slot

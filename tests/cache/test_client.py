@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.cache import client as keeper_module
+from scrapy_robots_rfc.cache import client as client_module
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import decode
 from scrapy_robots_rfc.errors import StoreError
@@ -106,13 +106,13 @@ def store() -> Iterator[Breakable]:
 
 
 class Crawl:
-    """A keeper, and what it counted."""
+    """A client, and what it counted."""
 
     def __init__(self, store: Any, runtime: Runtime | None = None) -> None:
         self.counted: list[str] = []
         self.runtime = Clocks() if runtime is None else runtime
-        self.keeper = CacheClient(store, "a store", runtime=self.runtime, count=self.counted.append)
-        self.keeper.start()
+        self.client = CacheClient(store, "a store", runtime=self.runtime, count=self.counted.append)
+        self.client.start()
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -125,14 +125,14 @@ async def test_clocks(store: Breakable) -> None:
     """What one crawl saves, another one loads on its own clock, however long its machine has been up."""
     one, two = Crawl(store, Clocks(1000, 1_700_000_000)), Crawl(store, Clocks(5, 1_700_000_060))
     copy = changed(FILE, fetched=990, fresh_until=1090, confirmed=980, unreachable_since=970)
-    await one.keeper.save(A, copy, 60)
+    await one.client.save(A, copy, 60)
     dated = decode(store.get("https://a.example") or b"")
     assert (dated.fetched, dated.validity.fresh_until) == (1_699_999_990, 1_700_000_090)
-    assert await one.keeper.load(A) == copy
-    assert await two.keeper.load(A) == copy.moved(5 - 1060)
-    assert await two.keeper.load(B) is None
-    await one.keeper.close()
-    await two.keeper.close()
+    assert await one.client.load(A) == copy
+    assert await two.client.load(A) == copy.moved(5 - 1060)
+    assert await two.client.load(B) is None
+    await one.client.close()
+    await two.client.close()
 
 
 @pytest.mark.parametrize(("seconds", "fresh_until"), [(60, 760), (61, 100), (3600, 100)])
@@ -140,13 +140,13 @@ async def test_clocks(store: Breakable) -> None:
 async def test_nothing_was_in_the_future(store: Breakable, seconds: float, fresh_until: float) -> None:
     """A copy from a clock that is ahead was fetched just now, at the latest; from one that is far ahead, it is over."""
     ahead, crawl = Crawl(store, Clocks(0, 1_700_000_000 + seconds)), Crawl(store, Clocks(100, 1_700_000_000))
-    await ahead.keeper.save(A, changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0), 60)
-    loaded = await crawl.keeper.load(A)
+    await ahead.client.save(A, changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0), 60)
+    loaded = await crawl.client.load(A)
     assert loaded is not None
     assert (loaded.fetched, loaded.validity.confirmed, loaded.validity.unreachable_since) == (100, 100, 100)
     assert loaded.validity.fresh_until == fresh_until
-    await ahead.keeper.close()
-    await crawl.keeper.close()
+    await ahead.client.close()
+    await crawl.client.close()
 
 
 @under_the_reactor
@@ -158,14 +158,14 @@ async def test_the_loop_goes_on(store: Breakable) -> None:
     result: Waiter[object] = Waiter()
 
     async def load() -> None:
-        result.resolve(await crawl.keeper.load(A))
+        result.resolve(await crawl.client.load(A))
 
     crawl.runtime.spawn(load())
     await turns(crawl.runtime, 3)
     store.go_on.set()
     assert await result is None
-    await crawl.keeper.save(A, FILE, 60)
-    await crawl.keeper.close()
+    await crawl.client.save(A, FILE, 60)
+    await crawl.client.close()
     assert store.by
     assert threading.get_ident() not in store.by
 
@@ -183,13 +183,13 @@ async def test_a_store_that_hangs(
     store: Breakable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that does not answer is given up after a while, and the end of the crawl waits for it no longer."""
-    monkeypatch.setattr(keeper_module, "PATIENCE", 0.05)
-    monkeypatch.setattr(keeper_module, "FAREWELL", 0.05)
+    monkeypatch.setattr(client_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(client_module, "FAREWELL", 0.05)
     store.hangs.add("get")
     crawl = Crawl(store)
-    assert await crawl.keeper.load(A) is None
+    assert await crawl.client.load(A) is None
     assert "TimeoutError: no answer in 0.05 s" in said(caplog)[0]
-    await crawl.keeper.close()
+    await crawl.client.close()
     assert "close" not in store.calls
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 2
     assert len(said(caplog)) == 1
@@ -201,24 +201,24 @@ async def test_failures(store: Breakable, caplog: pytest.LogCaptureFixture) -> N
     caplog.set_level(logging.INFO)
     clocks = Clocks()
     crawl = Crawl(store, clocks)
-    await crawl.keeper.save(A, FILE, 60)
+    await crawl.client.save(A, FILE, 60)
     store.broken = {call: OSError("gone") for call in ("get", "put", "lease", "take_turn")}
     for _ in range(3):
-        assert await crawl.keeper.load(A) is None
-        await crawl.keeper.save(B, FILE, 60)
-        assert await crawl.keeper.lease(A, 60) is True
-        assert await crawl.keeper.take_turn(A, 60, 60) is None
+        assert await crawl.client.load(A) is None
+        await crawl.client.save(B, FILE, 60)
+        assert await crawl.client.lease(A, 60) is True
+        assert await crawl.client.take_turn(A, 60, 60) is None
     assert store.calls == ["open", "put", "get", "put", "lease", "take_turn"]
     clocks.pass_by(6)
-    assert await crawl.keeper.load(A) is None
+    assert await crawl.client.load(A) is None
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 5
     begins = "The store of robots.txt files a store fails (get: OSError: gone); the crawl goes on with its memory, and "
     assert said(caplog) == [begins + "tries the store again every 5 s"]
     store.broken.clear()
     clocks.pass_by(6)
-    assert await crawl.keeper.load(A) is not None
+    assert await crawl.client.load(A) is not None
     assert said(caplog)[1:] == ["The store of robots.txt files a store works again, after 12 s"]
-    await crawl.keeper.close()
+    await crawl.client.close()
 
 
 @under_the_reactor
@@ -226,15 +226,15 @@ async def test_what_works_is_used(store: Breakable, caplog: pytest.LogCaptureFix
     """A store that can only be read is read; that it cannot be written is said once, and not that it works again."""
     clocks = Clocks()
     crawl = Crawl(store, clocks)
-    await crawl.keeper.save(A, FILE, 600)
+    await crawl.client.save(A, FILE, 600)
     store.broken = {"put": OSError("read-only")}
     for _ in range(4):
-        await crawl.keeper.save(B, FILE, 60)
-        assert await crawl.keeper.load(A) is not None
+        await crawl.client.save(B, FILE, 60)
+        assert await crawl.client.load(A) is not None
         clocks.pass_by(6)
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 4
     assert len(said(caplog)) == 1
-    await crawl.keeper.close()
+    await crawl.client.close()
 
 
 @under_the_reactor
@@ -243,22 +243,22 @@ async def test_one_goes_ahead(store: Breakable) -> None:
     clocks = Clocks()
     crawl = Crawl(store, clocks)
     store.broken = {"get": OSError("gone")}
-    await crawl.keeper.load(A)
+    await crawl.client.load(A)
     clocks.pass_by(6)
     store.hangs.add("get")
     done: Waiter[None] = Waiter()
 
     async def probe() -> None:
-        await crawl.keeper.load(A)
+        await crawl.client.load(A)
         done.resolve(None)
 
     crawl.runtime.spawn(probe())
     await turns(crawl.runtime, 1)
-    assert await crawl.keeper.load(B) is None
+    assert await crawl.client.load(B) is None
     store.go_on.set()
     await done
     assert store.calls.count("get") == 2
-    await crawl.keeper.close()
+    await crawl.client.close()
 
 
 #: What a later version of the package may write.
@@ -272,15 +272,15 @@ async def test_unreadable_values(store: Breakable, caplog: pytest.LogCaptureFixt
     for key in (str(A), str(B)):
         store.put(key, value, 60)
     crawl = Crawl(store)
-    assert await crawl.keeper.load(A) is None
-    assert await crawl.keeper.load(B) is None
+    assert await crawl.client.load(A) is None
+    assert await crawl.client.load(B) is None
     unreadable = 0 if value is None else 2
     assert crawl.counted == ["robotstxt/cache/store_unreadable"] * unreadable
     assert len(said(caplog)) == min(unreadable, 1)
     assert all("holds what cannot be read (https://a.example: " in line for line in said(caplog))
-    await crawl.keeper.save(A, FILE, 60)
-    assert await crawl.keeper.load(A) is not None
-    await crawl.keeper.close()
+    await crawl.client.save(A, FILE, 60)
+    assert await crawl.client.load(A) is not None
+    await crawl.client.close()
 
 
 @under_the_reactor
@@ -290,33 +290,33 @@ async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
     for times in (1, 2):
         store.put(str(A), b"damaged", 60)
         for _ in range(3):
-            assert await crawl.keeper.load(A) is None
+            assert await crawl.client.load(A) is None
         assert len(crawl.counted) == times
-        await crawl.keeper.save(A, FILE, 60)
+        await crawl.client.save(A, FILE, 60)
     store.put(str(A), b"damaged", 60)
-    assert await crawl.keeper.load(A) is None
+    assert await crawl.client.load(A) is None
     store.delete(str(A))
-    assert await crawl.keeper.load(A) is None
+    assert await crawl.client.load(A) is None
     store.put(str(A), b"damaged", 60)
-    assert await crawl.keeper.load(A) is None
+    assert await crawl.client.load(A) is None
     assert len(crawl.counted) == 4
-    await crawl.keeper.close()
+    await crawl.client.close()
 
 
 @under_the_reactor
 async def test_few_unreadable_values_are_remembered(store: Breakable, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered of a store full of what cannot be read is bounded: the oldest goes first."""
-    monkeypatch.setattr(keeper_module, "_UNREADABLE", 2)
+    monkeypatch.setattr(client_module, "_UNREADABLE", 2)
     crawl = Crawl(store)
     origins = [Origin("https", f"{number}.example", 443) for number in range(3)]
     for origin in origins:
         store.put(str(origin), b"damaged", 60)
-        await crawl.keeper.load(origin)
-    await crawl.keeper.load(origins[2])
+        await crawl.client.load(origin)
+    await crawl.client.load(origins[2])
     assert len(crawl.counted) == 3
-    await crawl.keeper.load(origins[0])
+    await crawl.client.load(origins[0])
     assert len(crawl.counted) == 4
-    await crawl.keeper.close()
+    await crawl.client.close()
 
 
 class Odd(MemoryStore):
@@ -336,18 +336,18 @@ async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCapture
     store = Odd()
     crawl = Crawl(store)
     store.said = 60.0
-    assert await crawl.keeper.take_turn(A, 60, 60) == 60
+    assert await crawl.client.take_turn(A, 60, 60) == 60
     store.said = said_of_it
-    assert await crawl.keeper.take_turn(A, 60, 60) is None
+    assert await crawl.client.take_turn(A, 60, 60) is None
     assert crawl.counted == ["robotstxt/cache/store_errors"]
     assert len(said(caplog)) == 1
-    await crawl.keeper.close()
+    await crawl.client.close()
 
 
 @under_the_reactor
 async def test_leases_and_turns(store: Breakable) -> None:
     """One crawl at a time fetches a file, and one at a time has the turn; what is given back is the next one's."""
-    one, two = Crawl(store).keeper, Crawl(store).keeper
+    one, two = Crawl(store).client, Crawl(store).client
     assert one.shared
     assert await one.lease(A, 60)
     assert await one.lease(A, 60)
@@ -370,13 +370,13 @@ async def test_the_last_writes(store: Breakable) -> None:
     store.hangs.add("put")
     crawl = Crawl(store)
     for origin in (A, B):
-        crawl.runtime.spawn(crawl.keeper.save(origin, FILE, 60))
+        crawl.runtime.spawn(crawl.client.save(origin, FILE, 60))
     crawl.runtime.call_later(0, store.go_on.set)
-    await crawl.keeper.close()
-    await crawl.keeper.close()
+    await crawl.client.close()
+    await crawl.client.close()
     assert sorted(store.keys()) == ["http://b.example:8080", "https://a.example"]
     assert store.calls == ["open", "put", "put", "close"]
-    assert await crawl.keeper.load(A) is None
+    assert await crawl.client.load(A) is None
     assert crawl.counted == []
 
 
@@ -399,9 +399,9 @@ def test_a_store_that_cannot_be_opened(store: Breakable, error: Exception, text:
 async def test_what_nobody_wants(store: Breakable) -> None:
     """A copy that is not to be kept at all is not put."""
     crawl = Crawl(store)
-    await crawl.keeper.save(A, FILE, 0)
+    await crawl.client.save(A, FILE, 0)
     assert store.calls == ["open"]
-    await crawl.keeper.close()
+    await crawl.client.close()
 
 
 @under_the_reactor
@@ -409,6 +409,6 @@ async def test_no_credentials_in_the_log(store: Breakable, caplog: pytest.LogCap
     """What a driver says of the address that it was given is told without user and password, on one line."""
     crawl = Crawl(store)
     store.broken = {"get": OSError("redis://me:p@ss/w@host/0?password=secret&db=1\nrefused\x1b")}
-    await crawl.keeper.load(A)
+    await crawl.client.load(A)
     assert "OSError: redis://host/0?password=***&db=1 refused\\x1b)" in said(caplog)[0]
-    await crawl.keeper.close()
+    await crawl.client.close()

@@ -69,13 +69,13 @@ class Worker:
     """A crawl that takes leases."""
 
     def __init__(self, store: MemoryStore, runtime: Slow) -> None:
-        self.keeper = CacheClient(store, "the store", runtime=Runtime(), count=lambda _: None)
-        self.leases = FetchLocks(self.keeper, POLICY, runtime)
+        self.client = CacheClient(store, "the store", runtime=Runtime(), count=lambda _: None)
+        self.leases = FetchLocks(self.client, POLICY, runtime)
 
     async def close(self) -> None:
         """End."""
         await self.leases.unlock_all()
-        await self.keeper.close()
+        await self.client.close()
 
 
 @under_the_reactor

@@ -94,7 +94,7 @@ class Crawl:
 
     def known(self, numbers: range) -> list[int]:
         """The origins that are remembered, of some."""
-        return [number for number in numbers if self.memory.copy(origin(number)) is not None]
+        return [number for number in numbers if self.memory.entry(origin(number)) is not None]
 
 
 #: Octets of few parsed files.
@@ -112,8 +112,8 @@ def test_what_is_put_is_at_hand() -> None:
     crawl = Crawl(10)
     value = crawl.fetch(1)
     assert crawl.memory.get(origin(1)) is value
-    assert crawl.memory.copy(origin(1)) == value.copy
-    assert (crawl.memory.get(origin(2)), crawl.memory.copy(origin(2))) == (None, None)
+    assert crawl.memory.entry(origin(1)) == value.copy
+    assert (crawl.memory.get(origin(2)), crawl.memory.entry(origin(2))) == (None, None)
 
 
 def test_put_again() -> None:
@@ -122,7 +122,7 @@ def test_put_again() -> None:
     crawl.fetch(1, noise(5000, 1))
     later = crawl.fetch(1, None, fetched=2.0)
     assert crawl.memory.get(origin(1)) is later
-    assert crawl.memory.copy(origin(1)) == later.copy
+    assert crawl.memory.entry(origin(1)) == later.copy
     assert len(crawl.memory) == 1
     alone = Crawl(10)
     alone.fetch(1, None, fetched=2.0)

@@ -1,7 +1,6 @@
-"""Workers that take turns at one site, in a time that the test lets pass: nothing in here waits, or has a thread.
+"""Workers that take turns at one site, in a time that the test lets pass: nothing in this file waits, or has a thread.
 
-In here: clock, timers, a way to the store that takes its time, and workers that die. The turns are the package's own,
-and so is the store.
+It has clock, timers, a way to the store that takes its time, and workers that die. The turns are the package's own.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import heapq
 import types
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.policy.origins import Origin
@@ -19,6 +18,8 @@ from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
+
+    from scrapy_robots_rfc.cache.client import CacheClient
 
 SITE = Origin("https", "example.com", 443)
 
@@ -79,7 +80,7 @@ class Worker(Runtime):
         self.alive, self.works, self.left = True, True, 10**9
         self.calls: list[str] = []
         self.own = Turns()
-        self.turns = SharedThrottle(SITE, self, self, 60.0, self.go)
+        self.turns = SharedThrottle(SITE, cast("CacheClient", self), self, 60.0, self.go)
 
     # What turns ask of a runtime.
 

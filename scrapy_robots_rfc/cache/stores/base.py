@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Store(ABC):
     """Keeps octets by key.
 
-    All methods may block: none but `open` is called on the thread of the event loop. At most `threads` of them run at a
-    time, each on a thread of its own. Any exception means that the store failed: the crawl goes on without it, and asks
+    All methods may block: only `open` is called on the thread of the event loop. At most `threads` calls run at a time,
+    each on a thread of its own. Any exception means that the store failed: the crawl goes on without it, and calls it
     again later.
 
     Keys are origins as ``scheme://authority``, lower-case ASCII, without userinfo.
@@ -30,7 +30,7 @@ class Store(ABC):
     def open(self) -> None:
         """Get ready; called once, before anything else, when the crawl starts.
 
-        :raises StoreError: the store can never work; this stops the crawl. Do not raise for what may pass.
+        :raises StoreError: the store can never work; this stops the crawl. Do not raise it for a fault that may pass.
         """
 
     @abstractmethod

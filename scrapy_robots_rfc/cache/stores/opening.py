@@ -14,9 +14,8 @@ from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-#: Before the path of an SQLite file: three slashes and a relative path, or four, the last of which is the path's own.
+#: What stands before the path of an SQLite file. An absolute path begins with a fourth slash.
 SQLITE = "sqlite:///"
-#: Needs the extra `redis`.
 _REDIS = ("redis://", "rediss://")
 
 
@@ -72,7 +71,7 @@ def _refused(spec: object, because: str = "") -> SettingError:
 
 
 def sqlite_path(address: str) -> str | None:
-    """Return the path in the address of an SQLite file, as it stands there: no character of it means anything else.
+    """Return the path in the address of an SQLite file, as it stands there: nothing in it is decoded.
 
     :returns: ``None`` for another address, or one without a path.
     """

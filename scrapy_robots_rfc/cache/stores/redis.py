@@ -1,7 +1,6 @@
-"""A store for a fleet: one Redis server that the workers share, for files, leases and turns. Needs the extra `redis`.
+"""RedisStore: a Redis server that the workers of a fleet share, for files, leases and turns. Needs the extra `redis`.
 
-Every command touches one name, so it does not matter how a cluster spreads them. What follows from an error is in
-`cache/client.py`.
+Every command uses one name only, as a Redis cluster requires. `cache/client.py` handles the errors.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from scrapy_robots_rfc.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What all names begin with, unless the address says something else.
+#: What all names begin with, unless the address has another prefix.
 PREFIX = "robots:"
 
 # Seconds for a connection, and for each answer: a healthy server needs a thousandth of that.
 _TIMEOUT = 2.0
 
-# The longest time in milliseconds: longer than any crawl, and the server can still add it to its clock.
+# The longest time in milliseconds. It is longer than any crawl, and the server can still add it to its clock.
 _LONGEST = 10**12
 
-#: What the query of an address may say of TLS, beside `prefix` and `timeout`.
+#: The parameters for TLS that the query of an address may have, beside `prefix` and `timeout`.
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 
 #: Why a server cannot be used: the first class that fits.

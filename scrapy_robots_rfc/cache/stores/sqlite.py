@@ -1,4 +1,4 @@
-"""A store in an SQLite file: for a crawl that goes on tomorrow, and for several processes on one machine.
+"""SqliteStore keeps copies in an SQLite file: for a crawl that goes on later, and for several processes on one machine.
 
 A file that cannot be read is set aside, and a new one is begun.
 """
@@ -12,6 +12,7 @@ import os
 import sqlite3
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -34,21 +35,21 @@ APPLICATION_ID = 0x52464339
 VERSION = 1
 #: Seconds to wait while another process writes.
 _PATIENCE = 2.0
-#: How many values that nobody wants any more go with a write at most.
+#: How many values that nobody wants any more are deleted by a write at most.
 _SWEPT = 20
-#: Keys that are read at once: a reader that takes its time would keep writers from writing.
+#: Keys that are read at once. While keys are read nobody can write, so not all of them are read at once.
 _PAGE = 1000
 
-# A rollback journal, and no write-ahead log: the log of a file that somebody removes stays there, and SQLite takes it
-# for that of the next file. With a journal SQLite itself notices that a file was removed. Nothing waits for the disk: a
-# process that is killed loses nothing by that; if the machine itself dies, the file may be damaged, and is begun anew.
+# A rollback journal, and no write-ahead log: if somebody removes the file, the log may stay there, and SQLite takes it
+# for the log of the next file. With a journal SQLite notices that the file was removed. SQLite does not wait for the
+# disk. A killed process loses nothing by that; if the machine crashes, the file may be damaged, and a new one is begun.
 _JOURNAL = ("PRAGMA journal_mode = TRUNCATE", "PRAGMA synchronous = OFF")
 # One statement, so that all three are read at the same moment.
 _OWNER = """
 SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
     (SELECT count(*) FROM sqlite_master)
 """
-# Key and value in one record: no damage elsewhere in the file can give a key the value of another one.
+# Key and value stand in one record, so that damage elsewhere in the file cannot give a key the value of another one.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS copies (key TEXT PRIMARY KEY, keep_until REAL NOT NULL, value BLOB NOT NULL) WITHOUT ROWID;
@@ -63,11 +64,11 @@ INSERT INTO copies (key, keep_until, value) VALUES (?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET keep_until = excluded.keep_until, value = excluded.value
 """
 _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_until <= ? LIMIT ?)"
-# A value that has ended is as if it were not there; it goes with a write. No RETURNING: SQLite has it from 3.35 on.
+# A value whose time is over counts as absent. RETURNING is not used, because SQLite has it from 3.35 on only.
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
 _KEYS = "SELECT key FROM copies WHERE key > ? AND keep_until > ? ORDER BY key LIMIT ?"
 
-#: What a new connection may make good: the file was removed, replaced or damaged behind the back of the old one.
+#: Errors that a new connection may not have: the file was removed, replaced or damaged while the old one had it open.
 _OPEN_ANEW = {
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
@@ -75,8 +76,8 @@ _OPEN_ANEW = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_READONLY,
 }
-#: What says that the file is damaged, where a new connection meets it, too. Our statements are right: an error in one
-#: means that the table is another one.
+#: Errors that mean a damaged file if a new connection has them, too. SQLITE_ERROR is among them: our statements are
+#: right, so the table is wrong.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 
 
@@ -97,7 +98,7 @@ class SqliteStore(Store):
     def open(self) -> None:
         """Open the file, or make it.
 
-        A disk that is full and a file that is locked may be otherwise later: what is asked of the store then fails.
+        A full disk and a locked file raise nothing here, because that may pass; meanwhile the calls of the store fail.
 
         :raises StoreError: it is no file, belongs to another program, or may not be read or made.
         """
@@ -113,7 +114,7 @@ class SqliteStore(Store):
                     self._path.open("ab").close()  # this fails, too, and says why
                 except OSError as reason:
                     self._refuse(reason)
-        except OSError:  # a damaged file cannot be set aside
+        except OSError:  # a damaged file cannot be set aside; that may pass, too
             pass
 
     def _refuse(self, error: OSError) -> None:
@@ -130,8 +131,10 @@ class SqliteStore(Store):
         now = self._now()
 
         def write(connection: sqlite3.Connection) -> None:
-            connection.execute(_PUT, (key, now + keep, value))
-            connection.execute(_SWEEP, (now, _SWEPT))
+            with connection:  # one transaction takes a third less time than two
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(_PUT, (key, now + keep, value))
+                connection.execute(_SWEEP, (now, _SWEPT))
 
         self._do(write)
 
@@ -142,7 +145,7 @@ class SqliteStore(Store):
     def keys(self) -> Iterator[str]:
         """See `Store`."""
         last = ""
-        while rows := self._do(lambda connection, after=last: self._page(connection, after)):  # type: ignore[misc]
+        while rows := self._do(partial(self._page, last)):
             yield from rows
             last = rows[-1]
 
@@ -153,7 +156,7 @@ class SqliteStore(Store):
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
-    def _page(self, connection: sqlite3.Connection, after: str) -> list[str]:
+    def _page(self, after: str, connection: sqlite3.Connection) -> list[str]:
         return [key for (key,) in connection.execute(_KEYS, (after, self._now(), _PAGE))]
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -163,7 +166,7 @@ class SqliteStore(Store):
         except sqlite3.Error as error:
             if _code(error) not in _OPEN_ANEW:
                 raise
-        with _alone_in(self._path.parent):  # whoever comes second finds the new file, and has nothing to set aside
+        with _alone_in(self._path.parent):  # of several processes, one sets the file aside; the others find the new one
             self.close()
             try:
                 return function(self._connected())
@@ -175,7 +178,7 @@ class SqliteStore(Store):
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            # Opened on the thread of `open`, used on another one: never on two at once.
+            # It is opened on the thread of `open` and used on another one, but never on two at once.
             connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(connection)

@@ -1,4 +1,4 @@
-"""A Redis server that cannot be used, at start and later. What the crawl makes of it is the keeper's business."""
+"""A Redis server that cannot be used, at start and later. For what the crawl makes of it see test_redis_crawls.py."""
 
 from __future__ import annotations
 

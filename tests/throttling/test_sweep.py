@@ -1,0 +1,56 @@
+"""Which origins a crawl with very many of them forgets, on a clock that the test sets."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scrapy import Request, Spider
+from scrapy.utils.test import get_crawler
+
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.pacing import Limit
+from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.throttling.throttle import Throttle
+
+if TYPE_CHECKING:
+    import pytest
+
+DAY = 86_400.0
+AGENT = Agent(("bot",), "bot")
+
+
+class Clock(Runtime):
+    """Shows the time that it is given."""
+
+    now = 0.0
+
+    def clock(self) -> float:
+        """Return it."""
+        return self.now
+
+
+def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An origin whose request is still with other middlewares is kept, even if its file is old or a local one."""
+    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle._FIRST_SWEEP", 2)
+    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle.send_once", lambda _: None)  # there is no engine
+    crawler, clock = get_crawler(Spider), Clock()
+    file = FileParser(crawler, read_settings(crawler.settings))(b"User-agent: *\nCrawl-delay: 1\n")
+    throttle = Throttle(crawler, Limit(60.0), lambda request: Origin.of(request.url), clock)
+
+    def note(name: str, fetched: float) -> str:
+        origin = Origin("https", f"{name}.example", 443)
+        known = OriginPolicy(origin, Validity(Outcome.SUCCESSFUL, math.inf), 200, "200", file, lambda: AGENT, fetched)
+        throttle.note(Request(origin.robots_url), known, AGENT)
+        return str(origin)
+
+    note("done", 0.0)
+    clock.now = DAY
+    old, local = note("old", 0.0), note("local", -math.inf)
+    new = note("new", clock.now)
+    assert [str(origin) for origin in throttle._origins] == [old, local, new]
