@@ -19,7 +19,7 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands.common import UNDECIDED, Failed, origin_of, shown, stripped
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, origin_of, shown, stripped
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
 from scrapy_robots_rfc.fetching.fetch import cause_of, through
@@ -213,7 +213,7 @@ def _authorization(url: str) -> bytes | None:
 def _unfetched(url: str, because: str, is_there: bool = False) -> Failed:
     """Return how the command ends where a URL has no file, or one that nobody can decode."""
     advice = "see what its server sends, or name a copy of the file" if is_there else "check the address"
-    return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", UNDECIDED)
+    return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", NO_ANSWER)
 
 
 class _Spider(Spider):
@@ -273,7 +273,7 @@ def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:
     crawl(settings, work)
     for url in urls:
         if url not in found:
-            raise Failed(f"stopped before {shown(url)} was there", UNDECIDED)
+            raise Failed(f"stopped before {shown(url)} was there", NO_ANSWER)
     return found
 
 
@@ -332,4 +332,4 @@ def _said(failure: BaseException) -> BaseException:
     if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
         return failure
     text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"
-    return Failed(f"no crawl is possible with these settings: {text}", UNDECIDED)
+    return Failed(f"no crawl is possible with these settings: {text}", NO_ANSWER)

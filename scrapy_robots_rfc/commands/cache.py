@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.commands.cache_store import OpenStore, copy_of, open_store, record_of
 from scrapy_robots_rfc.commands.common import (
+    NO_ANSWER,
     STANDARD,
-    UNDECIDED,
     Colour,
     Failed,
     Style,
@@ -241,7 +241,7 @@ def purge(store: OpenStore, console: Console, options: argparse.Namespace) -> in
     """Drop copies, and say how many."""
     named = list(dict.fromkeys(map(_key, options.urls)))
     if [bool(named), options.expired, options.all].count(True) != 1:
-        raise Failed("name the URLs of origins, or say --expired, or --all", UNDECIDED)
+        raise Failed("name the URLs of origins, or say --expired, or --all", NO_ANSWER)
     dropped = 0
     for key in named or store.origins():
         if options.expired and store.is_fresh(store.copy(key)):

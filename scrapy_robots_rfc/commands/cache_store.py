@@ -15,7 +15,7 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, cache_policy, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
-from scrapy_robots_rfc.commands.common import UNDECIDED, Failed
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
@@ -116,7 +116,7 @@ def open_store(settings: Settings, address: str | None, *, may_be_made: bool) ->
     except Exception as error:
         raise Failed(f"the store cannot be opened ({error_text(error)})") from error
     if made is None:
-        raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", UNDECIDED)
+        raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", NO_ANSWER)
     with closing(made[0]):
         yield OpenStore(*made, cache_policy(ours), time.time(), files)
 

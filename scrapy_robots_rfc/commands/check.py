@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands import asking, common, verdict
-from scrapy_robots_rfc.commands.common import FACTS, STANDARD, UNDECIDED, Colour, Failed, Progress, Style, columns
+from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, Progress, Style, columns
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
-#: Exit codes; beside them there is UNDECIDED.
+#: Exit codes; beside them there is NO_ANSWER.
 ALLOWED, DISALLOWED = 0, 1
 
 _AHEAD = 64  # URLs whose robots.txt is asked for ahead of the one that is printed next
@@ -46,7 +46,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
         "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
     )
     topic = topics.add_parser("check", help=text, description=text)
-    topic.set_defaults(work=check, failed=UNDECIDED)
+    topic.set_defaults(work=check, failed=NO_ANSWER)
     topic.add_argument(
         "urls", metavar="URL", nargs="*", help="absolute, http or https; -, or none: from standard input"
     )
@@ -74,7 +74,7 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
     finally:
         judge.progress.clear()
     if judge.done < len(urls):
-        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs", UNDECIDED)
+        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs", NO_ANSWER)
     return judge.code
 
 
@@ -83,12 +83,12 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
     if STANDARD not in named:
         return [common.as_url(url) for url in named]
     if opts.robots == STANDARD:
-        raise Failed("standard input is the robots.txt: name the URLs on the command line", UNDECIDED)
+        raise Failed("standard input is the robots.txt: name the URLs on the command line", NO_ANSWER)
     if not opts.urls and console.stdin.isatty():
-        raise Failed("name the URLs, or send them to standard input, one a line", UNDECIDED)
+        raise Failed("name the URLs, or send them to standard input, one a line", NO_ANSWER)
     found = [url for _, url in common.urls_in(STANDARD, console)]
     if not found:
-        raise Failed("there is no URL on standard input; send some, one a line, or name them", UNDECIDED)
+        raise Failed("there is no URL on standard input; send some, one a line, or name them", NO_ANSWER)
     at = named.index(STANDARD)
     return [*map(common.as_url, named[:at]), *found, *map(common.as_url, named[at + 1 :])]
 
@@ -166,7 +166,7 @@ class _Judge:
                 finding = verdict.judged(url, robots, source, asker, self._settings, hops)
             self._print(finding, first=self.done == number == 0)
             if not finding.decided:
-                self.code = UNDECIDED
+                self.code = NO_ANSWER
             elif self.code == ALLOWED and finding.verdict == "disallowed":
                 self.code = DISALLOWED
         if not finding.decided:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: The exit code where a command has no answer: it was stopped, or something is wrong with its command line.
-UNDECIDED = 2
+NO_ANSWER = 2
 #: The name of standard input, and of standard output.
 STANDARD = "-"
 #: What a text is that has no origin, and what to do about it.
@@ -272,7 +272,7 @@ def origin_of(url: str) -> Origin:
     """
     origin = Origin.of(url)
     if origin is None:
-        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}", UNDECIDED)
+        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}", NO_ANSWER)
     return origin
 
 
@@ -345,7 +345,7 @@ def telling(source: str, advice: str = _FILE_ADVICE) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", UNDECIDED) from error
+        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", NO_ANSWER) from error
 
 
 def read(source: str, console: Console, max_size: int | None = None) -> bytes:
@@ -400,9 +400,9 @@ def target_of(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = (
     except (OSError, ValueError, RuntimeError):  # a loop of links in some versions of Python, a NUL
         taken, read_from = True, False
     if taken or name == STANDARD:
-        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", UNDECIDED)
+        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", NO_ANSWER)
     if read_from:
-        raise Failed(f"{name} is {source}; name another file, such as {example}", UNDECIDED)
+        raise Failed(f"{name} is {source}; name another file, such as {example}", NO_ANSWER)
     return path
 
 
@@ -422,7 +422,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         file = part.open("xb")
     except OSError as error:
         text = f"{path} cannot be written: {error.strerror}; name a file in a folder of yours"
-        raise Failed(text, UNDECIDED) from error
+        raise Failed(text, NO_ANSWER) from error
     try:
         with file:
             yield file

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, common, verdict
-from scrapy_robots_rfc.commands.common import STANDARD, UNDECIDED, Colour, Failed, Style
+from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
@@ -34,7 +34,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser."""
     text = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
     topic = topics.add_parser("diff", help=text, description=text)
-    topic.set_defaults(work=diff, failed=UNDECIDED)
+    topic.set_defaults(work=diff, failed=NO_ANSWER)
     topic.add_argument("old", metavar="OLD", help="a file, the URL of a robots.txt, or -, standard input")
     topic.add_argument("new", metavar="NEW", help="the same")
     verdict.add_agent(topic)
@@ -47,7 +47,7 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     """Print what changed, and return the exit code."""
     names = tuple(common.file_url(name) if common.is_url(name) else name for name in (opts.old, opts.new))
     if [*names, opts.urls].count(STANDARD) > 1:
-        raise Failed("standard input can be one thing only: name files for the others", UNDECIDED)
+        raise Failed("standard input can be one thing only: name files for the others", NO_ANSWER)
     ours = asking.prepared(settings, opts)
     askers = verdict.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
@@ -67,7 +67,7 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
     if len(urls) < len(lines):
-        return UNDECIDED
+        return NO_ANSWER
     return DIFFERENT if changed or any(change.significant for change in changes) else SAME
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands.asking import downloaded, prepared
-from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Style, file_url, is_url, read, stripped
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Style, file_url, is_url, read, stripped
 from scrapy_robots_rfc.core.lint import Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
@@ -36,7 +36,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser; `work` is what it does."""
     text = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
     topic = topics.add_parser("lint", help=text, description=text)
-    topic.set_defaults(work=run, failed=UNDECIDED)
+    topic.set_defaults(work=run, failed=NO_ANSWER)
     what = "a file; a URL, of the file itself or of a site; or -, standard input"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
     topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")

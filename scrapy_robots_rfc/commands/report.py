@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands.common import STANDARD, UNDECIDED, Colour, Failed, Style, target_of, written
+from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style, target_of, written
 from scrapy_robots_rfc.commands.report_files import ReportFile
 from scrapy_robots_rfc.commands.report_sums import EXEMPT, Sums, date, most, record_of
 from scrapy_robots_rfc.core.text import many, printable
@@ -65,7 +65,7 @@ _positive.__name__ = "number from 1 on"  # argparse names what it refuses by thi
 def report(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.files.count(STANDARD) > 1:
-        raise Failed("standard input can be one of the files only once", UNDECIDED)
+        raise Failed("standard input can be one of the files only once", NO_ANSWER)
     reports = [Path(name) for name in options.files if name != STANDARD]
     target = None if options.html is None else target_of(options.html, _PAGE, reports)
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]

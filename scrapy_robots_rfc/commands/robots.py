@@ -13,7 +13,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from scrapy_robots_rfc.commands import cache, check, diff, lint, report, settings, show
-from scrapy_robots_rfc.commands.common import UNDECIDED, Console, Failed, abandon
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
 
@@ -68,7 +68,7 @@ class Command(ScrapyCommand):
             # The rest is short, and whoever is impatient gets no traceback.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             console.complain("stopped")
-            self.exitcode = UNDECIDED
+            self.exitcode = NO_ANSWER
             abandon(console.stdout)  # its reader may have stopped reading
 
     def _answer(self, opts: argparse.Namespace, console: Console) -> None:
@@ -78,7 +78,7 @@ class Command(ScrapyCommand):
             console.stdout.flush()
         except (Failed, SettingError) as error:
             console.complain(str(error))
-            self.exitcode = error.code if isinstance(error, Failed) else UNDECIDED
+            self.exitcode = error.code if isinstance(error, Failed) else NO_ANSWER
         except OSError as error:
             if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
                 self.exitcode = getattr(opts, "failed", 0)  # where the code is an answer, there is none

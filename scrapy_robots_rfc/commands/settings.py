@@ -19,7 +19,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import configure_logging
 
 from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Failed, Style
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import announcements
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.settings import Settings
 
-#: Exit codes; that of an error is UNDECIDED.
+#: Exit codes; that of an error is NO_ANSWER.
 GOOD, ODD = 0, 1
 
 #: Scrapy's priorities, in words.
@@ -91,7 +91,7 @@ class _SetUp:
     def code(self) -> int:
         """The exit code."""
         levels = {level for level, _ in self.lines}
-        return UNDECIDED if "error" in levels else ODD if "warning" in levels else GOOD
+        return NO_ANSWER if "error" in levels else ODD if "warning" in levels else GOOD
 
 
 def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
@@ -100,7 +100,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
         "Show how a crawl is set up: the settings and where each comes from, the middlewares, what is odd about them."
     )
     topic = topics.add_parser("settings", help=text, description=text)
-    topic.set_defaults(work=show, failed=UNDECIDED)
+    topic.set_defaults(work=show, failed=NO_ANSWER)
     topic.add_argument("spider", metavar="SPIDER", nargs="?", help="a spider of the project, whose own settings count")
     topic.add_argument(
         "-a", dest="spider_arguments", metavar="NAME=VALUE", action="append", default=[], help="an argument of it"
@@ -120,7 +120,7 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         raise
     except Exception as error:  # what the project's settings name raises what it likes
         text = f"no crawl is possible with these settings: {type(error).__name__}: {error}"
-        raise Failed(text, UNDECIDED) from error
+        raise Failed(text, NO_ANSWER) from error
     if opts.json:
         console.say_json(_record(found))
     else:
@@ -138,13 +138,13 @@ def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
         crawler = runner.create_crawler(Spider if opts.spider is None else opts.spider)
     except KeyError:
         known = ", ".join(sorted(runner.spider_loader.list())) or "none"
-        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}", UNDECIDED) from None
+        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}", NO_ANSWER) from None
     if opts.spider is not None:
         try:
             crawler.spider = crawler.spidercls.from_crawler(crawler, **arguments)
         except Exception as error:
             text = f"the spider {opts.spider} cannot be made ({type(error).__name__}: {error})"
-            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE", UNDECIDED) from error
+            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE", NO_ANSWER) from error
     return crawler
 
 

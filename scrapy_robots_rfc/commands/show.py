@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, verdict
-from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Failed, Style, as_url, columns, origin_of, span
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style, as_url, columns, origin_of, span
 from scrapy_robots_rfc.core.robotstxt import explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import Outcome
@@ -82,7 +82,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser."""
     text = "Show the robots.txt that a URL falls under: how it was come by, its groups, and what else it says."
     topic = topics.add_parser("show", help=text, description=text)
-    topic.set_defaults(work=show, failed=UNDECIDED)
+    topic.set_defaults(work=show, failed=NO_ANSWER)
     topic.add_argument("url", metavar="URL", help="of any page, http or https")
     verdict.add_agent(topic)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
@@ -97,7 +97,7 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     found: list[_Shown] = []
     asking.crawl(settings, partial(_ask, origin, ours.limit, found))
     if not found:
-        raise Failed(f"stopped before {origin.robots_url} was there", UNDECIDED)
+        raise Failed(f"stopped before {origin.robots_url} was there", NO_ANSWER)
     if opts.json:
         for asker in askers:
             console.say_json(_record(found[0], asker))
@@ -106,10 +106,10 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     robots = found[0].robots
     if robots.outcome is Outcome.UNREACHABLE:
         console.complain(f"{origin.robots_url} is unreachable: {robots.cause}; see whether the site is up")
-        return UNDECIDED
+        return NO_ANSWER
     if robots.outcome is Outcome.LOCAL:
         console.complain(f"{origin.robots_url} could not be asked for, because the crawl itself failed: {robots.cause}")
-        return UNDECIDED
+        return NO_ANSWER
     return 0
 
 

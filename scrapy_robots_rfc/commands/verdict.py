@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands.common import NO_URL, UNDECIDED, Failed, stripped
+from scrapy_robots_rfc.commands.common import NO_ANSWER, NO_URL, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
@@ -60,7 +60,7 @@ def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings:
     for name in names or ():
         agent = agent_of(name)
         if agent is None:
-            raise Failed("--agent names nobody: give it a product token, or a User-Agent header", UNDECIDED)
+            raise Failed("--agent names nobody: give it a product token, or a User-Agent header", NO_ANSWER)
         found.setdefault(agent, Asker(name.strip(), agent))
     if found:
         return list(found.values())
