@@ -77,18 +77,6 @@ class Hop:
     target: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """What a URL has.
-
-    :param body: the octets.
-    :param hops: the redirects on the way.
-    """
-
-    body: bytes
-    hops: tuple[Hop, ...]
-
-
 def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
     """Make the settings of a project those of the crawl that answers a command; return ours among them.
 
@@ -157,8 +145,8 @@ class Inquirer:
         """Return the redirects that the fetch of an origin's file followed; none where it came out of a store."""
         return self._hops.get(origin.robots_url, ())
 
-    async def download(self, url: str) -> Download:
-        """Return what a URL has, fetched as a robots.txt is: redirects followed, cut off, in ROBOTSTXT_TIMEOUT.
+    async def download(self, url: str) -> tuple[bytes, tuple[Hop, ...]]:
+        """Return the octets that a URL has, and the redirects on the way; it is fetched as a robots.txt is.
 
         Userinfo is sent as a browser sends it (RFC 7617), to its own origin.
 
@@ -183,7 +171,7 @@ class Inquirer:
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
             raise _unfetched(url, because)
-        return Download(state.body, tuple(hop for hop in hops if hop.status // 100 == 3))
+        return state.body, tuple(hop for hop in hops if hop.status // 100 == 3)
 
     def _downloaded(self, request: Request, response: Response) -> None:
         transfer = request.meta.get(MARK)
@@ -268,7 +256,7 @@ def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:
 
     async def work(inquirer: Inquirer) -> None:
         for url in urls:
-            found[url] = (await inquirer.download(url)).body
+            found[url], _ = await inquirer.download(url)
 
     crawl(settings, work)
     for url in urls:

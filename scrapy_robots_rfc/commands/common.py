@@ -212,7 +212,7 @@ def columns(text: str) -> int:
     )
 
 
-class Progress:
+class ProgressBar:
     """A bar on stderr that says how much is done; nothing where stderr is no terminal.
 
     :param total: how much there is to do.

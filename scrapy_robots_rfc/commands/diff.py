@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker, Finding
+    from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.settings import Settings
 
 #: Exit codes, as those of diff(1).
@@ -82,7 +82,7 @@ def _is_url(url: str, number: int, source: str, console: Console) -> bool:
 
 def _changed(
     urls: list[str], files: list[RobotsTxt], names: tuple[str, ...], askers: list[Asker], settings: Settings
-) -> Iterator[tuple[Finding, Finding]]:
+) -> Iterator[tuple[Judgement, Judgement]]:
     """Yield the verdicts on the URLs that change theirs: before, and after."""
     for url in urls:
         robots = [verdict.given(file, url) for file in files]
@@ -96,7 +96,7 @@ def _changed(
                 yield before, after
 
 
-def _say_json(changes: list[Change], changed: list[tuple[Finding, Finding]], console: Console) -> None:
+def _say_json(changes: list[Change], changed: list[tuple[Judgement, Judgement]], console: Console) -> None:
     for change in changes:
         console.say_json(_record(change))
     for before, after in changed:
@@ -105,7 +105,7 @@ def _say_json(changes: list[Change], changed: list[tuple[Finding, Finding]], con
 
 
 def _lines(
-    changes: list[Change], changed: list[tuple[Finding, Finding]], style: Style, *, agent: bool
+    changes: list[Change], changed: list[tuple[Judgement, Judgement]], style: Style, *, agent: bool
 ) -> Iterator[str]:
     """Yield what changed.
 
@@ -149,7 +149,7 @@ def _applies(change: Change) -> str:
     return f": it was that of {change.old}, now that of {change.new}"
 
 
-def _summary(changes: list[Change], changed: list[tuple[Finding, Finding]], urls: int | None) -> str:
+def _summary(changes: list[Change], changed: list[tuple[Judgement, Judgement]], urls: int | None) -> str:
     """Say how much changed; a line counts once, however many groups it is in."""
     sides = [{rule.line for change in changes for rule in rules(change)} for rules in (_REMOVED, _ADDED)]
     rules = sum(map(len, sides))

@@ -75,7 +75,7 @@ def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Judgement:
     """What is found out about a URL.
 
     :param url: without userinfo.
@@ -131,14 +131,14 @@ def given(file: RobotsTxt, url: str) -> OriginPolicy | None:
     )
 
 
-def no_url(url: str, asker: Asker) -> Finding:
+def no_url(url: str, asker: Asker) -> Judgement:
     """Return what there is to say of what is no URL."""
-    return Finding(stripped(url), asker, None, f"it is {NO_URL}")
+    return Judgement(stripped(url), asker, None, f"it is {NO_URL}")
 
 
 def judged(
     url: str, robots: OriginPolicy, source: str, asker: Asker, settings: Settings, hops: tuple[Hop, ...] = ()
-) -> Finding:
+) -> Judgement:
     """Return the verdict on a URL.
 
     :param source: where the robots.txt is from.
@@ -153,28 +153,28 @@ def judged(
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
         deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
         explanation = explain(robots.robots, deciding, agent.tokens)
-    return Finding(stripped(url), asker, decision, why or robots.why(decision), robots, source, hops, explanation)
+    return Judgement(stripped(url), asker, decision, why or robots.why(decision), robots, source, hops, explanation)
 
 
 # As JSON.
 
 
-def record_of(finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object of JSON; its keys are always the same."""
-    decision, robots, explanation = finding.decision, finding.robots, finding.explanation
+def record_of(judgement: Judgement) -> dict[str, Any]:
+    """Return a judgement as an object of JSON; its keys are always the same."""
+    decision, robots, explanation = judgement.decision, judgement.robots, judgement.explanation
     groups = () if explanation is None else explanation.groups
     return {
-        "url": finding.url,
-        "agent": finding.asker.name,
-        "tokens": list(finding.asker.agent.tokens),
-        "verdict": finding.verdict,
-        "why": finding.why,
+        "url": judgement.url,
+        "agent": judgement.asker.name,
+        "tokens": list(judgement.asker.agent.tokens),
+        "verdict": judgement.verdict,
+        "why": judgement.why,
         "reason": None if decision is None else decision.reason.value,
-        "rule": None if finding.rule is None else rule_record(finding.rule),
+        "rule": None if judgement.rule is None else rule_record(judgement.rule),
         "group": None if explanation is None else explanation.token,
         "group_lines": [[group.line, group.last] for group in groups],
-        "lost": [rule_record(rule) for rule in finding.lost],
-        "robots_txt": None if robots is None else {"url": finding.source, **access_record(robots, finding.hops)},
+        "lost": [rule_record(rule) for rule in judgement.lost],
+        "robots_txt": None if robots is None else {"url": judgement.source, **access_record(robots, judgement.hops)},
     }
 
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from scrapy_robots_rfc.commands.common import Colour, Progress, Style, columns
+from scrapy_robots_rfc.commands.common import Colour, ProgressBar, Style, columns
 
 
 class Terminal(io.StringIO):
@@ -65,7 +65,7 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar says how much is done, in one line that it can take away."""
     monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
-    progress = Progress(stream, 4, {})
+    progress = ProgressBar(stream, 4, {})
     progress.show(2)
     progress.show(2)
     progress.clear()
@@ -78,7 +78,7 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_no_progress(stream: io.StringIO, total: int, environment: dict[str, str]) -> None:
     """There is no bar elsewhere, on a terminal that cannot show it, nor for a single URL."""
-    progress = Progress(stream, total, environment)
+    progress = ProgressBar(stream, total, environment)
     progress.show(1)
     progress.clear()
     assert stream.getvalue() == ""
