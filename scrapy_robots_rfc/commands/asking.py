@@ -1,6 +1,6 @@
 """The crawl of one command: it asks sites with the project's settings and components, as its crawls do.
 
-What differs from such a crawl stands in `_WITHOUT`. What is asked, and what is said of it, stands in the topics.
+What differs from such a crawl is in `_WITHOUT`. The modules of the topics decide what is asked, and print it.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings as Ours
 
-#: Whoever asks on the command line asks once: the pages of a crawl would wait for a minute before they are dropped.
+#: A command asks a site once: with the default it would ask an unreachable one again for a minute.
 DEFAULTS: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
 
-#: What a crawl has beside its downloads: it may write files, or keep a port. The question is not meant for it.
+#: The parts of a project that may write files or open ports, which no command is to do.
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "FEEDS": {},
@@ -78,26 +78,23 @@ class Hop:
 
 
 def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
-    """Make the settings of a project those of the crawl that answers a command; return ours among them.
+    """Change the settings of a project to those of a command's crawl, and return those of this package.
 
     :param opts: of the command: a log is written where it says so.
     """
     for name, value in DEFAULTS.items():
         settings.set(name, value, "command")
     Addon().update_settings(settings)
-    settings.set("ROBOTSTXT_CACHE", _store(settings), "cmdline")
+    cache = read_settings(settings).cache
+    path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
+    if path is not None and not Path(path).exists():
+        cache = None  # a command makes no store in the folder of a job
+    settings.set("ROBOTSTXT_CACHE", cache, "cmdline")
     for name, value in _WITHOUT.items():
         settings.set(name, value, "cmdline")
     if not (opts.logfile or opts.loglevel):
         settings.set("LOG_ENABLED", False, "cmdline")
     return read_settings(settings)
-
-
-def _store(settings: Settings) -> object:
-    """Return the store of the crawl; that of a job only where there is one, since nothing is made in its folder."""
-    cache = read_settings(settings).cache
-    path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
-    return cache if path is None or Path(path).exists() else None
 
 
 class Answer:
@@ -110,7 +107,7 @@ class Answer:
         self.robots: OriginPolicy | None = None
 
     def resolve(self, robots: OriginPolicy | None) -> None:
-        """Hand it over."""
+        """Give the answer to whoever waits."""
         self.robots, self.is_there = robots, True
         self.waiter.resolve(None)
 
@@ -199,7 +196,10 @@ def _authorization(url: str) -> bytes | None:
 
 
 def _unfetched(url: str, because: str, is_there: bool = False) -> Failed:
-    """Return how the command ends where a URL has no file, or one that nobody can decode."""
+    """Return the error that a URL has no file.
+
+    :param is_there: it has one, which cannot be decoded.
+    """
     advice = "see what its server sends, or name a copy of the file" if is_there else "check the address"
     return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", NO_ANSWER)
 
@@ -267,9 +267,9 @@ def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt at once, in work that does not wait, such as printing.
+    """Make Ctrl-C raise KeyboardInterrupt at once, in code that does not wait, such as printing.
 
-    The crawl's own handler does nothing before its loop goes on, and that is when all is printed.
+    The crawl's own handler acts when the event loop goes on, which is when all is printed.
     """
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -280,7 +280,7 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Have signals do after a crawl what they did before: its own handlers stay, and tell a loop that has ended."""
+    """Restore the signal handlers after a crawl: it leaves its own, which call an event loop that has ended."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -292,7 +292,7 @@ def _handlers_kept() -> Iterator[None]:
 def _begin(
     settings: Settings, work: Callable[[Crawler], Awaitable[None]], failures: list[BaseException]
 ) -> CrawlerProcess | AsyncCrawlerProcess:
-    """Begin a crawl in the kind of process that Scrapy's own commands choose; why it could not goes into a list."""
+    """Begin a crawl in the kind of process that Scrapy's own commands choose; add why it could not to `failures`."""
 
     def ended(task: Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -314,7 +314,7 @@ def _begin(
 
 
 def _said(failure: BaseException) -> BaseException:
-    """Return what the command ends with: what the project's own code raises is said in one line, OSErrors among it."""
+    """Return the exception that ends the command: one of the project's own code becomes a `Failed` with one line."""
     while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
         failure = failure.__context__  # Scrapy may fail once more when it ends a crawl that could not begin
     if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):

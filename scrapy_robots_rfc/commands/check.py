@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands import asking, common, verdict
 from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
+from scrapy_robots_rfc.commands.verdict import Judgement
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Answer, Hop, Inquirer
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker, Judgement
+    from scrapy_robots_rfc.commands.verdict import Asker
     from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -161,8 +162,9 @@ class _Judge:
         if self._console.stdout.isatty():
             self.progress.clear()
         for number, asker in enumerate(self._askers):
-            judgement = verdict.no_url(url, asker)
-            if robots is not None:
+            if robots is None:
+                judgement = Judgement(common.stripped(url), asker, None, f"it is {common.NO_URL}")
+            else:
                 judgement = verdict.judged(url, robots, source, asker, self._settings, hops)
             self._print(judgement, first=self.done == number == 0)
             if not judgement.decided:

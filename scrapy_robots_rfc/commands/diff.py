@@ -121,14 +121,11 @@ def _lines(
         yield f"{before.verdict} -> {style.paint(after.verdict, Colour.STRONG)}  {printable(before.url)}"
         told = [("agent ", before.asker.name)] if agent else []
         for sign, text in (*told, ("- ", before.why), ("+ ", after.why)):
-            first, *more = style.wrapped(printable(text), 2 + len(sign))
-            yield f"  {sign}{first}"
-            yield from more
+            yield from style.wrapped(text, 2 + len(sign), f"  {sign}")
 
 
 def _of_group(name: str, change: Change, style: Style) -> Iterator[str]:
-    first, *more = style.wrapped(printable(f"group for {name}"), 2)
-    for line in (first, *more):
+    for line in style.wrapped(f"group for {name}", 2):
         yield style.paint(line, Colour.STRONG)
     for sign, rules, colour in (("-", change.removed, Colour.BAD), ("+", change.added, Colour.GOOD)):
         for rule in rules:

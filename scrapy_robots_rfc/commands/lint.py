@@ -1,6 +1,6 @@
 """`scrapy robots lint FILE|URL|-`: findings of a robots.txt, for people, for programs, and as annotations on GitHub.
 
-What is odd about a file is decided in `core/lint.py`.
+The findings are made in `core/lint.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 #: The exit code of the worst finding; 2 is left for what could not be read.
 EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}
-
 
 _INDENT = 4
 _COLOURS = {Severity.ERROR: Colour.BAD, Severity.WARNING: Colour.DOUBT, Severity.NOTICE: Colour.STRONG}
@@ -70,8 +69,8 @@ def _text(name: str, found: Sequence[Finding], console: Console) -> None:
         rest = style.cut(rest, len(place) + len(word))
         console.say(f"{place}{style.paint(word, _COLOURS[finding.severity])}{rest}")
         for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):
-            for line in style.wrapped(printable(told), _INDENT) if told else ():
-                console.say(line if line.startswith(" ") else f"{' ' * _INDENT}{line}")
+            if told:
+                console.say_all(style.wrapped(told, _INDENT, " " * _INDENT))
     counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
     summary = ", ".join(many(count, word) for count, word in counts if count)
     console.say(printable(f"{name}: {summary or 'nothing found'}"))

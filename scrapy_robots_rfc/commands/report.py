@@ -180,7 +180,7 @@ def _facts(sums: Sums, files: Sequence[ReportFile], top: int) -> Iterator[tuple[
 
 
 def _headline(sums: Sums) -> str:
-    """Return how many requests were disallowed, and when: with the date once where it is one."""
+    """Return how many requests were disallowed, and when; the date stands once where it is the same."""
     if not sums.requests:
         return "no request was disallowed"
     first, last = ((date(time) or "")[:19].replace("T", " ") for time in (sums.first, sums.last))
@@ -196,7 +196,7 @@ def _rule_text(key: RuleKey) -> str:
 
 
 def _percent(part: float) -> str:
-    """Return a share, from 0 to 1, for people: a part that is not nothing is not said to be."""
+    """Return a share, from 0 to 1, for people; one that would be rounded to nothing is ``<0.1%``."""
     return "<0.1%" if 0 < part < 0.0005 else f"{part * 100:.1f}%"
 
 
@@ -221,7 +221,7 @@ def page(sums: Sums, files: Sequence[ReportFile], top: int) -> str:
         script=script,
         style_hash=_digest(style),
         script_hash=_digest(script),
-        data=json.dumps(data).replace("<", "\\u003c"),  # so that neither `</script>` nor `<!--` of a text acts
+        data=json.dumps(data).replace("<", "\\u003c"),  # so that `</script>` and `<!--` in a text have no effect
     )
 
 
@@ -230,5 +230,5 @@ def _resource(suffix: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return how a Content-Security-Policy names the one text that may act."""
+    """Return the hash by which a Content-Security-Policy allows a script or a style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -50,11 +50,7 @@ _SOURCES = {value: name for name, value in SETTINGS_PRIORITIES.items()} | {
     SETTINGS_PRIORITIES["addon"]: "add-on",
     SETTINGS_PRIORITIES["cmdline"]: "command line",
 }
-_LEVELS = {
-    "error": Colour.BAD,
-    "warning": Colour.DOUBT,
-    "info": Colour.FAINT,
-}
+_LEVELS = {"error": Colour.BAD, "warning": Colour.DOUBT, "info": Colour.FAINT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +168,7 @@ def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
     if read is not None:
         told += announcements(read)
     obeyed, absent = _obeyed(settings)
+    by_level = sorted([*absent, *told], key=lambda line: -line[0])
     header = default_header(settings, crawler.spider) or ""
     return _SetUp(
         spider,
@@ -181,7 +178,8 @@ def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
         [_row(row.key, written(row, settings), settings, read) for row in TABLE],
         [_row(key, settings[key], settings) for key in startup.unknown(settings)],
         {kind: _middlewares(settings, kind) for kind in ("downloader", "spider")},
-        [*(("error", str(error)) for error in errors), *_by_level([*absent, *told])],
+        [("error", str(error)) for error in errors]
+        + [(logging.getLevelName(level).lower(), text) for level, text in by_level],
     )
 
 
@@ -199,11 +197,6 @@ def _errors(settings: ScrapySettings) -> Iterator[SettingError]:
             read_settings(settings)
         except SettingError as error:  # two that do not go together
             yield error
-
-
-def _by_level(lines: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:
-    for level, text in sorted(lines, key=lambda line: -line[0]):
-        yield logging.getLevelName(level).lower(), text
 
 
 def _row(key: str, value: object, settings: ScrapySettings, read: Settings | None = None) -> _Row:
@@ -290,9 +283,7 @@ def _lines(found: _SetUp, style: Style) -> Iterator[str]:
     if found.lines:
         yield ""
     for level, text in found.lines:
-        first, *more = style.wrapped(printable(text), len(level) + 2)
-        yield f"{style.paint(level, _LEVELS[level])}: {first}"
-        yield from more
+        yield from style.wrapped(text, len(level) + 2, f"{style.paint(level, _LEVELS[level])}: ")
 
 
 def _table(title: str, rows: list[_Row], style: Style) -> Iterator[str]:

@@ -45,9 +45,13 @@ def test_wrapped() -> None:
     """Text is wrapped between words, under its beginning; URLs stay whole."""
     style = Style(width=40)
     url = "https://example.com/a-very-long-path/that-no-line-has-room-for"
-    assert style.wrapped(f"see what stands at {url} today", 4) == ["see what stands at", f"    {url}", "    today"]
-    assert Style().wrapped("a " * 100, 4) == ["a " * 100]
-    assert style.wrapped("", 4) == [""]
+    assert list(style.wrapped(f"see what is at {url} today", 4)) == [
+        "see what is at",
+        f"    {url}",
+        "    today",
+    ]
+    assert list(Style().wrapped("a " * 100, 4)) == ["a " * 100]
+    assert list(style.wrapped("", 4)) == [""]
 
 
 @pytest.mark.parametrize(
