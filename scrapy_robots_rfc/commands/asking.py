@@ -242,8 +242,8 @@ def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> No
                 process.start()
     except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
         failures.append(_said(error))
-    for failure in failures:
-        raise failure
+    if failures:
+        raise failures[0]
 
 
 def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:

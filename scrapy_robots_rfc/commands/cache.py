@@ -59,7 +59,7 @@ _MEANING = {
     "unavailable": "there is no file, everything may be fetched",
     "unreachable": "nobody knows the rules, nothing may be fetched",
 }
-#: The same at a glance.
+#: The colours of the results.
 _COLOURS = {
     "successful": Colour.GOOD,
     "stale": Colour.DOUBT,
@@ -131,7 +131,7 @@ def ls(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
             table.add(_row(shown(key), found, store.now))
     if not options.json:
         table.print()
-        console.say(f"{many(count, 'origin')} in {store.name}, {fresh} of them fresh")
+        console.say(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
     return 0
 
 

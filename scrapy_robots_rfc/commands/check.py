@@ -111,7 +111,7 @@ class _Judge:
         self.code = ALLOWED
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
-        """Go by the files of the sites."""
+        """Judge the URLs by the robots.txt files of their sites."""
         left: deque[str] = deque(urls)
         ahead: deque[tuple[str, Answer | None]] = deque()
         while left or ahead:
@@ -141,13 +141,13 @@ class _Judge:
             ahead.popleft()
 
     async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
-        """Go by what a URL has."""
+        """Judge the URLs by the robots.txt at one URL."""
         body, hops = await inquirer.download(source)
         with asking.stoppable():
             self.go_by(urls, body, source, hops)
 
     def go_by(self, urls: list[str], body: bytes, source: str, hops: tuple[Hop, ...] = ()) -> None:
-        """Go by a file that is given."""
+        """Judge the URLs by one robots.txt."""
         file = RobotsTxt.parse(body, max_size=self._settings.max_size)
         self.progress.clear()
         common.doubt(source, file, self._console)

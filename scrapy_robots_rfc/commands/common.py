@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NO_ANSWER = 2
 #: The name of standard input, and of standard output.
 STANDARD = "-"
-#: What a text is that has no origin, and what to do about it.
+#: What is told of a text that has no origin, and the advice for it.
 NO_URL = "no absolute http or https URL with a valid authority"
 URL_ADVICE = "write it as http://HOST/PATH or https://HOST/PATH"
 #: The column where the facts of most topics begin.
@@ -350,8 +350,8 @@ def telling(source: str, advice: str = _FILE_ADVICE) -> Iterator[None]:
 def read(source: str, console: Console, max_size: int | None = None) -> bytes:
     """Return the octets of a file or of standard input.
 
-    :param max_size: how many of a robots.txt count: one more is read, which says that it is too long. A device may
-        have no end. ``None``: all that there are.
+    :param max_size: how many octets of a robots.txt count; one more is read, which shows that it is longer. A device
+        may have no end. ``None``: all are read.
     :raises Failed: it cannot be read.
     """
     most = None if max_size is None else max_size + 1
@@ -364,7 +364,7 @@ def read(source: str, console: Console, max_size: int | None = None) -> bytes:
 
 
 def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
-    """Return the URLs in a file or in standard input, with their lines, less blank ones and comments.
+    """Return the URLs in a file or in standard input, with their lines, without blank lines and comments.
 
     :raises Failed: it cannot be read.
     """
@@ -380,7 +380,7 @@ def doubt(source: str, file: RobotsTxt, console: Console) -> None:
         console.complain(f"{named(source)} looks like an HTML page, no robots.txt: see scrapy robots lint {name}")
 
 
-# Files that are written: whole or not at all, and never over what is no file, or is still to be read.
+# Files are written whole or not at all, and never replace a device, a folder, or a file that is still to be read.
 
 
 def target_of(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Path:

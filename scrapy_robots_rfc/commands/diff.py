@@ -5,7 +5,6 @@ What changed is found in `core/difference.py`.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, common, verdict
@@ -62,7 +61,11 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
     changed = list(_changed(urls, files, names, askers, ours))
     if opts.json:
-        _say_json(changes, changed, console)
+        for change in changes:
+            console.say_json(_record(change))
+        for before, after in changed:
+            old, new = verdict.record_of(before), verdict.record_of(after)
+            console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
     else:
         console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
@@ -94,14 +97,6 @@ def _changed(
             )
             if before.verdict != after.verdict:
                 yield before, after
-
-
-def _say_json(changes: list[Change], changed: list[tuple[Judgement, Judgement]], console: Console) -> None:
-    for change in changes:
-        console.say_json(_record(change))
-    for before, after in changed:
-        old, new = verdict.record_of(before), verdict.record_of(after)
-        console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
 
 
 def _lines(
@@ -148,8 +143,8 @@ def _applies(change: Change) -> str:
 
 def _summary(changes: list[Change], changed: list[tuple[Judgement, Judgement]], urls: int | None) -> str:
     """Say how much changed; a line counts once, however many groups it is in."""
-    sides = [{rule.line for change in changes for rule in rules(change)} for rules in (_REMOVED, _ADDED)]
-    rules = sum(map(len, sides))
+    removed = {rule.line for change in changes for rule in change.removed}
+    rules = len(removed) + len({rule.line for change in changes for rule in change.added})
     written = len({old.line for change in changes for old, _ in change.rewritten})
     text = f"{many(rules, 'rule')} removed or added"
     if written:
@@ -160,9 +155,6 @@ def _summary(changes: list[Change], changed: list[tuple[Judgement, Judgement]], 
     if urls is not None:
         text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
     return text
-
-
-_REMOVED, _ADDED = attrgetter("removed"), attrgetter("added")
 
 
 def _record(change: Change) -> dict[str, Any]:

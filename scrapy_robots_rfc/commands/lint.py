@@ -5,7 +5,7 @@ The findings are made in `core/lint.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.asking import downloaded, prepared
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Style, file_url, is_url, read, stripped
@@ -48,7 +48,8 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
     size = read_settings(settings).max_size
     name = options.source
     if is_url(name):  # fetched as the project fetches pages: its proxies, its identification, its time limits
-        url, name = file_url(name), stripped(file_url(name))
+        url = file_url(name)
+        name = stripped(url)
         prepared(settings, options)
         body = downloaded(settings, [url])[url]
     else:
@@ -78,19 +79,16 @@ def _text(name: str, found: Sequence[Finding], console: Console) -> None:
 
 def _json(name: str, found: Sequence[Finding], console: Console) -> None:
     for finding in found:
-        console.say_json({"file": name, **record_of(finding)})
-
-
-def record_of(finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object of JSON."""
-    return {
-        "line": finding.line,
-        "severity": finding.severity.value,
-        "code": finding.code.value,
-        "text": finding.text,
-        "effect": finding.effect,
-        "meant": finding.meant or None,
-    }
+        record = {
+            "file": name,
+            "line": finding.line,
+            "severity": finding.severity.value,
+            "code": finding.code.value,
+            "text": finding.text,
+            "effect": finding.effect,
+            "meant": finding.meant or None,
+        }
+        console.say_json(record)
 
 
 def _github(name: str, found: Sequence[Finding], console: Console) -> None:

@@ -85,14 +85,19 @@ def report(_: object, console: Console, options: argparse.Namespace) -> int:
 
 
 def _once(names: Sequence[str], console: Console) -> list[str]:
-    """Return the names of files, each file by the first of its names; that there are others is said in one line.
+    """Return the first name of each file; of the other names one line tells that they are left out.
 
-    :param names: may be links, or `-`, standard input; a file that is not there stays.
+    :param names: may be links, or `-`, standard input; a name without a file stays.
     """
     known: dict[object, str] = {}
     again: list[tuple[str, str]] = []
     for name in names:
-        identity = _identity(name, console) or object()
+        try:
+            found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
+            file = stat.S_ISREG(found.st_mode)
+        except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
+            file = False
+        identity = (found.st_dev, found.st_ino) if file else object()  # two pipes are never the same file
         if identity in known:
             again.append((name, known[identity]))
         else:
@@ -102,15 +107,6 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
         more = f" (and {len(again) - 1:,} more)" if again[1:] else ""
         console.complain(f"{name} is the same file as {first}{more}: each file counts once")
     return list(known.values())
-
-
-def _identity(name: str, console: Console) -> tuple[int, int] | None:
-    """Return what all names of a file have in common; ``None``: there is none, or it is a pipe or device."""
-    try:
-        found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
-    except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def _complain(file: ReportFile, console: Console) -> None:

@@ -1,7 +1,7 @@
 """`scrapy robots settings [SPIDER]`: how a crawl is set up, without running it.
 
-The settings of this package and where each comes from, the middlewares in their order, the name that the crawl goes by,
-and what the crawl would say of all that at its start. What is odd about a set-up is decided in `startup.py`.
+The settings of this package and where each comes from, the middlewares in their order, the product tokens,
+and the log lines that the crawl would write at its start, most of which `middleware/startup.py` makes.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _SetUp:
-    """All that there is to show.
+    """All that is shown.
 
     :param obeyed: whether a crawl obeys robots.txt by this package, and if not, why.
     :param tokens: the product tokens; ``None``: what names them is wrong.
-    :param lines: what a crawl would say, each with its level.
+    :param lines: what a crawl would log at its start, as levels and texts.
     """
 
     spider: str | None
@@ -200,7 +200,7 @@ def _errors(settings: ScrapySettings) -> Iterator[SettingError]:
 
 
 def _row(key: str, value: object, settings: ScrapySettings, read: Settings | None = None) -> _Row:
-    """Return a setting, with what follows from another one where nobody set it."""
+    """Return a setting; where nobody set it, its value may follow from another setting."""
     priority = settings.getpriority(key) or 0
     if key == "ROBOTSTXT_CACHE" and read is not None and read.cache is not None and not value:
         return _Row(key, hidden(read.cache), "JOBDIR")
