@@ -1,4 +1,4 @@
-"""`scrapy robots ...`: what can be asked of robots.txt on the command line, a module a topic."""
+"""`scrapy robots ...`: what can be asked of robots.txt on the command line, with a module for each topic."""
 
 from __future__ import annotations
 

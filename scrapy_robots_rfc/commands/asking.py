@@ -1,6 +1,6 @@
 """The crawl of one command: it asks sites with the project's settings and components, as its crawls do.
 
-What differs from such a crawl stands in `_WITHOUT`. What is asked, and what is said of it, stands in the topics.
+What differs from such a crawl is in `_WITHOUT`. The modules of the topics decide what is asked, and print it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands.common import UNDECIDED, Failed, origin_of, shown, stripped
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, origin_of, shown, stripped
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
 from scrapy_robots_rfc.fetching.fetch import cause_of, through
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings as Ours
 
-#: Whoever asks on the command line asks once: the pages of a crawl would wait for a minute before they are dropped.
+#: A command asks a site once: with the default it would ask an unreachable one again for a minute.
 DEFAULTS: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
 
-#: What a crawl has beside its downloads: it may write files, or keep a port. The question is not meant for it.
+#: The parts of a project that may write files or open ports, which no command is to do.
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "FEEDS": {},
@@ -77,39 +77,24 @@ class Hop:
     target: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """What a URL has.
-
-    :param body: the octets.
-    :param hops: the redirects on the way.
-    """
-
-    body: bytes
-    hops: tuple[Hop, ...]
-
-
 def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
-    """Make the settings of a project those of the crawl that answers a command; return ours among them.
+    """Change the settings of a project to those of a command's crawl, and return those of this package.
 
     :param opts: of the command: a log is written where it says so.
     """
     for name, value in DEFAULTS.items():
         settings.set(name, value, "command")
     Addon().update_settings(settings)
-    settings.set("ROBOTSTXT_CACHE", _store(settings), "cmdline")
+    cache = read_settings(settings).cache
+    path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
+    if path is not None and not Path(path).exists():
+        cache = None  # a command makes no store in the folder of a job
+    settings.set("ROBOTSTXT_CACHE", cache, "cmdline")
     for name, value in _WITHOUT.items():
         settings.set(name, value, "cmdline")
     if not (opts.logfile or opts.loglevel):
         settings.set("LOG_ENABLED", False, "cmdline")
     return read_settings(settings)
-
-
-def _store(settings: Settings) -> object:
-    """Return the store of the crawl; that of a job only where there is one, since nothing is made in its folder."""
-    cache = read_settings(settings).cache
-    path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
-    return cache if path is None or Path(path).exists() else None
 
 
 class Answer:
@@ -122,7 +107,7 @@ class Answer:
         self.robots: OriginPolicy | None = None
 
     def resolve(self, robots: OriginPolicy | None) -> None:
-        """Hand it over."""
+        """Give the answer to whoever waits."""
         self.robots, self.is_there = robots, True
         self.waiter.resolve(None)
 
@@ -157,8 +142,8 @@ class Inquirer:
         """Return the redirects that the fetch of an origin's file followed; none where it came out of a store."""
         return self._hops.get(origin.robots_url, ())
 
-    async def download(self, url: str) -> Download:
-        """Return what a URL has, fetched as a robots.txt is: redirects followed, cut off, in ROBOTSTXT_TIMEOUT.
+    async def download(self, url: str) -> tuple[bytes, tuple[Hop, ...]]:
+        """Return the octets that a URL has, and the redirects on the way; it is fetched as a robots.txt is.
 
         Userinfo is sent as a browser sends it (RFC 7617), to its own origin.
 
@@ -183,7 +168,7 @@ class Inquirer:
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
             raise _unfetched(url, because)
-        return Download(state.body, tuple(hop for hop in hops if hop.status // 100 == 3))
+        return state.body, tuple(hop for hop in hops if hop.status // 100 == 3)
 
     def _downloaded(self, request: Request, response: Response) -> None:
         transfer = request.meta.get(MARK)
@@ -211,9 +196,12 @@ def _authorization(url: str) -> bytes | None:
 
 
 def _unfetched(url: str, because: str, is_there: bool = False) -> Failed:
-    """Return how the command ends where a URL has no file, or one that nobody can decode."""
+    """Return the error that a URL has no file.
+
+    :param is_there: it has one, which cannot be decoded.
+    """
     advice = "see what its server sends, or name a copy of the file" if is_there else "check the address"
-    return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", UNDECIDED)
+    return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", NO_ANSWER)
 
 
 class _Spider(Spider):
@@ -254,8 +242,8 @@ def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> No
                 process.start()
     except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
         failures.append(_said(error))
-    for failure in failures:
-        raise failure
+    if failures:
+        raise failures[0]
 
 
 def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:
@@ -268,20 +256,20 @@ def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:
 
     async def work(inquirer: Inquirer) -> None:
         for url in urls:
-            found[url] = (await inquirer.download(url)).body
+            found[url], _ = await inquirer.download(url)
 
     crawl(settings, work)
     for url in urls:
         if url not in found:
-            raise Failed(f"stopped before {shown(url)} was there", UNDECIDED)
+            raise Failed(f"stopped before {shown(url)} was there", NO_ANSWER)
     return found
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt at once, in work that does not wait, such as printing.
+    """Make Ctrl-C raise KeyboardInterrupt at once, in code that does not wait, such as printing.
 
-    The crawl's own handler does nothing before its loop goes on, and that is when all is printed.
+    The crawl's own handler acts when the event loop goes on, which is when all is printed.
     """
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -292,7 +280,7 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Have signals do after a crawl what they did before: its own handlers stay, and tell a loop that has ended."""
+    """Restore the signal handlers after a crawl: it leaves its own, which call an event loop that has ended."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -304,7 +292,7 @@ def _handlers_kept() -> Iterator[None]:
 def _begin(
     settings: Settings, work: Callable[[Crawler], Awaitable[None]], failures: list[BaseException]
 ) -> CrawlerProcess | AsyncCrawlerProcess:
-    """Begin a crawl in the kind of process that Scrapy's own commands choose; why it could not goes into a list."""
+    """Begin a crawl in the kind of process that Scrapy's own commands choose; add why it could not to `failures`."""
 
     def ended(task: Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -326,10 +314,10 @@ def _begin(
 
 
 def _said(failure: BaseException) -> BaseException:
-    """Return what the command ends with: what the project's own code raises is said in one line, OSErrors among it."""
+    """Return the exception that ends the command: one of the project's own code becomes a `Failed` with one line."""
     while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
         failure = failure.__context__  # Scrapy may fail once more when it ends a crawl that could not begin
     if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
         return failure
     text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"
-    return Failed(f"no crawl is possible with these settings: {text}", UNDECIDED)
+    return Failed(f"no crawl is possible with these settings: {text}", NO_ANSWER)

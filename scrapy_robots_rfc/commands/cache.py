@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from contextlib import ExitStack, nullcontext
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.entry import CacheEntry, head_of
 from scrapy_robots_rfc.commands.cache_store import OpenStore, copy_of, open_store, record_of
 from scrapy_robots_rfc.commands.common import (
+    NO_ANSWER,
     STANDARD,
-    UNDECIDED,
     Colour,
     Failed,
     Style,
@@ -44,7 +44,7 @@ _MEASURED = 1000  # rows; columns are as wide as these need, so that the others 
 _INDENT = 18  # where the facts begin
 _WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under each other
 
-#: Seconds that the clock of another machine may be ahead: it may take its own time zone for UTC.
+#: Seconds that the clock of another machine may be ahead: it may use its own time zone as UTC.
 _AHEAD = 86_400.0
 _EXPORT = ("an export", "copies.jsonl", "the store itself")
 _IMPORT_ADVICE = "name a file that export wrote, or - for standard input"
@@ -59,7 +59,7 @@ _MEANING = {
     "unavailable": "there is no file, everything may be fetched",
     "unreachable": "nobody knows the rules, nothing may be fetched",
 }
-#: The same at a glance.
+#: The colours of the results.
 _COLOURS = {
     "successful": Colour.GOOD,
     "stale": Colour.DOUBT,
@@ -122,23 +122,17 @@ def ls(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
             continue
         count += 1
         fresh += store.is_fresh(found)
-        if options.json:
-            console.say_json(_entry(shown(key), found))
+        if options.json and isinstance(found, ValueError):
+            console.say_json({"origin": shown(key), "error": str(found)})
+        elif options.json and isinstance(found, CacheEntry):
+            octets = {} if found.body is None else {"octets": len(found.body)}
+            console.say_json({"origin": shown(key), **head_of(found), **octets})
         else:
             table.add(_row(shown(key), found, store.now))
     if not options.json:
         table.print()
-        console.say(f"{many(count, 'origin')} in {store.name}, {fresh} of them fresh")
+        console.say(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
     return 0
-
-
-def _entry(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
-    if isinstance(found, ValueError):
-        return {"origin": key, "error": str(found)}
-    record = record_of(key, found)
-    record.pop("file", None)
-    record.pop("file_base64", None)
-    return record if found.body is None else {**record, "octets": len(found.body)}
 
 
 def _row(key: str, found: CacheEntry | ValueError, now: float) -> tuple[str, ...]:
@@ -241,7 +235,7 @@ def purge(store: OpenStore, console: Console, options: argparse.Namespace) -> in
     """Drop copies, and say how many."""
     named = list(dict.fromkeys(map(_key, options.urls)))
     if [bool(named), options.expired, options.all].count(True) != 1:
-        raise Failed("name the URLs of origins, or say --expired, or --all", UNDECIDED)
+        raise Failed("name the URLs of origins, or say --expired, or --all", NO_ANSWER)
     dropped = 0
     for key in named or store.origins():
         if options.expired and store.is_fresh(store.copy(key)):
@@ -283,7 +277,7 @@ def export_copies(store: OpenStore, console: Console, options: argparse.Namespac
 
 
 def import_copies(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
-    """Put copies into a store: of two of one origin, that of the later fetch stays. Lines that are none are named."""
+    """Put copies into a store: of two of one origin, that of the later fetch stays. Broken lines are told on stderr."""
     imported = kept = old = wrong = 0
     with telling(options.file, _IMPORT_ADVICE):
         for number, line in enumerate(options.source, 1):
@@ -309,8 +303,7 @@ def import_copies(store: OpenStore, console: Console, options: argparse.Namespac
 def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
     """Return the origin and the copy of a line.
 
-    :raises ValueError: it holds none, or one that was made by a clock that is far ahead: no later fetch would take its
-        place for as long.
+    :raises ValueError: it holds none, or one with a time far in the future, whose place no fetch would take until then.
     """
     try:
         record = json.loads(line)

@@ -15,7 +15,7 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, cache_policy, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
-from scrapy_robots_rfc.commands.common import UNDECIDED, Failed
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 #: How an SQLite file begins; an empty one is a database without tables.
 _SQLITE = b"SQLite format 3\0"
-#: Seconds that a copy is kept which nobody would want any more: see `CacheEntry.kept_for`.
+#: Seconds that `CacheEntry.kept_for` gives a copy which is of no use any more.
 _OVER = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class OpenStore:
-    """A store, and what a command has to know beside it. Whatever the store raises ends the command.
+    """A store, and what a command has to know beside it. An error of the store ends the command.
 
     :param name: the store, for people: its address without credentials.
     :param policy: for how long a copy is worth keeping.
     :param now: seconds since 1970.
-    :param files: of the store, where it is on this disk: nobody is to write over them.
+    :param files: of a store on this disk, which no export may replace.
     """
 
     store: Store
@@ -116,13 +116,13 @@ def open_store(settings: Settings, address: str | None, *, may_be_made: bool) ->
     except Exception as error:
         raise Failed(f"the store cannot be opened ({error_text(error)})") from error
     if made is None:
-        raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", UNDECIDED)
+        raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", NO_ANSWER)
     with closing(made[0]):
         yield OpenStore(*made, cache_policy(ours), time.time(), files)
 
 
 def _look_at(path: Path, *, may_be_made: bool) -> None:
-    """Refuse what a store would make, or put aside as damaged, where somebody only mistook the path."""
+    """Refuse a path that is probably mistyped: a store would make a database there, or set the file aside."""
     try:
         with path.open("rb") as file:
             first = file.read(len(_SQLITE))

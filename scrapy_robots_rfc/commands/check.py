@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands import asking, common, verdict
-from scrapy_robots_rfc.commands.common import FACTS, STANDARD, UNDECIDED, Colour, Failed, Progress, Style, columns
+from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
+from scrapy_robots_rfc.commands.verdict import Judgement
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Answer, Hop, Inquirer
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker, Finding
+    from scrapy_robots_rfc.commands.verdict import Asker
     from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
-#: Exit codes; beside them there is UNDECIDED.
+#: Exit codes; beside them there is NO_ANSWER.
 ALLOWED, DISALLOWED = 0, 1
 
 _AHEAD = 64  # URLs whose robots.txt is asked for ahead of the one that is printed next
@@ -46,7 +47,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
         "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
     )
     topic = topics.add_parser("check", help=text, description=text)
-    topic.set_defaults(work=check, failed=UNDECIDED)
+    topic.set_defaults(work=check, failed=NO_ANSWER)
     topic.add_argument(
         "urls", metavar="URL", nargs="*", help="absolute, http or https; -, or none: from standard input"
     )
@@ -74,7 +75,7 @@ def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) 
     finally:
         judge.progress.clear()
     if judge.done < len(urls):
-        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs", UNDECIDED)
+        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs", NO_ANSWER)
     return judge.code
 
 
@@ -83,12 +84,12 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
     if STANDARD not in named:
         return [common.as_url(url) for url in named]
     if opts.robots == STANDARD:
-        raise Failed("standard input is the robots.txt: name the URLs on the command line", UNDECIDED)
+        raise Failed("standard input is the robots.txt: name the URLs on the command line", NO_ANSWER)
     if not opts.urls and console.stdin.isatty():
-        raise Failed("name the URLs, or send them to standard input, one a line", UNDECIDED)
+        raise Failed("name the URLs, or send them to standard input, one a line", NO_ANSWER)
     found = [url for _, url in common.urls_in(STANDARD, console)]
     if not found:
-        raise Failed("there is no URL on standard input; send some, one a line, or name them", UNDECIDED)
+        raise Failed("there is no URL on standard input; send some, one a line, or name them", NO_ANSWER)
     at = named.index(STANDARD)
     return [*map(common.as_url, named[:at]), *found, *map(common.as_url, named[at + 1 :])]
 
@@ -103,14 +104,14 @@ class _Judge:
     def __init__(self, console: Console, json: bool, settings: Settings, askers: list[Asker], total: int) -> None:
         self._console, self._json, self._settings, self._askers = console, json, settings, askers
         self._style = Style.of(console.stdout)
-        self.progress = Progress(console.stderr, total)
+        self.progress = ProgressBar(console.stderr, total)
         #: How many URLs are done.
         self.done = 0
         #: The exit code so far.
         self.code = ALLOWED
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
-        """Go by the files of the sites."""
+        """Judge the URLs by the robots.txt files of their sites."""
         left: deque[str] = deque(urls)
         ahead: deque[tuple[str, Answer | None]] = deque()
         while left or ahead:
@@ -140,13 +141,13 @@ class _Judge:
             ahead.popleft()
 
     async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
-        """Go by what a URL has."""
-        found = await inquirer.download(source)
+        """Judge the URLs by the robots.txt at one URL."""
+        body, hops = await inquirer.download(source)
         with asking.stoppable():
-            self.go_by(urls, found.body, source, found.hops)
+            self.go_by(urls, body, source, hops)
 
     def go_by(self, urls: list[str], body: bytes, source: str, hops: tuple[Hop, ...] = ()) -> None:
-        """Go by a file that is given."""
+        """Judge the URLs by one robots.txt."""
         file = RobotsTxt.parse(body, max_size=self._settings.max_size)
         self.progress.clear()
         common.doubt(source, file, self._console)
@@ -161,56 +162,57 @@ class _Judge:
         if self._console.stdout.isatty():
             self.progress.clear()
         for number, asker in enumerate(self._askers):
-            finding = verdict.no_url(url, asker)
-            if robots is not None:
-                finding = verdict.judged(url, robots, source, asker, self._settings, hops)
-            self._print(finding, first=self.done == number == 0)
-            if not finding.decided:
-                self.code = UNDECIDED
-            elif self.code == ALLOWED and finding.verdict == "disallowed":
+            if robots is None:
+                judgement = Judgement(common.stripped(url), asker, None, f"it is {common.NO_URL}")
+            else:
+                judgement = verdict.judged(url, robots, source, asker, self._settings, hops)
+            self._print(judgement, first=self.done == number == 0)
+            if not judgement.decided:
+                self.code = NO_ANSWER
+            elif self.code == ALLOWED and judgement.verdict == "disallowed":
                 self.code = DISALLOWED
-        if not finding.decided:
+        if not judgement.decided:
             advice = "see whether the site is up, or name a copy of its file with --robots FILE"
             advice = common.URL_ADVICE if robots is None else advice
-            self._console.complain(f"{finding.url} is not decided: {finding.why}; {advice}")
+            self._console.complain(f"{judgement.url} is not decided: {judgement.why}; {advice}")
         self.done += 1
         self.progress.show(self.done)
 
-    def _print(self, finding: Finding, *, first: bool) -> None:
+    def _print(self, judgement: Judgement, *, first: bool) -> None:
         if self._json:
-            self._console.say_json(verdict.record_of(finding))
+            self._console.say_json(verdict.record_of(judgement))
             return
         if not first:
             self._console.say()
-        self._console.say_all(lines_of(finding, self._style, agent=len(self._askers) > 1))
+        self._console.say_all(lines_of(judgement, self._style, agent=len(self._askers) > 1))
 
 
-# A finding for people.
+# A judgement for people.
 
 
-def lines_of(finding: Finding, style: Style, *, agent: bool = False) -> Iterator[str]:
-    """Yield the lines that explain a finding.
+def lines_of(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterator[str]:
+    """Yield the lines that explain a judgement.
 
     :param agent: say who asks.
     """
-    word = style.paint(f"{finding.verdict:<{FACTS - 1}}", Colour.STRONG, _COLOURS[finding.verdict])
-    yield f"{word} {printable(finding.url)}"
+    word = style.paint(f"{judgement.verdict:<{FACTS - 1}}", Colour.STRONG, _COLOURS[judgement.verdict])
+    yield f"{word} {printable(judgement.url)}"
     if agent:
-        yield from style.fact("agent", finding.asker.name)
-    yield from style.fact("why", finding.why)
-    if finding.robots is not None and finding.source is not None:
-        yield from verdict.access_facts(finding.robots, finding.source, finding.hops, style)
-    if finding.explanation is None:
+        yield from style.fact("agent", judgement.asker.name)
+    yield from style.fact("why", judgement.why)
+    if judgement.robots is not None and judgement.source is not None:
+        yield from verdict.access_facts(judgement.robots, judgement.source, judgement.hops, style)
+    if judgement.explanation is None:
         return
-    yield from verdict.group_fact(finding.explanation, style)
-    assert finding.robots is not None
-    file = finding.robots.robots
+    yield from verdict.group_fact(judgement.explanation, style)
+    assert judgement.robots is not None
+    file = judgement.robots.robots
     assert file is not None
-    lost = finding.lost
-    if finding.rule is not None:
-        yield from _excerpt(file, finding.explanation.groups, finding.rule, [rule.line for rule in lost], style)
+    lost = judgement.lost
+    if judgement.rule is not None:
+        yield from _excerpt(file, judgement.explanation.groups, judgement.rule, [rule.line for rule in lost], style)
     for rule in lost[:_MOST_LOST]:
-        yield from style.fact("lost", f"line {rule.line}: {rule} ({_because(rule, finding.rule)})")
+        yield from style.fact("lost", f"line {rule.line}: {rule} ({_because(rule, judgement.rule)})")
     if len(lost) > _MOST_LOST:
         yield from style.fact("lost", f"and {len(lost) - _MOST_LOST:,} more")
 

@@ -1,6 +1,6 @@
 """What the topics of `scrapy robots` share: output, colours, URLs as people type them, files that are read or written.
 
-Nothing that a site sent gets to a terminal as it is: what a terminal would act on is escaped.
+In text from a site, control characters are escaped before it gets to a terminal.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: The exit code where a command has no answer: it was stopped, or something is wrong with its command line.
-UNDECIDED = 2
+NO_ANSWER = 2
 #: The name of standard input, and of standard output.
 STANDARD = "-"
-#: What a text is that has no origin, and what to do about it.
+#: What is told of a text that has no origin, and the advice for it.
 NO_URL = "no absolute http or https URL with a valid authority"
 URL_ADVICE = "write it as http://HOST/PATH or https://HOST/PATH"
 #: The column where the facts of most topics begin.
@@ -47,17 +47,17 @@ _FILE_ADVICE = "name a file, a URL, or - for standard input"
 _PIECE = 65_536  # octets that are read at a time
 _NARROWEST = 40  # columns; a terminal that says less gets longer lines than it has room for
 _BAR = 30
-#: Characters of a name that its unfinished part takes over, of which each has four octets at most; names have 255.
+#: Characters of a file's name with which that of its unfinished copy begins: they have 200 octets at most, a name 255.
 _NAME = 50
 #: Units of time, largest first, each with the seconds from which on it is used.
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*")  # RFC 3986, 3.1
 _LINE_END = re.compile("\r\n?|\n")
-#: An octet that is no text, as Python keeps it: a half of a surrogate pair that has no other half (PEP 383).
+#: An octet that is not UTF-8, as Python keeps it in a text: a lone surrogate (PEP 383).
 _STRAY = re.compile("[\udc80-\udcff]")
 _FIRST_STRAY = 0xDC00
-#: What a request takes out of its URL, or takes for something else (WHATWG URL, 4.4).
+#: What a request removes from its URL, or changes in it (WHATWG URL, 4.4).
 _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
 
@@ -102,7 +102,7 @@ class Console:
         self.stdout.write(json.dumps(record) + "\n")
 
     def complain(self, text: str) -> None:
-        """Print a line on stderr; where there is no room for it, the exit code has to do."""
+        """Print a line on stderr; if it cannot be written, only the exit code tells of the error."""
         try:
             self.stderr.write(f"{self.prefix}: {printable(text)}\n")
             self.stderr.flush()
@@ -111,7 +111,7 @@ class Console:
 
 
 def abandon(stream: TextIO) -> None:
-    """Have what is left of an output go nowhere: Python would try it again at its end, and change the exit code."""
+    """Discard what is left of an output: Python would write it again when it exits, and change the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -171,26 +171,27 @@ class Style:
             return text
         return f"\x1b[{';'.join(colour.value for colour in colours)}m{text}\x1b[0m"
 
-    def wrapped(self, text: str, indent: int) -> list[str]:
-        """Return the lines of a text without colours: the first begins at column `indent`, the others under it.
+    def wrapped(self, text: str, indent: int, head: str = "") -> Iterator[str]:
+        """Yield the lines of a text, made safe to print; URLs and patterns stay whole, whatever their length.
 
-        URLs and patterns stay whole, whatever their length.
+        :param indent: the column where each line begins.
+        :param head: what stands before the first line, and may have colours.
         """
-        if self.width is None:
-            return [text]
-        room = max(self.width - indent, _NARROWEST // 2)
-        lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
-        return [lines[0], *(f"{' ' * indent}{line}" for line in lines[1:])]
+        lines = [printable(text)]
+        if self.width is not None:
+            room = max(self.width - indent, _NARROWEST // 2)
+            lines = textwrap.wrap(lines[0], room, break_long_words=False, break_on_hyphens=False) or [""]
+        yield head + lines[0]
+        for line in lines[1:]:
+            yield " " * indent + line
 
     def fact(self, name: str, text: str, indent: int = FACTS, lead: str = "  ") -> Iterator[str]:
-        """Yield the lines of a fact: its name, and a text, wrapped where there is a width.
+        """Return the lines of a fact: its name, and a text, wrapped where there is a width.
 
         :param indent: the column where the text begins.
         :param lead: what the line begins with.
         """
-        first, *more = self.wrapped(printable(text), indent)
-        yield f"{lead}{self.paint(f'{name:<{indent - len(lead)}}', Colour.FAINT)}{first}"
-        yield from more
+        return self.wrapped(text, indent, lead + self.paint(f"{name:<{indent - len(lead)}}", Colour.FAINT))
 
     def cut(self, text: str, indent: int = 0) -> str:
         """Return what of a text fits into a line that has so many columns already."""
@@ -212,7 +213,7 @@ def columns(text: str) -> int:
     )
 
 
-class Progress:
+class ProgressBar:
     """A bar on stderr that says how much is done; nothing where stderr is no terminal.
 
     :param total: how much there is to do.
@@ -233,7 +234,7 @@ class Progress:
         self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
 
     def clear(self) -> None:
-        """Take it away, so that something else can be printed in its place."""
+        """Remove it, so that something else can be printed in its place."""
         self._draw("")
 
     def _draw(self, text: str) -> None:
@@ -247,12 +248,10 @@ class Progress:
 
 
 def as_url(text: str) -> str:
-    """Return a URL as it was typed, as far as a crawl would ask for it like that.
+    """Return a typed URL as a crawl requests it: without blanks around it, for instance.
 
-    What a request changes of its URL is changed here, too: blanks around it go, and so on. Octets that are no UTF-8
-    stand as escapes (RFC 3986, 2.5).
-
-    :param text: in which such octets are surrogates, as in arguments of a command.
+    :param text: octets that are not UTF-8 are surrogates in it, as in arguments of a command, and become escapes
+        (RFC 3986, 2.5).
     """
     if _STRAY.search(text):
         octets = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")  # the locale may be ASCII
@@ -260,7 +259,7 @@ def as_url(text: str) -> str:
     if _ODD.search(text):
         with contextlib.suppress(ValueError):
             asked = safe_url_string(text)
-            if Origin.of(asked) is not None:  # else it is shown as it was typed: nobody can ask for it
+            if Origin.of(asked) is not None:  # what cannot be requested is shown as it was typed
                 return asked
     return text
 
@@ -272,7 +271,7 @@ def origin_of(url: str) -> Origin:
     """
     origin = Origin.of(url)
     if origin is None:
-        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}", UNDECIDED)
+        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}", NO_ANSWER)
     return origin
 
 
@@ -289,14 +288,14 @@ def file_url(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Return a URL for people: as `stripped`, and what a terminal acts on is escaped."""
+    """Return a URL for people: without userinfo, and with control characters escaped."""
     return printable(stripped(url))
 
 
 def stripped(url: str) -> str:
     """Return a URL without userinfo.
 
-    Of what is no URL nobody knows where its userinfo ends: all goes that stands before the last ``@``.
+    In a text that is no URL, all before the last ``@`` may be userinfo, and is left out.
     """
     if Origin.of(url) is not None:
         return without_userinfo(url)
@@ -338,34 +337,34 @@ def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> Abstrac
 
 @contextlib.contextmanager
 def telling(source: str, advice: str = _FILE_ADVICE) -> Iterator[None]:
-    """Have what goes wrong with a source end the command.
+    """End the command where a source cannot be read.
 
-    :raises Failed: something did.
+    :raises Failed: in place of an OSError.
     """
     try:
         yield
     except OSError as error:
-        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", UNDECIDED) from error
+        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", NO_ANSWER) from error
 
 
 def read(source: str, console: Console, max_size: int | None = None) -> bytes:
     """Return the octets of a file or of standard input.
 
-    :param max_size: how many of a robots.txt count: one more is read, which says that it is too long. A device may
-        have no end. ``None``: all that there are.
+    :param max_size: how many octets of a robots.txt count; one more is read, which shows that it is longer. A device
+        may have no end. ``None``: all are read.
     :raises Failed: it cannot be read.
     """
     most = None if max_size is None else max_size + 1
     found = bytearray()
     with opened(source, console) as file, telling(source):
-        # In pieces: between them Ctrl-C is heard, and room is taken for no more than there is.
+        # In pieces, so that Ctrl-C is noticed between them, and memory is taken for what there is only.
         while piece := file.read(_PIECE if most is None else min(most - len(found), _PIECE)):
             found += piece
     return bytes(found)
 
 
 def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
-    """Return the URLs in a file or in standard input, with their lines, less blank ones and comments.
+    """Return the URLs in a file or in standard input, with their lines, without blank lines and comments.
 
     :raises Failed: it cannot be read.
     """
@@ -375,13 +374,13 @@ def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
 
 
 def doubt(source: str, file: RobotsTxt, console: Console) -> None:
-    """Say that a source is a web page, where it is: it would pass for a file that allows everything."""
+    """Warn of a source that is a web page: as a robots.txt it would allow everything."""
     if is_markup(file):
         name = source if source == STANDARD else named(source)
         console.complain(f"{named(source)} looks like an HTML page, no robots.txt: see scrapy robots lint {name}")
 
 
-# Files that are written: whole or not at all, and never over what is no file, or is still to be read.
+# Files are written whole or not at all, and never replace a device, a folder, or a file that is still to be read.
 
 
 def target_of(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Path:
@@ -396,18 +395,16 @@ def target_of(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = (
         path = Path(name).resolve()
         # Asked by the name: where it stands for a pipe of this process, there is nothing under the path it leads to.
         taken = path.is_symlink() or (Path(name).exists() and not (Path(name).is_file() and path.is_file()))
-        read_from = any(_same(path, each) for each in sources)
+        read_from = any(
+            path == each.resolve() or (path.exists() and each.exists() and path.samefile(each)) for each in sources
+        )
     except (OSError, ValueError, RuntimeError):  # a loop of links in some versions of Python, a NUL
         taken, read_from = True, False
     if taken or name == STANDARD:
-        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", UNDECIDED)
+        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", NO_ANSWER)
     if read_from:
-        raise Failed(f"{name} is {source}; name another file, such as {example}", UNDECIDED)
+        raise Failed(f"{name} is {source}; name another file, such as {example}", NO_ANSWER)
     return path
-
-
-def _same(path: Path, source: Path) -> bool:
-    return path == source.resolve() or (path.exists() and source.exists() and path.samefile(source))
 
 
 @contextlib.contextmanager
@@ -422,7 +419,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         file = part.open("xb")
     except OSError as error:
         text = f"{path} cannot be written: {error.strerror}; name a file in a folder of yours"
-        raise Failed(text, UNDECIDED) from error
+        raise Failed(text, NO_ANSWER) from error
     try:
         with file:
             yield file

@@ -5,11 +5,10 @@ What changed is found in `core/difference.py`.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, common, verdict
-from scrapy_robots_rfc.commands.common import STANDARD, UNDECIDED, Colour, Failed, Style
+from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker, Finding
+    from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.settings import Settings
 
 #: Exit codes, as those of diff(1).
@@ -34,7 +33,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser."""
     text = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
     topic = topics.add_parser("diff", help=text, description=text)
-    topic.set_defaults(work=diff, failed=UNDECIDED)
+    topic.set_defaults(work=diff, failed=NO_ANSWER)
     topic.add_argument("old", metavar="OLD", help="a file, the URL of a robots.txt, or -, standard input")
     topic.add_argument("new", metavar="NEW", help="the same")
     verdict.add_agent(topic)
@@ -47,7 +46,7 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     """Print what changed, and return the exit code."""
     names = tuple(common.file_url(name) if common.is_url(name) else name for name in (opts.old, opts.new))
     if [*names, opts.urls].count(STANDARD) > 1:
-        raise Failed("standard input can be one thing only: name files for the others", UNDECIDED)
+        raise Failed("standard input can be one thing only: name files for the others", NO_ANSWER)
     ours = asking.prepared(settings, opts)
     askers = verdict.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
@@ -62,12 +61,16 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
     changed = list(_changed(urls, files, names, askers, ours))
     if opts.json:
-        _say_json(changes, changed, console)
+        for change in changes:
+            console.say_json(_record(change))
+        for before, after in changed:
+            old, new = verdict.record_of(before), verdict.record_of(after)
+            console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
     else:
         console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
     if len(urls) < len(lines):
-        return UNDECIDED
+        return NO_ANSWER
     return DIFFERENT if changed or any(change.significant for change in changes) else SAME
 
 
@@ -82,7 +85,7 @@ def _is_url(url: str, number: int, source: str, console: Console) -> bool:
 
 def _changed(
     urls: list[str], files: list[RobotsTxt], names: tuple[str, ...], askers: list[Asker], settings: Settings
-) -> Iterator[tuple[Finding, Finding]]:
+) -> Iterator[tuple[Judgement, Judgement]]:
     """Yield the verdicts on the URLs that change theirs: before, and after."""
     for url in urls:
         robots = [verdict.given(file, url) for file in files]
@@ -96,16 +99,8 @@ def _changed(
                 yield before, after
 
 
-def _say_json(changes: list[Change], changed: list[tuple[Finding, Finding]], console: Console) -> None:
-    for change in changes:
-        console.say_json(_record(change))
-    for before, after in changed:
-        old, new = verdict.record_of(before), verdict.record_of(after)
-        console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
-
-
 def _lines(
-    changes: list[Change], changed: list[tuple[Finding, Finding]], style: Style, *, agent: bool
+    changes: list[Change], changed: list[tuple[Judgement, Judgement]], style: Style, *, agent: bool
 ) -> Iterator[str]:
     """Yield what changed.
 
@@ -121,14 +116,11 @@ def _lines(
         yield f"{before.verdict} -> {style.paint(after.verdict, Colour.STRONG)}  {printable(before.url)}"
         told = [("agent ", before.asker.name)] if agent else []
         for sign, text in (*told, ("- ", before.why), ("+ ", after.why)):
-            first, *more = style.wrapped(printable(text), 2 + len(sign))
-            yield f"  {sign}{first}"
-            yield from more
+            yield from style.wrapped(text, 2 + len(sign), f"  {sign}")
 
 
 def _of_group(name: str, change: Change, style: Style) -> Iterator[str]:
-    first, *more = style.wrapped(printable(f"group for {name}"), 2)
-    for line in (first, *more):
+    for line in style.wrapped(f"group for {name}", 2):
         yield style.paint(line, Colour.STRONG)
     for sign, rules, colour in (("-", change.removed, Colour.BAD), ("+", change.added, Colour.GOOD)):
         for rule in rules:
@@ -149,10 +141,10 @@ def _applies(change: Change) -> str:
     return f": it was that of {change.old}, now that of {change.new}"
 
 
-def _summary(changes: list[Change], changed: list[tuple[Finding, Finding]], urls: int | None) -> str:
+def _summary(changes: list[Change], changed: list[tuple[Judgement, Judgement]], urls: int | None) -> str:
     """Say how much changed; a line counts once, however many groups it is in."""
-    sides = [{rule.line for change in changes for rule in rules(change)} for rules in (_REMOVED, _ADDED)]
-    rules = sum(map(len, sides))
+    removed = {rule.line for change in changes for rule in change.removed}
+    rules = len(removed) + len({rule.line for change in changes for rule in change.added})
     written = len({old.line for change in changes for old, _ in change.rewritten})
     text = f"{many(rules, 'rule')} removed or added"
     if written:
@@ -163,9 +155,6 @@ def _summary(changes: list[Change], changed: list[tuple[Finding, Finding]], urls
     if urls is not None:
         text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
     return text
-
-
-_REMOVED, _ADDED = attrgetter("removed"), attrgetter("added")
 
 
 def _record(change: Change) -> dict[str, Any]:

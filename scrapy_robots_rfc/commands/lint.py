@@ -1,14 +1,14 @@
 """`scrapy robots lint FILE|URL|-`: findings of a robots.txt, for people, for programs, and as annotations on GitHub.
 
-What is odd about a file is decided in `core/lint.py`.
+The findings are made in `core/lint.py`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.asking import downloaded, prepared
-from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Style, file_url, is_url, read, stripped
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Style, file_url, is_url, read, stripped
 from scrapy_robots_rfc.core.lint import Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 #: The exit code of the worst finding; 2 is left for what could not be read.
 EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}
 
-
 _INDENT = 4
 _COLOURS = {Severity.ERROR: Colour.BAD, Severity.WARNING: Colour.DOUBT, Severity.NOTICE: Colour.STRONG}
 
@@ -36,7 +35,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser; `work` is what it does."""
     text = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
     topic = topics.add_parser("lint", help=text, description=text)
-    topic.set_defaults(work=run, failed=UNDECIDED)
+    topic.set_defaults(work=run, failed=NO_ANSWER)
     what = "a file; a URL, of the file itself or of a site; or -, standard input"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
     topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")
@@ -49,7 +48,8 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
     size = read_settings(settings).max_size
     name = options.source
     if is_url(name):  # fetched as the project fetches pages: its proxies, its identification, its time limits
-        url, name = file_url(name), stripped(file_url(name))
+        url = file_url(name)
+        name = stripped(url)
         prepared(settings, options)
         body = downloaded(settings, [url])[url]
     else:
@@ -70,8 +70,8 @@ def _text(name: str, found: Sequence[Finding], console: Console) -> None:
         rest = style.cut(rest, len(place) + len(word))
         console.say(f"{place}{style.paint(word, _COLOURS[finding.severity])}{rest}")
         for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):
-            for line in style.wrapped(printable(told), _INDENT) if told else ():
-                console.say(line if line.startswith(" ") else f"{' ' * _INDENT}{line}")
+            if told:
+                console.say_all(style.wrapped(told, _INDENT, " " * _INDENT))
     counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
     summary = ", ".join(many(count, word) for count, word in counts if count)
     console.say(printable(f"{name}: {summary or 'nothing found'}"))
@@ -79,19 +79,16 @@ def _text(name: str, found: Sequence[Finding], console: Console) -> None:
 
 def _json(name: str, found: Sequence[Finding], console: Console) -> None:
     for finding in found:
-        console.say_json({"file": name, **record_of(finding)})
-
-
-def record_of(finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object of JSON."""
-    return {
-        "line": finding.line,
-        "severity": finding.severity.value,
-        "code": finding.code.value,
-        "text": finding.text,
-        "effect": finding.effect,
-        "meant": finding.meant or None,
-    }
+        record = {
+            "file": name,
+            "line": finding.line,
+            "severity": finding.severity.value,
+            "code": finding.code.value,
+            "text": finding.text,
+            "effect": finding.effect,
+            "meant": finding.meant or None,
+        }
+        console.say_json(record)
 
 
 def _github(name: str, found: Sequence[Finding], console: Console) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands.common import STANDARD, UNDECIDED, Colour, Failed, Style, target_of, written
+from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style, target_of, written
 from scrapy_robots_rfc.commands.report_files import ReportFile
 from scrapy_robots_rfc.commands.report_sums import EXEMPT, Sums, date, most, record_of
 from scrapy_robots_rfc.core.text import many, printable
@@ -65,7 +65,7 @@ _positive.__name__ = "number from 1 on"  # argparse names what it refuses by thi
 def report(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.files.count(STANDARD) > 1:
-        raise Failed("standard input can be one of the files only once", UNDECIDED)
+        raise Failed("standard input can be one of the files only once", NO_ANSWER)
     reports = [Path(name) for name in options.files if name != STANDARD]
     target = None if options.html is None else target_of(options.html, _PAGE, reports)
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
@@ -85,14 +85,19 @@ def report(_: object, console: Console, options: argparse.Namespace) -> int:
 
 
 def _once(names: Sequence[str], console: Console) -> list[str]:
-    """Return the names of files, each file by the first of its names; that there are others is said in one line.
+    """Return the first name of each file; of the other names one line tells that they are left out.
 
-    :param names: may be links, or `-`, standard input; a file that is not there stays.
+    :param names: may be links, or `-`, standard input; a name without a file stays.
     """
     known: dict[object, str] = {}
     again: list[tuple[str, str]] = []
     for name in names:
-        identity = _identity(name, console) or object()
+        try:
+            found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
+            file = stat.S_ISREG(found.st_mode)
+        except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
+            file = False
+        identity = (found.st_dev, found.st_ino) if file else object()  # two pipes are never the same file
         if identity in known:
             again.append((name, known[identity]))
         else:
@@ -102,15 +107,6 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
         more = f" (and {len(again) - 1:,} more)" if again[1:] else ""
         console.complain(f"{name} is the same file as {first}{more}: each file counts once")
     return list(known.values())
-
-
-def _identity(name: str, console: Console) -> tuple[int, int] | None:
-    """Return what all names of a file have in common; ``None``: there is none, or it is a pipe or device."""
-    try:
-        found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
-    except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def _complain(file: ReportFile, console: Console) -> None:
@@ -180,7 +176,7 @@ def _facts(sums: Sums, files: Sequence[ReportFile], top: int) -> Iterator[tuple[
 
 
 def _headline(sums: Sums) -> str:
-    """Return how many requests were disallowed, and when: with the date once where it is one."""
+    """Return how many requests were disallowed, and when; the date stands once where it is the same."""
     if not sums.requests:
         return "no request was disallowed"
     first, last = ((date(time) or "")[:19].replace("T", " ") for time in (sums.first, sums.last))
@@ -196,7 +192,7 @@ def _rule_text(key: RuleKey) -> str:
 
 
 def _percent(part: float) -> str:
-    """Return a share, from 0 to 1, for people: a part that is not nothing is not said to be."""
+    """Return a share, from 0 to 1, for people; one that would be rounded to nothing is ``<0.1%``."""
     return "<0.1%" if 0 < part < 0.0005 else f"{part * 100:.1f}%"
 
 
@@ -221,7 +217,7 @@ def page(sums: Sums, files: Sequence[ReportFile], top: int) -> str:
         script=script,
         style_hash=_digest(style),
         script_hash=_digest(script),
-        data=json.dumps(data).replace("<", "\\u003c"),  # so that neither `</script>` nor `<!--` of a text acts
+        data=json.dumps(data).replace("<", "\\u003c"),  # so that `</script>` and `<!--` in a text have no effect
     )
 
 
@@ -230,5 +226,5 @@ def _resource(suffix: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return how a Content-Security-Policy names the one text that may act."""
+    """Return the hash by which a Content-Security-Policy allows a script or a style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

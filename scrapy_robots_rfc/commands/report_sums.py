@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The reason of the last records: how often an entry of ROBOTSTXT_EXEMPT was used.
 EXEMPT = "exempt"
-#: The reason of a record whose feed left the reason out, where no rule tells it.
+#: The reason of a record whose feed has neither the reason nor a rule.
 NO_REASON = "not given"
 OTHER = "other"
 _REASONS = 20  # how many are counted by name: a crawl has four, but a damaged file may have any number
@@ -36,7 +36,7 @@ WIDTHS = (1, 2, 10, 30, 60, 120, 600, 1800, _HOUR, 2 * _HOUR, 6 * _HOUR, 12 * _H
 #: Buckets at most: a bar for each fits the narrowest screen.
 MOST_BUCKETS = 120
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_LATEST = 32_503_680_000  # the year 3000: a bucket behind it needs a date, too, and `datetime` has no year 10000
+_LATEST = 32_503_680_000  # the year 3000: `datetime` must have dates for the buckets behind it, too, and ends in 9999
 
 
 class RuleKey(NamedTuple):

@@ -1,4 +1,4 @@
-"""`scrapy robots TOPIC ...`: how Scrapy's command line comes to the topics, and how their ends become exit codes."""
+"""`scrapy robots TOPIC ...`: adds the topics to Scrapy's command line, and turns how they end into exit codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from scrapy_robots_rfc.commands import cache, check, diff, lint, report, settings, show
-from scrapy_robots_rfc.commands.common import UNDECIDED, Console, Failed, abandon
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
 
@@ -37,7 +37,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the topics, each with actions of its own."""
         super().add_options(parser)
-        # Scrapy makes this parser, and its own way is to print the usage first.
+        # Scrapy makes this parser, which would print the whole usage before an error.
         parser.error = _Parser(prog="scrapy robots").error  # type: ignore[method-assign]  # there is no other way in
         one_line: type[ArgumentParser] = _Parser
         topics = parser.add_subparsers(
@@ -45,7 +45,9 @@ class Command(ScrapyCommand):
         )
         for topic in (check, show, diff, lint, report, cache, settings):  # in the order of docs/cli.md
             for action in topic.add_to(topics):
-                _add_settings(action)
+                # Scrapy's own -s is accepted in front of the topic only; here it may stand behind it, too.
+                what = "set/override setting"
+                action.add_argument("-s", dest="also_set", metavar="NAME=VALUE", action="append", default=[], help=what)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Take over the settings of the command line."""
@@ -65,23 +67,23 @@ class Command(ScrapyCommand):
         try:
             self._answer(opts, console)
         except KeyboardInterrupt:
-            # The rest is short, and whoever is impatient gets no traceback.
+            # What is left is short, and a second Ctrl-C would print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             console.complain("stopped")
-            self.exitcode = UNDECIDED
+            self.exitcode = NO_ANSWER
             abandon(console.stdout)  # its reader may have stopped reading
 
     def _answer(self, opts: argparse.Namespace, console: Console) -> None:
-        """Do what is asked for; whatever ends it early but Ctrl-C is said, and has an exit code."""
+        """Do what is asked for. Every early end except Ctrl-C is told on stderr, and gets its exit code."""
         try:
             self.exitcode = opts.work(self.settings, console, opts)
             console.stdout.flush()
         except (Failed, SettingError) as error:
             console.complain(str(error))
-            self.exitcode = error.code if isinstance(error, Failed) else UNDECIDED
+            self.exitcode = error.code if isinstance(error, Failed) else NO_ANSWER
         except OSError as error:
             if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
-                self.exitcode = getattr(opts, "failed", 0)  # where the code is an answer, there is none
+                self.exitcode = getattr(opts, "failed", 0)  # a topic whose exit code is an answer has none then
             else:
                 console.complain(f"the output cannot be written: {error.strerror or error}")
                 self.exitcode = getattr(opts, "failed", 1)
@@ -102,10 +104,3 @@ class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End the command."""
         self.exit(2, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
-
-
-def _add_settings(action: argparse.ArgumentParser) -> None:
-    """Scrapy's own option is that of the whole command; here it may stand where everybody types it, too."""
-    action.add_argument(
-        "-s", dest="also_set", action="append", default=[], metavar="NAME=VALUE", help="set/override setting"
-    )

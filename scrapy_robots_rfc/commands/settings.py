@@ -1,7 +1,7 @@
 """`scrapy robots settings [SPIDER]`: how a crawl is set up, without running it.
 
-The settings of this package and where each comes from, the middlewares in their order, the name that the crawl goes by,
-and what the crawl would say of all that at its start. What is odd about a set-up is decided in `startup.py`.
+The settings of this package and where each comes from, the middlewares in their order, the product tokens,
+and the log lines that the crawl would write at its start, most of which `middleware/startup.py` makes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import configure_logging
 
 from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Failed, Style
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import announcements
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.settings import Settings
 
-#: Exit codes; that of an error is UNDECIDED.
+#: Exit codes; that of an error is NO_ANSWER.
 GOOD, ODD = 0, 1
 
 #: Scrapy's priorities, in words.
@@ -50,11 +50,7 @@ _SOURCES = {value: name for name, value in SETTINGS_PRIORITIES.items()} | {
     SETTINGS_PRIORITIES["addon"]: "add-on",
     SETTINGS_PRIORITIES["cmdline"]: "command line",
 }
-_LEVELS = {
-    "error": Colour.BAD,
-    "warning": Colour.DOUBT,
-    "info": Colour.FAINT,
-}
+_LEVELS = {"error": Colour.BAD, "warning": Colour.DOUBT, "info": Colour.FAINT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +67,11 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _SetUp:
-    """All that there is to show.
+    """All that is shown.
 
     :param obeyed: whether a crawl obeys robots.txt by this package, and if not, why.
     :param tokens: the product tokens; ``None``: what names them is wrong.
-    :param lines: what a crawl would say, each with its level.
+    :param lines: what a crawl would log at its start, as levels and texts.
     """
 
     spider: str | None
@@ -91,7 +87,7 @@ class _SetUp:
     def code(self) -> int:
         """The exit code."""
         levels = {level for level, _ in self.lines}
-        return UNDECIDED if "error" in levels else ODD if "warning" in levels else GOOD
+        return NO_ANSWER if "error" in levels else ODD if "warning" in levels else GOOD
 
 
 def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
@@ -100,7 +96,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
         "Show how a crawl is set up: the settings and where each comes from, the middlewares, what is odd about them."
     )
     topic = topics.add_parser("settings", help=text, description=text)
-    topic.set_defaults(work=show, failed=UNDECIDED)
+    topic.set_defaults(work=show, failed=NO_ANSWER)
     topic.add_argument("spider", metavar="SPIDER", nargs="?", help="a spider of the project, whose own settings count")
     topic.add_argument(
         "-a", dest="spider_arguments", metavar="NAME=VALUE", action="append", default=[], help="an argument of it"
@@ -120,7 +116,7 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         raise
     except Exception as error:  # what the project's settings name raises what it likes
         text = f"no crawl is possible with these settings: {type(error).__name__}: {error}"
-        raise Failed(text, UNDECIDED) from error
+        raise Failed(text, NO_ANSWER) from error
     if opts.json:
         console.say_json(_record(found))
     else:
@@ -138,13 +134,13 @@ def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
         crawler = runner.create_crawler(Spider if opts.spider is None else opts.spider)
     except KeyError:
         known = ", ".join(sorted(runner.spider_loader.list())) or "none"
-        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}", UNDECIDED) from None
+        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}", NO_ANSWER) from None
     if opts.spider is not None:
         try:
             crawler.spider = crawler.spidercls.from_crawler(crawler, **arguments)
         except Exception as error:
             text = f"the spider {opts.spider} cannot be made ({type(error).__name__}: {error})"
-            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE", UNDECIDED) from error
+            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE", NO_ANSWER) from error
     return crawler
 
 
@@ -172,6 +168,7 @@ def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
     if read is not None:
         told += announcements(read)
     obeyed, absent = _obeyed(settings)
+    by_level = sorted([*absent, *told], key=lambda line: -line[0])
     header = default_header(settings, crawler.spider) or ""
     return _SetUp(
         spider,
@@ -181,7 +178,8 @@ def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
         [_row(row.key, written(row, settings), settings, read) for row in TABLE],
         [_row(key, settings[key], settings) for key in startup.unknown(settings)],
         {kind: _middlewares(settings, kind) for kind in ("downloader", "spider")},
-        [*(("error", str(error)) for error in errors), *_by_level([*absent, *told])],
+        [("error", str(error)) for error in errors]
+        + [(logging.getLevelName(level).lower(), text) for level, text in by_level],
     )
 
 
@@ -201,13 +199,8 @@ def _errors(settings: ScrapySettings) -> Iterator[SettingError]:
             yield error
 
 
-def _by_level(lines: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:
-    for level, text in sorted(lines, key=lambda line: -line[0]):
-        yield logging.getLevelName(level).lower(), text
-
-
 def _row(key: str, value: object, settings: ScrapySettings, read: Settings | None = None) -> _Row:
-    """Return a setting, with what follows from another one where nobody set it."""
+    """Return a setting; where nobody set it, its value may follow from another setting."""
     priority = settings.getpriority(key) or 0
     if key == "ROBOTSTXT_CACHE" and read is not None and read.cache is not None and not value:
         return _Row(key, hidden(read.cache), "JOBDIR")
@@ -290,9 +283,7 @@ def _lines(found: _SetUp, style: Style) -> Iterator[str]:
     if found.lines:
         yield ""
     for level, text in found.lines:
-        first, *more = style.wrapped(printable(text), len(level) + 2)
-        yield f"{style.paint(level, _LEVELS[level])}: {first}"
-        yield from more
+        yield from style.wrapped(text, len(level) + 2, f"{style.paint(level, _LEVELS[level])}: ")
 
 
 def _table(title: str, rows: list[_Row], style: Style) -> Iterator[str]:

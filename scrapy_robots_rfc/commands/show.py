@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, verdict
-from scrapy_robots_rfc.commands.common import UNDECIDED, Colour, Failed, Style, as_url, columns, origin_of, span
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style, as_url, columns, origin_of, span
 from scrapy_robots_rfc.core.robotstxt import explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator
 
     from scrapy.settings import Settings as ScrapySettings
 
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.commands.verdict import Asker
-    from scrapy_robots_rfc.core.groups import Group, Record
-    from scrapy_robots_rfc.core.robotstxt import Explanation
+    from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
 
 _SITEMAPS = frozenset({"sitemap", "site-map"})
@@ -45,14 +42,6 @@ class _Shown:
     hops: tuple[Hop, ...]
     fresh_for: float
     limit: Limit | None
-
-    def explain(self, asker: Asker) -> Explanation | None:
-        """Return which group applies; ``None`` without a file."""
-        return None if self.robots.robots is None else explain(self.robots.robots, "/", asker.agent.tokens)
-
-    def delay(self, asker: Asker) -> float | None:
-        """Return the Crawl-delay of that group."""
-        return None if self.robots.file is None else self.robots.file.crawl_delay(asker.agent)
 
     def interval(self, asker: Asker) -> float | None:
         """Return the seconds that a crawl keeps between two requests now; ``None``: it keeps no interval."""
@@ -82,7 +71,7 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser."""
     text = "Show the robots.txt that a URL falls under: how it was come by, its groups, and what else it says."
     topic = topics.add_parser("show", help=text, description=text)
-    topic.set_defaults(work=show, failed=UNDECIDED)
+    topic.set_defaults(work=show, failed=NO_ANSWER)
     topic.add_argument("url", metavar="URL", help="of any page, http or https")
     verdict.add_agent(topic)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
@@ -95,9 +84,17 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     ours = asking.prepared(settings, opts)
     askers = verdict.askers_for(opts.agent, ours, settings)
     found: list[_Shown] = []
-    asking.crawl(settings, partial(_ask, origin, ours.limit, found))
+
+    async def ask(inquirer: Inquirer) -> None:
+        answer = inquirer.ask(origin)
+        await answer.waiter
+        if (robots := answer.robots) is not None:
+            fresh_for = robots.validity.fresh_until - Runtime().clock()
+            found.append(_Shown(robots, inquirer.redirects(origin), fresh_for, ours.limit))
+
+    asking.crawl(settings, ask)
     if not found:
-        raise Failed(f"stopped before {origin.robots_url} was there", UNDECIDED)
+        raise Failed(f"stopped before {origin.robots_url} was there", NO_ANSWER)
     if opts.json:
         for asker in askers:
             console.say_json(_record(found[0], asker))
@@ -106,20 +103,11 @@ def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     robots = found[0].robots
     if robots.outcome is Outcome.UNREACHABLE:
         console.complain(f"{origin.robots_url} is unreachable: {robots.cause}; see whether the site is up")
-        return UNDECIDED
+        return NO_ANSWER
     if robots.outcome is Outcome.LOCAL:
         console.complain(f"{origin.robots_url} could not be asked for, because the crawl itself failed: {robots.cause}")
-        return UNDECIDED
+        return NO_ANSWER
     return 0
-
-
-async def _ask(origin: Origin, limit: Limit | None, found: list[_Shown], inquirer: Inquirer) -> None:
-    answer = inquirer.ask(origin)
-    await answer.waiter
-    robots = answer.robots
-    if robots is not None:
-        fresh_for = robots.validity.fresh_until - Runtime().clock()
-        found.append(_Shown(robots, inquirer.redirects(origin), fresh_for, limit))
 
 
 def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
@@ -134,7 +122,12 @@ def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
     yield from style.fact("octets", f"{file.size:,}{cut}")
     applying: dict[int, list[str]] = {}
     for asker in askers:
-        for group in (yield from _of_asker(shown, asker, style, named=len(askers) > 1)):
+        explanation = explain(file, "/", asker.agent.tokens)
+        if len(askers) > 1:
+            yield from style.fact("agent", asker.name)
+        yield from verdict.group_fact(explanation, style)
+        yield from style.fact("delay", shown.pace(asker))
+        for group in explanation.groups:
             applying.setdefault(group.line, []).append(asker.name)
     for sitemap in file.sitemaps:
         yield from style.fact("sitemap", sitemap)
@@ -145,18 +138,6 @@ def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
         yield ""
         names = applying.get(group.line, [])
         yield from _group(group, names if len(askers) > 1 else [""] * len(names), style)
-
-
-def _of_asker(shown: _Shown, asker: Asker, style: Style, *, named: bool) -> Generator[str, None, Sequence[Group]]:
-    """Yield what applies to one who asks; return where it stands."""
-    explanation = shown.explain(asker)
-    if explanation is None:
-        return ()
-    if named:
-        yield from style.fact("agent", asker.name)
-    yield from verdict.group_fact(explanation, style)
-    yield from style.fact("delay", shown.pace(asker))
-    return explanation.groups
 
 
 def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
@@ -175,8 +156,10 @@ def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
 
 def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
     """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
-    robots, file, explanation, delay = shown.robots, shown.robots.robots, shown.explain(asker), shown.delay(asker)
+    robots, file = shown.robots, shown.robots.robots
+    explanation = None if file is None else explain(file, "/", asker.agent.tokens)
     applying = set() if explanation is None else {group.line for group in explanation.groups}
+    delay = None if robots.file is None else robots.file.crawl_delay(asker.agent)
     return {
         "origin": str(robots.origin),
         "robots_txt": robots.origin.robots_url,
@@ -190,15 +173,16 @@ def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
         "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
         "interval": shown.interval(asker),
         "sitemaps": list(robots.sitemaps),
-        "records": [] if file is None else [_of_record(record) for record in file.records],
-        "groups": [] if file is None else [_of_group(group, group.line in applying) for group in file.groups],
+        "records": [
+            {"line": record.line, "key": record.key, "value": record.value} for record in (file.records if file else ())
+        ],
+        "groups": [
+            {
+                "line": group.line,
+                "tokens": list(group.tokens),
+                "applies": group.line in applying,
+                "rules": [verdict.rule_record(rule) for rule in group.rules],
+            }
+            for group in (file.groups if file else ())
+        ],
     }
-
-
-def _of_record(record: Record) -> dict[str, Any]:
-    return {"line": record.line, "key": record.key, "value": record.value}
-
-
-def _of_group(group: Group, applies: bool) -> dict[str, Any]:
-    rules = [verdict.rule_record(rule) for rule in group.rules]
-    return {"line": group.line, "tokens": list(group.tokens), "applies": applies, "rules": rules}

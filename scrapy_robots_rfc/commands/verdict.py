@@ -1,4 +1,4 @@
-"""Verdicts on URLs, as a crawl would give them, with all that they rest on: for `check`, `diff` and `show`."""
+"""Verdicts on URLs, as a crawl would give them, and what they are based on: for `check`, `diff` and `show`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands.common import NO_URL, UNDECIDED, Failed, stripped
+from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.commands.asking import Hop
     from scrapy_robots_rfc.commands.common import Style
-    from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.settings import Settings
 
@@ -60,7 +59,7 @@ def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings:
     for name in names or ():
         agent = agent_of(name)
         if agent is None:
-            raise Failed("--agent names nobody: give it a product token, or a User-Agent header", UNDECIDED)
+            raise Failed("--agent names nobody: give it a product token, or a User-Agent header", NO_ANSWER)
         found.setdefault(agent, Asker(name.strip(), agent))
     if found:
         return list(found.values())
@@ -75,12 +74,12 @@ def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Judgement:
     """What is found out about a URL.
 
     :param url: without userinfo.
     :param decision: the verdict; ``None``: there is none, and `why` says what is wrong with the URL.
-    :param why: what it rests on, for people.
+    :param why: what the verdict is based on, for people.
     :param robots: what was asked; ``None`` where nothing could be.
     :param source: the URL of the robots.txt, or the name of the file that was given in its place.
     :param hops: the redirects that its fetch followed.
@@ -98,7 +97,7 @@ class Finding:
 
     @property
     def decided(self) -> bool:
-        """Whether a site's owner, or there being no file, decided; not that nobody knows."""
+        """Whether there is a verdict. There is none where the file is unreachable, or the crawl itself failed."""
         return self.decision is not None and self.decision.reason not in (Reason.UNREACHABLE, Reason.LOCAL)
 
     @property
@@ -122,7 +121,7 @@ class Finding:
 
 
 def given(file: RobotsTxt, url: str) -> OriginPolicy | None:
-    """Return what a file says that is given in place of the one of a URL's origin; ``None`` for what has no origin."""
+    """Return the policy of a file that is used in place of that of a URL's origin; ``None``: it has no origin."""
     origin = Origin.of(url)
     if origin is None:
         return None
@@ -131,14 +130,9 @@ def given(file: RobotsTxt, url: str) -> OriginPolicy | None:
     )
 
 
-def no_url(url: str, asker: Asker) -> Finding:
-    """Return what there is to say of what is no URL."""
-    return Finding(stripped(url), asker, None, f"it is {NO_URL}")
-
-
 def judged(
     url: str, robots: OriginPolicy, source: str, asker: Asker, settings: Settings, hops: tuple[Hop, ...] = ()
-) -> Finding:
+) -> Judgement:
     """Return the verdict on a URL.
 
     :param source: where the robots.txt is from.
@@ -153,33 +147,33 @@ def judged(
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
         deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
         explanation = explain(robots.robots, deciding, agent.tokens)
-    return Finding(stripped(url), asker, decision, why or robots.why(decision), robots, source, hops, explanation)
+    return Judgement(stripped(url), asker, decision, why or robots.why(decision), robots, source, hops, explanation)
 
 
 # As JSON.
 
 
-def record_of(finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object of JSON; its keys are always the same."""
-    decision, robots, explanation = finding.decision, finding.robots, finding.explanation
+def record_of(judgement: Judgement) -> dict[str, Any]:
+    """Return a judgement as an object of JSON; its keys are always the same."""
+    decision, robots, explanation = judgement.decision, judgement.robots, judgement.explanation
     groups = () if explanation is None else explanation.groups
     return {
-        "url": finding.url,
-        "agent": finding.asker.name,
-        "tokens": list(finding.asker.agent.tokens),
-        "verdict": finding.verdict,
-        "why": finding.why,
+        "url": judgement.url,
+        "agent": judgement.asker.name,
+        "tokens": list(judgement.asker.agent.tokens),
+        "verdict": judgement.verdict,
+        "why": judgement.why,
         "reason": None if decision is None else decision.reason.value,
-        "rule": None if finding.rule is None else rule_record(finding.rule),
+        "rule": None if judgement.rule is None else rule_record(judgement.rule),
         "group": None if explanation is None else explanation.token,
         "group_lines": [[group.line, group.last] for group in groups],
-        "lost": [rule_record(rule) for rule in finding.lost],
-        "robots_txt": None if robots is None else {"url": finding.source, **access_record(robots, finding.hops)},
+        "lost": [rule_record(rule) for rule in judgement.lost],
+        "robots_txt": None if robots is None else {"url": judgement.source, **access_record(robots, judgement.hops)},
     }
 
 
 def access_record(robots: OriginPolicy, hops: Sequence[Hop]) -> dict[str, Any]:
-    """Return how a robots.txt was come by, as keys of an object of JSON."""
+    """Return what came of the fetch of a robots.txt, as keys of an object of JSON."""
     return {
         "result": robots.outcome.value,
         "status": robots.status,
@@ -216,12 +210,9 @@ def access_facts(robots: OriginPolicy, source: str, hops: Sequence[Hop], style: 
 
 def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:
     """Yield which group applies, and where it stands."""
-    yield from style.fact("group", f"{explanation.choice}{_places(explanation.groups)}")
-
-
-def _places(groups: Sequence[Group]) -> str:
-    if not groups:
-        return ""
-    spans = ", ".join(str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups)
-    together = ", together" if len(groups) > 1 else ""
-    return f" (line{'' if spans.isdigit() else 's'} {spans}{together})"
+    groups, places = explanation.groups, ""
+    if groups:
+        ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
+        lines = "line" if ends[0].isdigit() and len(ends) == 1 else "lines"
+        places = f" ({lines} {', '.join(ends)}{', together' if len(groups) > 1 else ''})"
+    yield from style.fact("group", f"{explanation.choice}{places}")

@@ -149,22 +149,36 @@ def test_breaks_off(format: str) -> None:  # noqa: A002
 
 @pytest.mark.parametrize("format", EXPORTERS)
 def test_resumed(format: str) -> None:  # noqa: A002
-    """A crawl that was killed within a record, and resumed, writes on right behind it: all other lines count."""
+    """A crawl that was killed within a record, and resumed, writes on right behind it: that line alone is lost.
+
+    Of a JSON array all is lost behind the break, and of CSV seven more lines, where it is within quotes.
+    """
     before, last = lasting(format)
-    lost = format == "jsonlines"  # the next record stands in the same line
     for length in range(1, len(last)):
-        octets = before + last[:length] + exported([record(), unreachable()] * 2, format)
+        octets = before + last[:length] + exported([record(), unreachable()] * 5, format)
         sums, report = summed(io.BytesIO(octets))
-        assert sums.requests == 5 - lost, last[:length]
-        assert (report.broken, report.breaks_off) == (1, False), last[:length]
+        quoted = format == "csv" and last[:length].count(b'"') % 2
+        left = {"jsonlines": 1 + 9, "json": 1, "csv": 1 + 10 - 7 * quoted}[
+            format
+        ]  # the header is the first of the eight
+        assert sums.requests == left, last[:length]
+        assert (report.broken, report.breaks_off) == (8 if quoted else 1, format == "json"), last[:length]
 
 
 def test_quote_that_is_not_closed() -> None:
-    """In CSV it spoils its own row, and none of those behind it."""
-    lines = exported([record()] * 6, "csv").splitlines(keepends=True)
+    """In CSV it spoils eight lines at most."""
+    lines = exported([record()] * 20, "csv").splitlines(keepends=True)
     lines[2] = lines[2].replace(b"news", b'"news')
     sums, report = summed(io.BytesIO(b"".join(lines)))
-    assert (sums.requests, report.broken, report.first, report.breaks_off) == (5, 1, 3, False)
+    assert (sums.requests, report.broken, report.first, report.breaks_off) == (12, 8, 3, False)
+
+
+def test_array_that_is_broken() -> None:
+    """A JSON array is summed up to its first broken record."""
+    octets = exported([record(), record(), record()], "json").replace(b'"spider"', b"spider", 2)
+    octets = octets.replace(b"spider", b'"spider"', 1)
+    sums, report = summed(io.BytesIO(octets))
+    assert (sums.requests, report.broken, report.first, report.breaks_off) == (1, 1, 3, True)
 
 
 ODD = [None, "", 0, -1, 1.5, True, [], {}, [1], {"a": 1}, "x" * 5000, "\ud800", "\0", 10**30, "1" * 5000, float("nan")]

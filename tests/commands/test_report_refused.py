@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.once
 
+NONE = (
+    "holds no records of ROBOTSTXT_REPORT in a format that is read (JSON lines, JSON, CSV); "
+    "name a file that this setting wrote, with one of the fields dry_run, reason, robots_url, rule, token, why\n"
+)
+
 
 class Acting:
     """Acts when it is unpickled."""
@@ -42,25 +47,23 @@ def xml() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "octets"),
+    "octets",
     [
-        ("XML", xml()),
-        ("XML", packed(xml(), "gzip")),
-        ("pickle", pickle.dumps(record())),
-        ("pickle", pickle.dumps(Acting(), 2)),
-        ("marshal", marshal.dumps(record())),
-        ("marshal", marshal.dumps(dict(record()), 0)),
+        xml(),
+        packed(xml(), "gzip"),
+        pickle.dumps(record()),
+        pickle.dumps(Acting(), 2),
+        marshal.dumps(record()),
+        marshal.dumps(dict(record()), 0),
     ],
+    ids=["XML", "packed XML", "pickle", "pickle that acts", "marshal", "older marshal"],
 )
-def test_refused(name: str, octets: bytes, tmp_path: Path) -> None:
-    """Other formats of Scrapy's are refused, with what to write instead; none of them is loaded."""
+def test_refused(octets: bytes, tmp_path: Path) -> None:
+    """Other formats of Scrapy's are refused in one line; none of them is loaded."""
     (tmp_path / "r").write_bytes(octets)
     done = run("report", "r", folder=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"scrapy robots report: r is {name}, which is not read here; "
-        'write it as "jsonlines", "json" or "csv" ("format" in ROBOTSTXT_REPORT)\n'
-    )
+    assert done.err == f"scrapy robots report: r {NONE}"
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
@@ -85,10 +88,7 @@ def test_other_files(octets: bytes, robots: OriginPolicy, tmp_path: Path) -> Non
     (tmp_path / "r").write_bytes(octets)
     done = robots("report", str(tmp_path / "r"))
     assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"scrapy robots report: {tmp_path / 'r'} holds no records of ROBOTSTXT_REPORT; "
-        "name a file that this setting wrote, with one of the fields dry_run, reason, robots_url, rule, token, why\n"
-    )
+    assert done.err == f"scrapy robots report: {tmp_path / 'r'} {NONE}"
 
 
 @pytest.mark.parametrize(

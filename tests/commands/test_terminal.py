@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from scrapy_robots_rfc.commands.common import Colour, Progress, Style, columns
+from scrapy_robots_rfc.commands.common import Colour, ProgressBar, Style, columns
 
 
 class Terminal(io.StringIO):
@@ -45,9 +45,13 @@ def test_wrapped() -> None:
     """Text is wrapped between words, under its beginning; URLs stay whole."""
     style = Style(width=40)
     url = "https://example.com/a-very-long-path/that-no-line-has-room-for"
-    assert style.wrapped(f"see what stands at {url} today", 4) == ["see what stands at", f"    {url}", "    today"]
-    assert Style().wrapped("a " * 100, 4) == ["a " * 100]
-    assert style.wrapped("", 4) == [""]
+    assert list(style.wrapped(f"see what is at {url} today", 4)) == [
+        "see what is at",
+        f"    {url}",
+        "    today",
+    ]
+    assert list(Style().wrapped("a " * 100, 4)) == ["a " * 100]
+    assert list(style.wrapped("", 4)) == [""]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,7 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar says how much is done, in one line that it can take away."""
     monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
-    progress = Progress(stream, 4, {})
+    progress = ProgressBar(stream, 4, {})
     progress.show(2)
     progress.show(2)
     progress.clear()
@@ -78,7 +82,7 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_no_progress(stream: io.StringIO, total: int, environment: dict[str, str]) -> None:
     """There is no bar elsewhere, on a terminal that cannot show it, nor for a single URL."""
-    progress = Progress(stream, total, environment)
+    progress = ProgressBar(stream, total, environment)
     progress.show(1)
     progress.clear()
     assert stream.getvalue() == ""
