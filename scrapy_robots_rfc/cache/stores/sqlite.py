@@ -131,7 +131,7 @@ class SqliteStore(Store):
         now = self._now()
 
         def write(connection: sqlite3.Connection) -> None:
-            with connection:  # one transaction takes a third less time than two
+            with connection:  # one transaction takes less time than two
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_PUT, (key, now + keep, value))
                 connection.execute(_SWEEP, (now, _SWEPT))
