@@ -6,6 +6,7 @@ In here: what is crawled.
 from __future__ import annotations
 
 import threading
+from importlib.util import find_spec
 from itertools import product
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.scenarios_obeying import Run
 
-#: Download handlers of Scrapy beside the one of the runtime; both need asyncio.
+#: Download handlers of Scrapy beside the one of the runtime; both need asyncio, and older versions lack one.
 _HANDLERS = {
     "httpx": "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler",
     "aiohttp": "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
@@ -50,7 +51,8 @@ async def endings(run: Run) -> dict[str, Any]:
     """A body without length or chunks ends in order, and by a reset, also before its first octet; the same over TLS."""
     handlers: dict[str, dict[str, Any]] = {"default": {}}
     if is_asyncio_available():
-        handlers |= {name: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for name, path in _HANDLERS.items()}
+        known = {name: path for name, path in _HANDLERS.items() if find_spec(path.rpartition(".")[0])}
+        handlers |= {name: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for name, path in known.items()}
     found: dict[str, Any] = {}
     for name, settings in handlers.items():
         found[name] = []
