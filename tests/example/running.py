@@ -1,6 +1,6 @@
 """Runs the example project as its users do, in processes of its own, and reads the tables that it prints.
 
-In here: how to run and read. What must stand in the tables is in the tests.
+The tests say what must stand in the tables.
 """
 
 from __future__ import annotations

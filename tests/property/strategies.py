@@ -1,6 +1,6 @@
 """What the laws are tried on: files, patterns, URLs and tokens that are nearly valid, and so often special.
 
-In here: strategies only. A small alphabet makes rules and URLs meet; nasty octets stand between good ones.
+A small alphabet makes rules and URLs meet; nasty octets stand between good ones.
 """
 
 from __future__ import annotations

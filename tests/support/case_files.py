@@ -1,6 +1,6 @@
 """The cases of `tests/cases/*.toml` as values: what a file, a URL and a crawler's tokens must give.
 
-In here: reading and checking the TOML. What is done with a case is `test_cases.py`; which clause has which cases is
+This file reads and checks the TOML. See `test_cases.py` for what is done with a case; which clause has which cases is
 `test_rfc_doc.py`.
 """
 

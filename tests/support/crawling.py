@@ -1,6 +1,6 @@
 """Real crawls in the test's own process, under whichever reactor pytest runs.
 
-In here: the spider, the settings by hand, what a test looks at afterwards. Sites are `site.py`.
+The spider, the settings by hand, and what a test looks at afterwards. See `site.py` for sites.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The documents of the project as tests read them: their fenced blocks, and the settings that stand in those.
 
-In here: how to find a block. What comes of it is in the tests; that none is left out, in `test_documents.py`.
+The tests say what must come of a block; `test_documents.py` says that none is left out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """robots.txt files that are made to fill the memory: of what is small in a file and large when it is read.
 
-In here: the files. What they may cost is asked where they are read.
+The tests that read them say what they may cost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spiders whose requests have no errback, and the same crawl twice: with ROBOTSTXT_EARLY and without.
 
-In here: what must come out the same. What is crawled stands in the tests.
+The tests say what is crawled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A real Redis server on 127.0.0.1, on a free port, that tests start, stop, and start again.
 
-In here: the process. What is asked of it stands in the tests.
+The tests say what is asked of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Crawls whose robots.txt breaks off, by each of Scrapy's download handlers, and replays: see scenarios_obeying.py.
 
-In here: what is crawled.
+The tests say what must come of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Crawls in which requests wait for a robots.txt that is slow; what must come of it is in `test_deferred.py`.
 
-In here: what is crawled. Nothing sleeps: a robots.txt comes when what must not wait for it has happened.
+Nothing sleeps: a robots.txt comes when what must not wait for it has happened.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Crawls that must come out alike under asyncio, under another reactor and without one. Each gives a dict for the test.
 
-In here: what is crawled. `runtime_runner.py` runs all of them in one process a runtime; `test_runtimes.py` says what
+`runtime_runner.py` runs all of them in one process a runtime; `test_runtimes.py` says what
 must come of them.
 """
 

@@ -1,6 +1,6 @@
 """Crawls of sites whose robots.txt fails, for a while or for good; what must come of it: `test_unreachable.py`.
 
-In here: what is crawled. The delays of a backoff are waited for, since they are what is shown; nothing else is.
+The delays of a backoff are waited for, since they are what is shown; nothing else is.
 """
 
 from __future__ import annotations

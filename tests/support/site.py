@@ -1,6 +1,6 @@
 """A web site on 127.0.0.1, port 0, that answers as it is told and remembers what it was asked. In a thread of its own.
 
-In here: replies a real server may give, decent or not. What is crawled, and what must come of it, stands in the tests.
+It gives the replies that a real server may give, decent or not; the tests say what is crawled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Servers that a report is uploaded to: FTP, and what of S3's HTTP an upload needs. On 127.0.0.1, port 0.
 
-In here: the servers. What is uploaded, and what must come of it, stands in the tests.
+The tests say what is uploaded, and what must come of it.
 """
 
 from __future__ import annotations
