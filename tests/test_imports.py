@@ -48,6 +48,14 @@ def test_the_parser_loads_no_store_and_no_report() -> None:
     assert below(modules, "sqlite3", "redis") == set()
 
 
+def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them() -> None:
+    """What the middleware needs without such settings is loaded with it, and no more."""
+    modules = loaded("import scrapy_robots_rfc\nscrapy_robots_rfc.RfcRobotsTxtMiddleware")
+    asked_for = ("reporting.export", "cache.stores.sqlite", "cache.stores.redis", "commands")
+    assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in asked_for)) == set()
+    assert below(modules, "sqlite3", "redis") == set()
+
+
 @pytest.mark.parametrize("name", _NOT_FOR_A_PARSER)
 def test_what_the_parser_does_not_load_exists(name: str) -> None:
     """A module that is renamed is renamed in the list above."""

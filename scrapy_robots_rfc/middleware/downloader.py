@@ -40,7 +40,6 @@ from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
-from scrapy_robots_rfc.reporting.export import Feeds
 from scrapy_robots_rfc.reporting.summary import CrawlSummary, OriginLog, TopK
 from scrapy_robots_rfc.settings import BACKOFF, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
+    from scrapy_robots_rfc.reporting.export import Feeds
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,11 @@ class RfcRobotsTxtMiddleware:
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._user_agents = UserAgents(crawler, settings.user_agent)
         self._parse = FileParser(crawler, settings)
-        self._feeds = Feeds(crawler, settings, runtime) if settings.report else None
+        self._feeds: Feeds | None = None
+        if settings.report:
+            from scrapy_robots_rfc.reporting import export  # noqa: PLC0415 - loaded when a setting asks for it
+
+            self._feeds = export.Feeds(crawler, settings, runtime)
         self._http_cache = HttpCache(crawler)
         self._origin_log = OriginLog(self._count, dry_run=settings.dry_run)
         hooks = self._hooks()
