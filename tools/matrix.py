@@ -3,7 +3,8 @@
 Each row is an environment of its own under .venv-matrix/, kept until pyproject.toml or oldest.txt change. Three rows
 run at a time, each with its runs side by side; what a run prints goes to a file and is shown when it failed.
 `python -m tools.matrix --list` only lists the rows, `--ends` runs the first and the last of them, the oldest of
-everything and the newest interpreter, each under one reactor: processes of their own crawl under the others.
+everything and the newest interpreter, each under one reactor: processes of their own crawl under the others. The newest
+leaves out commands and examples then.
 """
 
 import argparse
@@ -27,6 +28,8 @@ TIMEOUT = 1800  # seconds for one command of a row; the whole suite takes a frac
 APART = ("tests/property", "tests/bench")  # laws of the core are the same everywhere, and benches are for one version
 WORKERS = ("-n", "2")
 SUITE = (*WORKERS, "-m", "not wheel and not once", *(f"--ignore={folder}" for folder in APART))
+#: What the newest interpreter leaves out with `--ends`: commands crawl by the same code, and the oldest row runs them.
+LEFT_OUT = ("--ignore=tests/commands", "--ignore=tests/example")
 OTHER_REACTOR = (*WORKERS, "--reactor=default", "-m", "reactor")
 
 # What an interpreter says of itself, when it can make an environment.
@@ -139,7 +142,8 @@ def main() -> int:
     arguments = options.parse_args()
     chosen = [row for row in rows(interpreters()) if not arguments.names or row.name in arguments.names]
     if arguments.ends:
-        chosen = [replace(row, runs=row.runs[:1]) for row in (chosen[0], *chosen[1:][-1:])]
+        newest = [replace(row, runs=((*row.runs[0], *LEFT_OUT),)) for row in chosen[1:][-1:]]
+        chosen = [replace(chosen[0], runs=chosen[0].runs[:1]), *newest]
     if arguments.list:
         for row in chosen:
             print(row.name, row.python)
