@@ -167,13 +167,15 @@ class SqliteStore(Store):
             if _code(error) not in _OPEN_ANEW:
                 raise
         with _alone_in(self._path.parent):  # of several processes, one sets the file aside; the others find the new one
-            self.close()
-            try:
-                return function(self._connected())
-            except sqlite3.Error as error:
-                if _code(error) not in _DAMAGED:
-                    raise
-                self._set_aside(error)
+            for attempt in (1, 2):  # a second look: another process may just be making the new file
+                self.close()
+                try:
+                    return function(self._connected())
+                except sqlite3.Error as error:
+                    if _code(error) not in _DAMAGED:
+                        raise
+                    if attempt == 2:
+                        self._set_aside(error)
             return function(self._connected())
 
     def _connected(self) -> sqlite3.Connection:
