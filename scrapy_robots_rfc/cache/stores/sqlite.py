@@ -174,7 +174,7 @@ class SqliteStore(Store):
                 except sqlite3.Error as error:
                     if _code(error) not in _DAMAGED:
                         raise
-                    if attempt == 2:
+                    if attempt == 2 and not self._is_sound():
                         self._set_aside(error)
             return function(self._connected())
 
@@ -201,6 +201,18 @@ class SqliteStore(Store):
             connection.execute(statement)
         if new:
             connection.executescript(_SCHEMA)
+
+    def _is_sound(self) -> bool:
+        """Whether the file is whole and ours, seen while no other process writes to it."""
+        try:
+            with contextlib.closing(sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("SELECT key, keep_until, value FROM copies LIMIT 1")
+                owner, version, _ = connection.execute(_OWNER).fetchone()
+                whole = connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+        except sqlite3.Error:
+            return False
+        return whole and (owner, version) == (APPLICATION_ID, VERSION)
 
     def _set_aside(self, why: sqlite3.Error) -> None:
         self.close()
