@@ -174,7 +174,8 @@ class SqliteStore(Store):
                 except sqlite3.Error as error:
                     if _code(error) not in _DAMAGED:
                         raise
-                    if attempt == 2 and not self._is_sound():
+                    sound = self._is_sound()  # waits for a process that is writing
+                    if attempt == 2 and (not sound or _code(error) == sqlite3.SQLITE_ERROR):
                         self._set_aside(error)
             return function(self._connected())
 
