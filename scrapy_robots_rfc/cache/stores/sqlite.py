@@ -167,19 +167,24 @@ class SqliteStore(Store):
             if _code(error) not in _OPEN_ANEW:
                 raise
         with _alone_in(self._path.parent):  # of several processes, one sets the file aside; the others find the new one
-            for attempt in (1, 2):  # a second look: another process may just be making the new file
-                self.close()
-                try:
-                    return function(self._connected())
-                except sqlite3.Error as error:
-                    if _code(error) not in _DAMAGED:
-                        raise
-                    sound = self._is_sound()  # waits for a process that is writing
-                    if attempt == 2 and (not sound or _code(error) == sqlite3.SQLITE_ERROR):
-                        self._set_aside(error)
-            return function(self._connected())
+            self.close()
+            try:
+                return function(self._connect())
+            except sqlite3.Error as error:
+                if _code(error) not in _DAMAGED:
+                    raise
+                self._set_aside(error)
+            return function(self._connect())
 
     def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            # Nobody must first read a damaged file after another process has set it aside: SQLite would take the journal
+            # of the new file, which has the same name, for that of the old one, and write it there.
+            with _alone_in(self._path.parent):
+                return self._connect()
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
             # It is opened on the thread of `open` and used on another one, but never on two at once.
             connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
@@ -202,18 +207,6 @@ class SqliteStore(Store):
             connection.execute(statement)
         if new:
             connection.executescript(_SCHEMA)
-
-    def _is_sound(self) -> bool:
-        """Whether the file is whole and ours, seen while no other process writes to it."""
-        try:
-            with contextlib.closing(sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None)) as connection:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute("SELECT key, keep_until, value FROM copies LIMIT 1")
-                owner, version, _ = connection.execute(_OWNER).fetchone()
-                whole = connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"
-        except sqlite3.Error:
-            return False
-        return whole and (owner, version) == (APPLICATION_ID, VERSION)
 
     def _set_aside(self, why: sqlite3.Error) -> None:
         self.close()
@@ -247,7 +240,11 @@ def _alone_in(folder: Path) -> Iterator[None]:
     if sys.platform == "win32":  # where a file that is in use cannot be renamed
         yield
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # SQLite's own error says more
+        yield
+        return
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
