@@ -69,7 +69,7 @@ class _Shown:
 
 def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
     """Add the topic to a command line, and yield its parser."""
-    text = "Show the robots.txt that a URL falls under: how it was come by, its groups, and what else it says."
+    text = "Show the robots.txt that a URL falls under: how it was fetched, its groups, and what else it says."
     topic = topics.add_parser("show", help=text, description=text)
     topic.set_defaults(work=show, failed=NO_ANSWER)
     topic.add_argument("url", metavar="URL", help="of any page, http or https")

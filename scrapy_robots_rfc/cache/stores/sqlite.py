@@ -178,7 +178,7 @@ class SqliteStore(Store):
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            # Nobody must first read a damaged file after another process has set it aside: SQLite would take the journal
+            # Nobody must read a damaged file only after another process has set it aside: SQLite would take the journal
             # of the new file, which has the same name, for that of the old one, and write it there.
             with _alone_in(self._path.parent):
                 return self._connect()
@@ -242,7 +242,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
         return
     try:
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # SQLite's own error says more
+    except PermissionError:  # what is asked of SQLite fails next, with an error of its own
         yield
         return
     try:
