@@ -13,7 +13,7 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._scrapy import READING
-from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, ForeignAnswerError, RobotsError
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQU
 # Causes in a chain that are looked at, and characters of a library's text that are shown.
 _LONGEST_CHAIN, _LONGEST_TEXT = 20, 160
 
-_USERINFO = re.compile(r"//[^/@\s'\"]*@")
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
@@ -257,7 +256,7 @@ def _text(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - a class of anybody's
         return ""
-    text = printable(_USERINFO.sub("//", text))
+    text = printable(without_credentials(text))
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
 
 
