@@ -15,6 +15,9 @@ ifeq (bench,$(firstword $(MAKECMDGOALS)))
   endif
 endif
 
+# The tests start hundreds of processes: without bytecode on disk each of them would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo fleet-demo test test-asyncio test-reactor check bench matrix clean
 .DEFAULT_GOAL := help
 
