@@ -1,6 +1,6 @@
 """CacheEntry: all that is kept of an origin's robots.txt, and how it is written down for the memory and every store.
 
-`policy/caching.py` says for how long an entry is used, `fetching/results.py` which entry follows from a fetch.
+`policy/caching.py` says for how long an entry is used, `fetching/fetch.py` which entry follows from a fetch.
 """
 
 from __future__ import annotations

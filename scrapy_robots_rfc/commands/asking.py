@@ -21,7 +21,7 @@ from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, origin_of, shown, stripped
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
-from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
+from scrapy_robots_rfc.fetching.download import MARK, Downloader
 from scrapy_robots_rfc.fetching.fetch import cause_of, through
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Successful, Unreachable, target_of
@@ -149,21 +149,22 @@ class Inquirer:
 
         :raises Failed: it has nothing.
         """
-        first, mark, sent = origin_of(url), object(), Sent()
+        first, mark = origin_of(url), object()
         runtime, authorization = Runtime(), _authorization(url)
         end = runtime.clock() + self._settings.timeout
         state: Asking | Access = Asking(urldefrag(stripped(url)).url)
         while isinstance(state, Asking):
-            known = authorization if Origin.of(state.url) == first else None
-            left = max(end - runtime.clock(), 0.1)
+            request = self._download.request(state.url, timeout=max(end - runtime.clock(), 0.1), mark=mark)
+            if authorization is not None and Origin.of(state.url) == first:
+                request.headers[b"Authorization"] = authorization
             try:
-                answer = await self._download(state.url, timeout=left, mark=mark, sent=sent, authorization=known)
+                response, body = await self._download.send(request)
             except Exception as error:
                 cause = cause_of(error, self._settings.timeout)
-                cause = through(Unreachable(None, cause), sent).cause
+                cause = through(Unreachable(None, cause), request).cause
                 raise _unfetched(url, cause, isinstance(error, DecodingError)) from error
-            statuses = self._settings.unreachable_statuses
-            state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)
+            location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
+            state = state.answered(response.status, location, body, unreachable_statuses=statuses)
         hops = self._under_way.pop(mark, [])
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause

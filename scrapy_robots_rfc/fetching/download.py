@@ -5,11 +5,11 @@ This module makes the request, cuts off its body, and decodes it. `fetch.py` fol
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
@@ -18,14 +18,12 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import by_environment, give_place, handler_of, one_more, queued_metas, unbound_pool
-from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, ForeignAnswerError
-from scrapy_robots_rfc.fetching.decoding import Decoder, decode
+from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
+from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, decode
 from scrapy_robots_rfc.fetching.endings import Endings
-from scrapy_robots_rfc.fetching.routes import named
-from scrapy_robots_rfc.policy.caching import Caching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -62,66 +60,39 @@ META: dict[str, Any] = {
 
 
 @dataclass(eq=False, slots=True)
-class Sent:
-    """What a fetch sends.
-
-    :param asker: the request that the file is fetched for; ``None``: there is none.
-    :param proxy: returns the proxy of the transfer that is under way, or was the last one, without credentials.
-    """
-
-    asker: Request | None = None
-    proxy: Callable[[], str | None] = lambda: None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer: its status, the headers that count, and if it is a 2xx, its decoded body."""
-
-    status: int
-    location: bytes | None
-    body: bytes
-    retry_after: bytes | None = None
-    caching: Caching = field(default_factory=Caching)
-
-
-@dataclass(eq=False, slots=True)
 class _Transfer:
     """One exchange. The request has it in its meta, and so have those that retries make of the request.
 
     :param mark: the fetch that it belongs to.
     :param request: the one whose answer is coming, which is another one after a retry.
-    :param decoder: tells when enough has come; ``None``: what comes cannot be decoded.
+    :param codings: the values of the Content-Encoding headers of that answer.
+    :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has taken the request, and has no response to it.
+    :param late: the request that holds no place in its slot any more.
     """
 
     mark: object
     request: Request | None = None
-    codings: list[bytes] = field(default_factory=list)
-    decoder: Decoder | None = None
+    codings: Sequence[bytes] = ()
+    taken: int = 0
     stopped: bool = False
     unanswered: bool = False
+    late: Request | None = None
 
-    def begin(self, request: Request, codings: list[bytes], limit: int) -> None:
-        """Get ready for a body; called again for that of a retry.
+    def begin(self, request: Request, codings: Sequence[bytes]) -> None:
+        """Get ready for a body; called again for that of a retry."""
+        self.request, self.codings, self.taken, self.stopped = request, codings, 0, False
 
-        :param codings: the values of its Content-Encoding headers.
+    def has_enough(self, data: bytes, limit: int) -> bool:
+        """Take the next octets, and say whether no more are needed.
+
         :param limit: the most decoded octets that are read.
         """
-        self.request, self.codings, self.stopped = request, codings, False
-        try:
-            self.decoder = Decoder(codings, limit)
-        except DecodingError:  # `decode` raises it again when the transfer is over
-            self.decoder = None
-
-    def has_enough(self, data: bytes) -> bool:
-        """Take the next octets, and say whether no more are needed."""
-        try:
-            if self.decoder is not None:
-                self.decoder.feed(data)
-        except DecodingError:
-            self.decoder = None
-        self.stopped = self.decoder is None or self.decoder.full
+        if not self.taken and data.startswith(GZIP_MAGIC):
+            self.codings = self.codings or (b"gzip",)
+        self.taken += len(data)
+        self.stopped = self.taken > limit * MAX_EXPANSION if self.codings else self.taken >= limit
         return self.stopped
 
     def __deepcopy__(self, _memo: object) -> _Transfer:
@@ -153,7 +124,6 @@ class Downloader:
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._schemes: set[str] = set()
-        self._gave: WeakSet[Request] = WeakSet()
         self._endings = Endings(crawler, MARK)
         self._handlers = (
             (self._reached, signals.request_reached_downloader),
@@ -162,35 +132,39 @@ class Downloader:
             (self._response_downloaded, signals.response_downloaded),
         )
 
-    async def __call__(
+    def request(
         self,
         url: str,
         *,
-        timeout: float,  # noqa: ASYNC109 - Scrapy's own timeout
+        timeout: float,
         mark: object,
-        sent: Sent,
+        asker: Request | None = None,
         known: Validators | None = None,
-        authorization: bytes | None = None,
-    ) -> Answer:
-        """Return the answer to a request for one URL; redirects are not followed. Raises whatever goes wrong.
+    ) -> Request:
+        """Return a request for a robots.txt. When it has been sent, its meta tells which proxy it went through.
 
         :param timeout: seconds.
         :param mark: what `queued` returns for this fetch.
-        :param sent: has the request that the file is fetched for, and gets the proxy.
+        :param asker: the request that the file is fetched for; ``None``: there is none.
         :param known: the validators of the file that is at hand: the answer may be that it still holds (304).
-        :param authorization: the value of that header.
         """
-        transfer = _Transfer(mark)
-        meta = {**self._meta, "download_timeout": timeout, MARK: transfer, JUDGED: [url, None]}
-        request = _robots_request(url, sent.asker, meta, known)
-        sent.proxy = partial(_proxy_of, request)
-        if authorization is not None:
-            request.headers[b"Authorization"] = authorization
+        meta = {**self._meta, "download_timeout": timeout, MARK: _Transfer(mark), JUDGED: [url, None]}
+        headers: dict[bytes, bytes] = {}  # Scrapy adds Accept-Encoding and all others, as it does for a page
+        if known is not None and known.etag is not None:
+            headers[b"If-None-Match"] = known.etag
+        if known is not None and known.last_modified is not None:
+            headers[b"If-Modified-Since"] = known.last_modified
+        if asker is not None:
+            _inherit_route(asker, meta, headers)
+        return Request(url, priority=PRIORITY, callback=NO_CALLBACK, meta=meta, headers=headers)
+
+    async def send(self, request: Request) -> tuple[Response, bytes]:
+        """Return the answer to a request, and its decoded body if it is a 2xx. Raises whatever goes wrong."""
         self._prepare(urlparse_cached(request).scheme)
         response = await self._transferred(request)
-        answer = self._answer(response, transfer)
-        self._kept(url, response, answer.body)
-        return answer
+        body = self._body(response, request.meta[MARK])
+        self._kept(request.url, response, body)
+        return response, body
 
     async def _transferred(self, request: Request) -> Response:
         engine = self._crawler.engine
@@ -219,27 +193,25 @@ class Downloader:
             Runtime().call_later(_PATIENCE, partial(self._late, request))
 
     def _give_place(self, request: Request) -> bool | None:
-        if request in self._gave:
+        transfer: _Transfer = request.meta[MARK]
+        if transfer.late is request:
             return True
         gave = give_place(self._crawler, request)
         if gave:
-            self._gave.add(request)
+            transfer.late = request
         return gave
 
-    def _answer(self, response: Response, transfer: _Transfer) -> Answer:
+    def _body(self, response: Response, transfer: _Transfer) -> bytes:
         if transfer.unanswered:  # a middleware made this answer up after the download had failed
             raise ForeignAnswerError(f"answered {response.status} in place of a download that failed")
         if response.status // 100 != 2:  # its body is not used, so it does not matter whether it can be decoded
-            headers = response.headers
-            location, retry_after = headers.get(b"Location"), headers.get(b"Retry-After")
-            return Answer(response.status, location, b"", retry_after, _caching(headers))
+            return b""
         if "download_stopped" in response.flags and not transfer.stopped:
             # No signal handler did this (see `_shield`). The part that is missing may have the rules that forbid.
             raise StopDownload(fail=False)
         if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
             raise BrokenTransferError("connection reset")
-        body = decode(response.body, transfer.codings, self._limit)
-        return Answer(response.status, None, body, caching=_caching(response.headers))
+        return decode(response.body, transfer.codings, self._limit)
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""
@@ -270,7 +242,7 @@ class Downloader:
     def _headers_received(self, headers: Headers, request: Request) -> None:
         transfer: _Transfer | None = request.meta.get(MARK)
         if transfer is not None:
-            transfer.begin(request, headers.getlist(b"Content-Encoding"), self._limit)
+            transfer.begin(request, headers.getlist(b"Content-Encoding"))
             self._endings.received(request)  # there may be no octets of a body
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
@@ -278,9 +250,9 @@ class Downloader:
         if transfer is None:
             return
         if transfer.request is not request:  # a download handler of the user's does not send `headers_received`
-            transfer.begin(request, [], self._limit)
+            transfer.begin(request, ())
         self._endings.received(request)
-        if transfer.has_enough(data):
+        if transfer.has_enough(data, self._limit):
             raise StopDownload(fail=False)
 
     def _response_downloaded(self, request: Request, response: Response) -> None:
@@ -312,12 +284,11 @@ def _shield(manager: SignalManager) -> None:
         return
     send = manager.send_catch_log
 
-    def shielded(signal: object = None, **named: object) -> list[tuple[Any, Any]]:
+    def shielded(signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
         answers = send(signal, **named)
-        request = named.get("request")
-        if signal not in _STOPPING or not isinstance(request, Request) or MARK not in request.meta:
+        if signal not in _STOPPING or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
-        return [answer for answer in answers if not _stops(answer[1]) or _is_ours(answer[0])]
+        return [(handler, answer) for handler, answer in answers if not _stops(answer) or _is_ours(handler)]
 
     manager.send_catch_log = shielded  # type: ignore[method-assign]
 
@@ -336,27 +307,6 @@ def _is_ours(handler: object) -> bool:
 def _stops(answer: object) -> bool:
     """Whether the answer of a signal handler is the `Failure` of a StopDownload."""
     return isinstance(getattr(answer, "value", None), StopDownload)
-
-
-def _proxy_of(request: Request) -> str | None:
-    proxy = request.meta.get("proxy")
-    return named(proxy) if proxy else None
-
-
-def _caching(headers: Headers) -> Caching:
-    names = (b"Cache-Control", b"Expires", b"Date", b"Age", b"ETag", b"Last-Modified")
-    return Caching(*(tuple(headers.getlist(name)) for name in names))
-
-
-def _robots_request(url: str, asker: Request | None, meta: dict[str, Any], known: Validators | None) -> Request:
-    headers: dict[bytes, bytes] = {}  # Scrapy adds Accept-Encoding and all others, as it does for a page
-    if known is not None and known.etag is not None:
-        headers[b"If-None-Match"] = known.etag
-    if known is not None and known.last_modified is not None:
-        headers[b"If-Modified-Since"] = known.last_modified
-    if asker is not None:
-        _inherit_route(asker, meta, headers)
-    return Request(url, priority=PRIORITY, callback=NO_CALLBACK, meta=meta, headers=headers)
 
 
 def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy.exceptions import ResponseDataLossError
 from twisted.internet.error import ConnectionDone
@@ -33,8 +33,9 @@ class Endings:
 
     def __init__(self, crawler: Crawler, mark: str) -> None:
         self._crawler, self._mark = crawler, mark
-        #: The connection whose octets are being handed over.
-        self.delivering: _Connection | None = None
+        # The connection whose octets are being handed over; connection -> the request that the last octets were for.
+        self._delivering: object = None
+        self._requests: WeakKeyDictionary[object, Request] = WeakKeyDictionary()
         self._reset: WeakSet[Request] = WeakSet()
 
     def watch(self, handler: object) -> None:
@@ -43,8 +44,8 @@ class Endings:
 
     def received(self, request: Request) -> None:
         """Take note which request the octets are for that its download handler passes on right now."""
-        if self.delivering is not None:
-            self.delivering.request = request
+        if self._delivering is not None:
+            self._requests[self._delivering] = request
 
     def was_reset(self, request: Request | None) -> bool:
         """Whether the connection of a request was reset before it was used for another. With aiohttp, see `_read`."""
@@ -57,15 +58,36 @@ class Endings:
         def watched(address: object) -> Any:  # noqa: ANN401 - as above
             protocol = build(address)
             if protocol is not None:
-                _Connection(protocol, self)
+                self._watch(protocol)
             return protocol
 
         made.buildProtocol = watched
         return made
 
-    def lost(self, request: Request) -> None:
-        """Take note that the connection of a request was reset."""
-        self._reset.add(request)
+    def _watch(self, protocol: Any) -> None:  # noqa: ANN401 - Twisted's
+        make, receive = protocol.makeConnection, protocol.dataReceived
+
+        def received(data: bytes) -> None:
+            self._delivering = protocol
+            try:
+                receive(data)
+            finally:
+                self._delivering = None
+
+        def made(transport: Any) -> None:  # noqa: ANN401 - Twisted's
+            end = transport.connectionLost
+
+            def ended(reason: Failure) -> None:
+                request = self._requests.get(protocol)
+                if request is not None and not isinstance(reason.value, ConnectionDone):
+                    self._reset.add(request)
+                end(reason)
+
+            # Over TLS, the end of the TCP connection counts: many servers leave out that of TLS (close_notify).
+            transport.connectionLost = ended
+            make(transport)
+
+        protocol.dataReceived, protocol.makeConnection = received, made
 
     async def _read(self, read: Callable[..., Awaitable[Any]], response: Any, request: Request) -> Any:  # noqa: ANN401 - aiohttp's
         answer = await read(response, request)
@@ -74,33 +96,3 @@ class Endings:
         if watched and isinstance(_scrapy.end_of(self._crawler, response), OSError):
             raise ResponseDataLossError("the connection was reset")
         return answer
-
-
-class _Connection:
-    """A watched connection of Twisted's handler: which request its octets are for, and how it ends.
-
-    Over TLS, the end of the TCP connection counts, because many servers leave out that of TLS (close_notify).
-    """
-
-    def __init__(self, protocol: Any, endings: Endings) -> None:  # noqa: ANN401 - Twisted's
-        #: The request that the last octets were for.
-        self.request: Request | None = None
-        self._endings = endings
-        protocol.makeConnection = partial(self._made, protocol.makeConnection)
-        protocol.dataReceived = partial(self._received, protocol.dataReceived)
-
-    def _made(self, make: Callable[[Any], None], transport: Any) -> None:  # noqa: ANN401 - Twisted's
-        transport.connectionLost = partial(self._ended, transport.connectionLost)
-        make(transport)
-
-    def _received(self, received: Callable[[bytes], None], data: bytes) -> None:
-        self._endings.delivering = self
-        try:
-            received(data)
-        finally:
-            self._endings.delivering = None
-
-    def _ended(self, ended: Callable[[Failure], None], reason: Failure) -> None:
-        if self.request is not None and not isinstance(reason.value, ConnectionDone):
-            self._endings.lost(self.request)
-        ended(reason)

@@ -1,35 +1,37 @@
-"""One fetch: a robots.txt is asked for, its redirects are followed, and the result is a `Fetched`.
+"""One attempt to fetch a robots.txt: it is asked for, its redirects are followed, and a cache entry follows from it.
 
-`download.py` makes each exchange, `policy/access.py` says what an answer means, and `results.py` what follows from it.
+`download.py` makes each exchange, and `policy/access.py` says what an answer means. See `queue.py` for when an attempt
+is made, and `service.py` for what is done with what it gave.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import LATE
-from scrapy_robots_rfc.cache.entry import Validators
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.faults import UNKNOWN_HOST, fault_of
 from scrapy_robots_rfc.fetching.parsed import governs_all
-from scrapy_robots_rfc.fetching.results import Fetched
-from scrapy_robots_rfc.policy import backoff
+from scrapy_robots_rfc.fetching.routes import proxy_of
+from scrapy_robots_rfc.policy import backoff, caching
 from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.caching import CachePolicy, Caching, Freshness, Validity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.fetching.download import Answer, Downloader, Sent
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.fetching.queue import Attempt, PendingFetch
-    from scrapy_robots_rfc.policy.caching import Validity
+    from scrapy import Request
+    from scrapy.http import Response
+
+    from scrapy_robots_rfc._runtime import Cancellable, Runtime
+    from scrapy_robots_rfc.fetching.download import Downloader
+    from scrapy_robots_rfc.fetching.queue import PendingFetch, Result
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
@@ -39,42 +41,52 @@ _T = TypeVar("_T")
 _GRACE = 1.0
 
 
-@dataclass(slots=True, eq=False)
-class Fetch:
-    """One attempt to find out what governs an origin.
+@dataclass(eq=False, slots=True)
+class Attempt:
+    """One attempt to find out what governs an origin, under way.
 
-    :param before: what governed in this crawl until now; ``None``: nothing did.
+    :param limit: seconds that it may take.
     :param held: the newest cache entry that is known, fresh or not.
-    :param sent: the request that the file is fetched for, and the proxy of the transfer.
+    :param before: what governed in this crawl until now; ``None``: nothing did.
+    :param request: the last request that was sent for the file.
     :param began: when the site was asked for the file.
+    :param result: what counts if the work does not end in time; the work may set it before it is done.
+    :param over: whether it has ended; what its work gives afterwards is not used.
+    :param aside: whether it waits for the store: that time does not count.
+    :param spent: seconds that count against the limit, up to `looked_at`.
+    :param expire: makes the result if the work takes too long, or ends without one.
     """
 
-    attempt: Attempt[OriginPolicy]
-    before: Validity | None
-    held: CacheEntry | None
-    sent: Sent
+    pending: PendingFetch
+    limit: float
+    looked_at: float
+    held: CacheEntry | None = None
+    before: Validity | None = None
+    request: Request | None = None
     began: float = math.inf
-
-    @property
-    def pending(self) -> PendingFetch[OriginPolicy]:
-        """The pending fetch that this attempt belongs to."""
-        return self.attempt.pending
+    result: Result = None
+    over: bool = False
+    aside: bool = False
+    spent: float = 0.0
+    expire: Callable[[], Result] = lambda: None
+    task: Cancellable | None = None
 
     @property
     def origin(self) -> Origin:
         """The origin of the file."""
-        origin: Origin = self.pending.key
-        return origin
+        return self.pending.origin
 
     @property
-    def last(self) -> OriginPolicy | None:
+    def asker(self) -> Request | None:
+        """The request that the file is fetched for."""
+        asker: Request | None = self.pending.route.asker
+        return asker
+
+    @property
+    def last(self) -> Validity | None:
         """What the attempt before this one gave."""
-        return self.pending.last or self.pending.route.last
-
-    @property
-    def known(self) -> Validity | None:
-        """What was known before this attempt, also from the attempt before it."""
-        return self.before if self.last is None else self.last.validity
+        last = self.pending.last or self.pending.route.last
+        return None if last is None else last.validity
 
     def changes(self, outcome: Outcome) -> bool:
         """Whether something else governed before, or nothing."""
@@ -84,23 +96,45 @@ class Fetch:
         """Whether a fresh entry governs the requests of the route that this attempt takes."""
         return self.pending.route.name is None or governs_all(entry.status, entry.validity.outcome)
 
-    async def aside(self, work: Awaitable[_T]) -> _T:
-        """Wait for the store; that time does not count against the limit of the attempt.
+    async def wait_aside(self, work: Awaitable[_T]) -> _T:
+        """Wait for the store; that time does not count against the limit.
 
-        :raises RobotsUndecided: it took too long, and nobody waits for the file any more.
+        :raises RobotsUndecided: it took too long.
         """
-        self.attempt.aside = True
+        self.aside = True
         try:
             result = await work
         finally:
-            self.attempt.aside = False
-        if self.attempt.over:
-            raise RobotsUndecided("too late: nobody waits for this file any more")
+            self.aside = False
+        self.check()
         return result
+
+    def check(self) -> None:
+        """Make sure that it is not over.
+
+        :raises RobotsUndecided: it is.
+        """
+        if self.over:
+            raise RobotsUndecided("too late: nobody waits for this file any more")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What an attempt gave.
+
+    :param freshness: how long the last answer may be used, by its own headers.
+    :param validators: of the file, if there is one and its server gave some.
+    :param confirmed: whether the file that was at hand still holds (304).
+    """
+
+    access: Access
+    freshness: Freshness = field(default_factory=Freshness)
+    validators: Validators | None = None
+    confirmed: bool = False
 
 
 class Fetcher:
-    """Makes the fetches of a crawl.
+    """Asks sites for their files.
 
     :param settings: of the crawl.
     :param download: makes one exchange.
@@ -113,65 +147,65 @@ class Fetcher:
     ) -> None:
         self._settings, self._download, self._runtime, self._count = settings, download, runtime, count
 
-    async def fetch(self, fetch: Fetch) -> Fetched:
+    async def fetch(self, attempt: Attempt) -> Fetched:
         """Ask for a file, and follow redirects. Whatever the network does, there is a result.
 
         :raises RobotsUndecided: it took too long, and nobody waits for the file any more.
         """
         self._count(stats.REQUEST_COUNT)
-        attempt, held, sent = fetch.attempt, fetch.held, fetch.sent
-        state = Asking.first(fetch.origin)
+        state, held = Asking.first(attempt.origin), attempt.held
         while True:
             # An attempt that is to give way to others ends before Scrapy's timeout, which would make it a failure.
             left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)
             known = _known_at(state.url, held)
+            request = attempt.request = self._download.request(
+                state.url, timeout=left, mark=attempt, asker=attempt.asker, known=known
+            )
             try:
-                answer = await self._download(state.url, timeout=left, mark=attempt, sent=sent, known=known)
+                response, body = await self._download.send(request)
             except Exception as error:
                 if attempt.over:
                     raise
-                return Fetched(self._failed(error, sent))
-            if attempt.over:
-                raise RobotsUndecided("too late: nobody waits for this answer any more")
+                return Fetched(self._failed(error, request))
+            attempt.check()
             access = state.answered(
-                answer.status,
-                answer.location,
-                answer.body,
+                response.status,
+                response.headers.get(b"Location"),
+                body,
                 unreachable_statuses=self._settings.unreachable_statuses,
                 held=held.body if held is not None and known is not None else None,
             )
             if not isinstance(access, Asking):
-                break
+                return self._answered(request, response, access, state.url, known)
             self._count(stats.REDIRECT_COUNT)
             state = access
-        if isinstance(access, Unreachable) and access.route:
-            access = through(access, sent)
-        return self._concluded(state.url, answer, access, known)
 
-    def _concluded(self, url: str, answer: Answer, access: Access, known: Validators | None) -> Fetched:
+    def _answered(
+        self, request: Request, response: Response, access: Access, url: str, known: Validators | None
+    ) -> Fetched:
         self._count(stats.RESPONSE_COUNT)
-        self._count(stats.RESPONSE_STATUS_COUNT.format(status=answer.status))
-        date = self._runtime.date()
+        self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
+        headers, date = response.headers, self._runtime.date()
         if isinstance(access, Unreachable):
-            return Fetched(replace(access, retry_after=backoff.retry_after(answer.retry_after, date)))
-        freshness = answer.caching.freshness(date)
+            access = through(access, request) if access.route else access
+            return Fetched(replace(access, retry_after=backoff.retry_after(headers.get(b"Retry-After"), date)))
+        names = (b"Cache-Control", b"Expires", b"Date", b"Age", b"ETag", b"Last-Modified")
+        said = Caching(*(tuple(headers.getlist(name)) for name in names))
+        freshness = said.freshness(date)
         if not isinstance(access, Successful):
             return Fetched(access, freshness)
-        validators = self._validators(url, answer, access, known)
-        if access.status != 304:
-            return Fetched(access, freshness, validators)
-        self._count(stats.CACHE_REVALIDATED)
-        return Fetched(access, freshness, validators, confirmed=True)
-
-    def _validators(self, url: str, answer: Answer, access: Successful, known: Validators | None) -> Validators | None:
+        confirmed = access.status == 304
+        if confirmed:
+            self._count(stats.CACHE_REVALIDATED)
         if len(access.body) > self._settings.max_size:
-            return None  # it is a part of the file: a crawl with a larger limit must not be answered 304
-        tag, modified = answer.caching.tag, answer.caching.modified
-        if access.status == 304 and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
-            return Validators(url, tag or known.etag, modified or known.last_modified)
-        return Validators(url, tag, modified) if tag or modified else None
+            # It is a part of the file: a crawl with a larger limit must not be answered 304.
+            return Fetched(access, freshness, None, confirmed)
+        tag, modified = said.tag, said.modified
+        if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
+            tag, modified = tag or known.etag, modified or known.last_modified
+        return Fetched(access, freshness, Validators(url, tag, modified) if tag or modified else None, confirmed)
 
-    def _failed(self, error: Exception, sent: Sent) -> Unreachable | Local:
+    def _failed(self, error: Exception, request: Request) -> Unreachable | Local:
         if not isinstance(error, IgnoreRequest):
             self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
         fault = fault_of(error)
@@ -179,12 +213,12 @@ class Fetcher:
             return Local(fault.cause, fault.advice, None if fault.expected else error)
         cause = cause_of(error, self._settings.timeout)
         hopeless = fault.refused or fault.cause == UNKNOWN_HOST
-        return through(Unreachable(None, cause, hopeless=hopeless, route=fault.refused), sent)
+        return through(Unreachable(None, cause, hopeless=hopeless, route=fault.refused), request)
 
 
-def through(access: Unreachable, sent: Sent) -> Unreachable:
-    """Return a failure with the name of its proxy, if it has one: it says nothing about the site then."""
-    proxy = sent.proxy()
+def through(access: Unreachable, request: Request | None) -> Unreachable:
+    """Return a failure with the name of its proxy, if the request had one: it says nothing about the site then."""
+    proxy = proxy_of(request)
     return access if proxy is None else replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
 
 
@@ -208,3 +242,47 @@ def _known_at(url: str, held: CacheEntry | None) -> Validators | None:
         return None
     known = held.validators
     return known if known.etag is not None or known.last_modified is not None else None
+
+
+def following(
+    old: CacheEntry | None, fetched: Fetched, now: float, limits: CachePolicy, since: float | None = None
+) -> CacheEntry:
+    """Return the cache entry that follows from a fetch.
+
+    :param old: the entry before it; if the fetch was unreachable, its file is obeyed for longer.
+    :param since: when the first of several unreachable attempts was, if `old` does not have that yet.
+    """
+    validity = None if old is None else old.validity
+    if since is not None and (validity is None or validity.unreachable_since is None):
+        validity = Validity(Outcome.UNREACHABLE, now, None if validity is None else validity.confirmed, since)
+    access, said = fetched.access, fetched.freshness
+    lifetime = said.lifetime
+    if lifetime is None and fetched.confirmed and old is not None:
+        lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
+    left = None if lifetime is None else max(0.0, lifetime - said.age)
+    new = caching.renew(validity, access.outcome, now, limits, left)
+    entry = CacheEntry(new, access.status, access.cause, now)
+    if isinstance(access, Successful):
+        return replace(entry, validators=fetched.validators, body=access.body, lifetime=lifetime)
+    if new.stale and old is not None:
+        return replace(entry, validators=old.validators, body=old.body, lifetime=old.lifetime)
+    return entry
+
+
+def set_aside(old: CacheEntry | None, access: Unreachable | Local, now: float, limits: CachePolicy) -> CacheEntry:
+    """Return what governs requests whose fetch says nothing about the site: an earlier file, or nothing is known.
+
+    It does not become the cache entry of the origin, since it must not count in how long the file was unreachable.
+
+    :param old: the cache entry of the origin.
+    """
+    limits = replace(limits, unreachable_max_age=None)  # such a failure must not open the origin, however old it is
+    if old is not None:
+        old = replace(old, validity=replace(old.validity, unreachable_since=None))
+    failed = Fetched(Unreachable(access.status, access.cause))
+    entry = following(old, failed, now, limits)
+    if isinstance(access, Local):
+        outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
+        # It is stale at once, so that the next request tries again: that costs the site nothing.
+        return replace(entry, validity=replace(entry.validity, outcome=outcome, fresh_until=now))
+    return entry

@@ -15,11 +15,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from scrapy_robots_rfc._runtime import Waiter
+from scrapy_robots_rfc.fetching.fetch import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Hashable
 
-    from scrapy_robots_rfc._runtime import Cancellable, Runtime
+    from scrapy import Request
+
+    from scrapy_robots_rfc._runtime import Runtime
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -89,10 +94,9 @@ class RouteWait(Generic[_T]):
 
 
 @dataclass(eq=False, slots=True)
-class PendingFetch(Generic[_T]):
-    """The fetch of one key, from the first question until its value is known.
+class PendingFetch:
+    """The fetch for one origin, from the first question until it is known what governs it.
 
-    :param key: any hashable value; the service's are origins.
     :param route: of the attempt that is under way, or comes next.
     :param routes: of all who wait, by name.
     :param attempts: how many were made.
@@ -104,11 +108,11 @@ class PendingFetch(Generic[_T]):
     :param open: whether a new route ends that pause.
     """
 
-    key: Any
-    route: RouteWait[_T]
-    routes: dict[Hashable, RouteWait[_T]] = field(default_factory=dict)
+    origin: Origin
+    route: RouteWait[OriginPolicy]
+    routes: dict[Hashable, RouteWait[OriginPolicy]] = field(default_factory=dict)
     attempts: int = 0
-    last: _T | None = None
+    last: OriginPolicy | None = None
     looks: int = 0
     gave_way: int = 0
     alone: bool = False
@@ -118,21 +122,21 @@ class PendingFetch(Generic[_T]):
     def __post_init__(self) -> None:
         self.routes[self.route.name] = self.route
 
-    def untried(self) -> RouteWait[_T] | None:
+    def untried(self) -> RouteWait[OriginPolicy] | None:
         """Return another route to try at once; ``None`` if there is none, or enough of them were tried."""
         untried = [route for route in self.routes.values() if not route.attempts and route is not self.route]
         return untried[0] if untried and len(self.routes) - len(untried) < MOST_ROUTES else None
 
 
 @dataclass(frozen=True, slots=True)
-class Attempted(Generic[_T]):
+class Attempted:
     """What came of an attempt.
 
     :param again: in how many seconds another one is made by this route; ``None``: the value is final for it.
     :param alone: whether the value is for those of its route alone: another route may bring one for all.
     """
 
-    value: _T
+    value: OriginPolicy
     again: float | None = None
     alone: bool = False
 
@@ -148,36 +152,13 @@ class LockedByPeer:
 
 
 #: What comes of an attempt; ``None``: the crawl ended first.
-Result: TypeAlias = Attempted[_T] | LockedByPeer | None
+Result: TypeAlias = Attempted | LockedByPeer | None
 
 #: Makes an attempt. It may raise when the attempt is over already.
-Work: TypeAlias = "Callable[[], Coroutine[Any, Any, Result[_T]]]"
+Work: TypeAlias = "Callable[[], Coroutine[Any, Any, Result]]"
 
 
-@dataclass(eq=False, slots=True)
-class Attempt(Generic[_T]):
-    """One attempt, under way.
-
-    :param limit: seconds that it may take.
-    :param result: what counts if the work does not end in time; the work may set it before it is done.
-    :param over: whether it has ended; what its work gives afterwards is not used.
-    :param aside: whether it waits for the store: that time does not count.
-    :param spent: seconds that count against the limit, up to `looked_at`.
-    :param expire: makes the result if the work takes too long, or ends without one.
-    """
-
-    pending: PendingFetch[_T]
-    limit: float
-    looked_at: float
-    result: Result[_T] = None
-    over: bool = False
-    aside: bool = False
-    spent: float = 0.0
-    expire: Callable[[], Result[_T]] = lambda: None
-    task: Cancellable | None = None
-
-
-class FetchQueue(Generic[_T]):
+class FetchQueue:
     """The pending fetches of a crawl.
 
     :param runtime: tasks, timers, the clock.
@@ -197,40 +178,40 @@ class FetchQueue(Generic[_T]):
         settings: Settings,
         *,
         closing: Callable[[], bool],
-        begin: Callable[[Attempt[_T]], tuple[Work[_T], Callable[[], Result[_T]]]],
-        queued: Callable[[], Collection[object]] = tuple,
-        settled: Callable[[PendingFetch[_T]], object] = lambda _: None,
+        begin: Callable[[Attempt], tuple[Work, Callable[[], Result]]],
+        queued: Callable[[], Collection[object]],
+        settled: Callable[[PendingFetch], object],
     ) -> None:
         self._runtime, self._timeout, self._free = runtime, settings.timeout, settings.concurrent_fetches
         self._roomy = self._free * 3 // 4
         self._closing, self._begin, self._queued, self._settled = closing, begin, queued, settled
-        self._pending: dict[Hashable, PendingFetch[_T]] = {}
-        self._under_way: dict[Attempt[_T], None] = {}
+        self._pending: dict[Origin, PendingFetch] = {}
+        self._under_way: dict[Attempt, None] = {}
         self._number = itertools.count()  # in heaps: first come, first served, and pending fetches are never compared
-        self._line: list[tuple[int, int, int, PendingFetch[_T]]] = []
-        self._later: list[tuple[float, int, PendingFetch[_T]]] = []
+        self._line: list[tuple[int, int, int, PendingFetch]] = []
+        self._later: list[tuple[float, int, PendingFetch]] = []
         self._ticking = self._starting = False
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._pending
+    def __contains__(self, origin: Origin) -> bool:
+        return origin in self._pending
 
-    def ask(self, key: Hashable, asker: object = None, route: Hashable = None) -> RouteWait[_T]:
-        """Return the wait for the value of a key; begin to find it out unless that is under way.
+    def ask(self, origin: Origin, asker: Request | None = None, route: Hashable = None) -> RouteWait[OriginPolicy]:
+        """Return the wait for what governs an origin; begin to find it out unless that is under way.
 
         Without asyncio it may be settled already, since work that need not wait ends while it is started.
 
         :param asker: the request that needs the value.
         :param route: the name of its route.
         """
-        pending = self._pending.get(key)
+        pending = self._pending.get(origin)
+        if pending is not None and route in pending.routes:
+            return pending.routes[route]
+        wait: RouteWait[OriginPolicy] = RouteWait(origin, route, asker)
         if pending is None:
-            wait: RouteWait[_T] = RouteWait(key, route, asker)
-            pending = self._pending[key] = PendingFetch(key, wait)
+            pending = self._pending[origin] = PendingFetch(origin, wait)
             self._stand_in_line(pending)
             return wait
-        if route in pending.routes:
-            return pending.routes[route]
-        wait = pending.routes[route] = RouteWait(key, route, asker)
+        pending.routes[route] = wait
         if pending.delay is not None and pending.open and (untried := pending.untried()) is not None:
             pending.delay, pending.route = None, untried
             self._stand_in_line(pending)
@@ -238,7 +219,7 @@ class FetchQueue(Generic[_T]):
 
     # Attempts begin.
 
-    def _stand_in_line(self, pending: PendingFetch[_T]) -> None:
+    def _stand_in_line(self, pending: PendingFetch) -> None:
         heapq.heappush(self._line, (pending.attempts, pending.gave_way, next(self._number), pending))
         self._start_next()
 
@@ -251,38 +232,39 @@ class FetchQueue(Generic[_T]):
         self._starting = False
         self._arm()
 
-    def _start(self, pending: PendingFetch[_T]) -> None:
+    def _start(self, pending: PendingFetch) -> None:
         self._free -= 1
         patience = math.inf if self._free >= self._roomy else PATIENCE * _GROWTH**pending.gave_way
-        attempt = Attempt(pending, min(patience, self._timeout), self._runtime.clock())
+        limit = min(patience, self._timeout)
+        attempt = Attempt(pending, limit, self._runtime.clock())
         self._under_way[attempt] = None
         try:
             work, attempt.expire = self._begin(attempt)
             attempt.task = self._runtime.spawn(self._run(attempt, work))
         except Exception:
-            logger.exception("No attempt for %s", pending.key)
+            logger.exception("No attempt for %s", pending.origin)
             self._end(attempt, None)
 
-    async def _run(self, attempt: Attempt[_T], work: Work[_T]) -> None:
+    async def _run(self, attempt: Attempt, work: Work) -> None:
         try:
             self._end(attempt, await work())
         except Exception:
             if not attempt.over:
-                logger.exception("The work for %s failed", attempt.pending.key)
+                logger.exception("The work for %s failed", attempt.origin)
         finally:
             if not attempt.over:  # failed, or cancelled from outside
                 self._end(attempt, self._expired(attempt))
 
-    def _expired(self, attempt: Attempt[_T]) -> Result[_T]:
+    def _expired(self, attempt: Attempt) -> Result:
         try:
             return attempt.result if attempt.result is not None else attempt.expire()
         except Exception:
-            logger.exception("The attempt for %s ends without a result", attempt.pending.key)
+            logger.exception("The attempt for %s ends without a result", attempt.origin)
             return None
 
     # Attempts end.
 
-    def _end(self, attempt: Attempt[_T], result: Result[_T]) -> None:
+    def _end(self, attempt: Attempt, result: Result) -> None:
         """Go on after an attempt, unless it has ended before."""
         if attempt.over:
             return
@@ -305,12 +287,12 @@ class FetchQueue(Generic[_T]):
                 self._delay(pending, result.again, open=False)
         self._start_next()
 
-    def _leave(self, attempt: Attempt[_T]) -> None:
+    def _leave(self, attempt: Attempt) -> None:
         attempt.over = True
         self._under_way.pop(attempt, None)
         self._free += 1
 
-    def _without_route(self, pending: PendingFetch[_T], attempted: Attempted[_T]) -> None:
+    def _without_route(self, pending: PendingFetch, attempted: Attempted) -> None:
         """Go on after a route failed: at once by one not tried yet, otherwise by the one whose pause ends first."""
         failed, now = pending.route, self._runtime.clock()
         failed.last = attempted.value
@@ -327,15 +309,15 @@ class FetchQueue(Generic[_T]):
             return
         self._delay(pending, max(0.0, pending.route.due - now), open=True)
 
-    def _delay(self, pending: PendingFetch[_T], seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
+    def _delay(self, pending: PendingFetch, seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
         pending.delay, pending.open = next(self._number), open
         heapq.heappush(self._later, (self._runtime.clock() + seconds, pending.delay, pending))
 
-    def _settle(self, pending: PendingFetch[_T], value: _T | None) -> None:
-        if self._pending.get(pending.key) is not pending:
+    def _settle(self, pending: PendingFetch, value: OriginPolicy | None) -> None:
+        if self._pending.get(pending.origin) is not pending:
             return
         self._settled(pending)
-        del self._pending[pending.key]
+        del self._pending[pending.origin]
         for wait in pending.routes.values():
             wait.settle(wait.last if pending.alone and wait.last is not None else value)
         for wait in pending.routes.values():

@@ -1,6 +1,7 @@
-"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing is fetched, and the robots.txt files in the HTTP cache decide.
+"""Scrapy's HTTP cache: answers for robots.txt are kept there, and decide in an offline replay.
 
-See `httpcache.py` for how that cache is asked.
+With HTTPCACHE_IGNORE_MISSING nothing is fetched, and the robots.txt files in the cache decide. Policies and storages
+are called by their documented methods.
 """
 
 from __future__ import annotations
@@ -8,23 +9,28 @@ from __future__ import annotations
 import logging
 import math
 import zlib
-from typing import TYPE_CHECKING
+from email.utils import formatdate
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
+from scrapy import Request
+
+from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import decode
 from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, Unavailable, Unreachable
+from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Asking, Successful, Unavailable, Unreachable
 from scrapy_robots_rfc.policy.caching import Validity, http_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.httpcache import HttpCache
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.policy.origins import Origin
@@ -32,8 +38,83 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The setting of Scrapy's that turns it on.
+#: The setting of Scrapy's that turns a replay on.
 IGNORE_MISSING = "HTTPCACHE_IGNORE_MISSING"
+
+# Headers that describe a transfer, and would be wrong for the decoded body that is kept.
+_OF_THE_TRANSFER = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
+
+
+class HttpCache:
+    """The HTTP cache of a crawl; there is none where HTTPCACHE_ENABLED is off.
+
+    :param crawler: its engine need not be there yet.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+        self._crawler, self._settings = crawler, settings
+        self._failed = False
+
+    @cached_property
+    def _parts(self) -> tuple[Any, Any] | None:
+        """Policy and storage; ``None`` if there is no cache."""
+        return _scrapy.cache_of(self._crawler)
+
+    def store(self, url: str, response: Response, body: bytes) -> None:
+        """Keep an answer as the policy of the cache lets it, unless it says nothing about rules, and may replace some.
+
+        :param url: what was asked for.
+        :param body: of the answer, without content coding.
+        """
+        mute = response.status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
+        if self._parts is None or mute or not 200 <= response.status < 500:
+            return
+        policy, storage = self._parts
+        request = Request(url)  # the request that was sent may have credentials for a proxy, which must not be stored
+        kept = response.replace(body=body, flags=[])
+        for name in _OF_THE_TRANSFER:
+            kept.headers.pop(name, None)
+        kept.headers.setdefault(b"Date", formatdate(usegmt=True))  # as the middleware does: policies count on it
+        try:
+            if policy.should_cache_request(request) and policy.should_cache_response(kept, request):
+                storage.store_response(self._crawler.spider, request, kept)
+        except Exception:
+            if not self._failed:
+                logger.warning("robots.txt files cannot be kept in the HTTP cache", exc_info=True)
+            self._failed = True
+
+    def retrieve(self, url: str) -> tuple[Response, float | None] | None:
+        """Return what the cache has for a URL, however old, and when it was made, in seconds since 1970."""
+        if self._parts is None:
+            return None
+        request = Request(url)
+        try:
+            response = self._parts[1].retrieve_response(self._crawler.spider, request)
+        except Exception:
+            logger.warning("%s cannot be read in the HTTP cache, and counts as missing there", url, exc_info=True)
+            return None
+        if response is None:
+            return None
+        made = request.meta.get("cache_timestamp")
+        return response, http_date(response.headers.get(b"Date") or b"") if made is None else made
+
+    def why_passed_on(self, request: Request) -> str | None:
+        """Why a request would be sent although HTTPCACHE_IGNORE_MISSING is on; ``None``: it would not be sent."""
+        if self._parts is None:
+            return "no HTTP cache is at work (HTTPCACHE_ENABLED)"
+        if request.meta.get("dont_cache"):
+            return "its meta has dont_cache"
+        policy, storage = self._parts
+        probe = request.copy()  # a policy writes into a request whose copy is to be confirmed
+        try:
+            if not policy.should_cache_request(probe):
+                return "HTTPCACHE_POLICY keeps no such request"
+            response = storage.retrieve_response(self._crawler.spider, probe)
+            if response is None or policy.is_cached_response_fresh(response, probe):
+                return None
+        except Exception:  # noqa: BLE001 - HttpCacheMiddleware meets the same one, and sends nothing
+            return None
+        return "HTTPCACHE_POLICY would confirm the copy by asking the site"
 
 
 class Replay(Overrides):
@@ -54,25 +135,18 @@ class Replay(Overrides):
     ) -> None:
         super().__init__(settings, parse, agent)
         self._settings, self._parse, self._cache, self._date = settings, parse, cache, date
-        self._known: dict[Origin, tuple[OriginPolicy, bytes | None]] = {}
+        self._known = lru_cache(settings.cache_size)(self._replayed)
         self._told = False
 
     def robots(self, origin: Origin) -> OriginPolicy:
         """Return what is known of an origin; if the cache has no robots.txt, nothing is forbidden."""
-        exception = super().robots(origin)
-        if exception is not None:
-            return exception
-        if origin not in self._known:
-            if len(self._known) >= self._settings.cache_size:
-                del self._known[next(iter(self._known))]
-            self._known[origin] = self._replayed(origin)
-        return self._known[origin][0]
+        return super().robots(origin) or self._known(origin)[0]
 
     def octets(self, origin: Origin) -> bytes | None:
         """Return the file that decides for an origin, as it came; ``None`` if there is none."""
         if super().robots(origin) is not None:
             return super().octets(origin)
-        packed = self._known[origin][1] if origin in self._known else None
+        packed = self._known(origin)[1]
         return None if packed is None else whole_lines(zlib.decompress(packed), self._settings.max_size)
 
     def why_closed(self, request: Request, origin: Origin) -> str | None:
@@ -88,45 +162,40 @@ class Replay(Overrides):
     def _replayed(self, origin: Origin) -> tuple[OriginPolicy, bytes | None]:
         """Follow the answers in the cache, as a fetch follows those of servers; return what is known, and the file."""
         state: Asking | Access = Asking.first(origin)
-        since: float | None = None
+        made: float | None = None
         while isinstance(state, Asking):
             found = self._cache.retrieve(state.url)
             if found is None:
-                return self._missing(origin, state.url)
-            response, since = found
-            if since is None:
-                since = http_date(response.headers.get(b"Date") or b"")
+                self._tell_of_missing(origin, state.url)
+                state = Unavailable(None, "not in the HTTP cache")
+                break
+            response, made = found
             try:
                 successful = response.status // 100 == 2
                 codings = response.headers.getlist(b"Content-Encoding")
                 body = decode(response.body, codings, self._settings.max_size + 1) if successful else b""
-                location = response.headers.get(b"Location")
-                statuses = self._settings.unreachable_statuses
+                location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
                 state = state.answered(response.status, location, body, unreachable_statuses=statuses)
             except DecodingError as error:
                 state = Unreachable(response.status, str(error))
+        file = None
         if isinstance(state, Successful):
-            return self._parsed(origin, state, math.inf if since is None else self._date() - since)
-        return self._without_file(origin, state), None
-
-    def _parsed(self, origin: Origin, access: Successful, age: float) -> tuple[OriginPolicy, bytes | None]:
-        try:
-            file = self._parse(access.body)
-        except Exception as error:
-            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
-            cause = f"ROBOTSTXT_PARSER raised {type(error).__name__}"
-            return self._without_file(origin, Unreachable(access.status, cause)), None
-        stale = age > self._settings.cache_max_age
-        cause = access.cause
-        if stale:
-            cause = f"nothing is fetched, because {IGNORE_MISSING} is on"
+            try:
+                file = self._parse(state.body)
+            except Exception as error:
+                logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
+                state = Unreachable(state.status, f"ROBOTSTXT_PARSER raised {type(error).__name__}")
+        cause, since = state.cause, None
+        age = math.inf if made is None else self._date() - made
+        if isinstance(state, Successful) and age > self._settings.cache_max_age:
+            cause, since = f"nothing is fetched, because {IGNORE_MISSING} is on", 0.0  # so that it counts as stale
             old = "of unknown age" if age == math.inf else f"{age / 86_400:.1f} days old"
             logger.info("%s is obeyed as the HTTP cache has it, %s: %s", origin.robots_url, old, cause)
-        validity = Validity(Outcome.SUCCESSFUL, math.inf, unreachable_since=0.0 if stale else None)
-        robots = OriginPolicy(origin, validity, access.status, cause, file, self._agent)
-        return robots, zlib.compress(access.body, 1)
+        validity = Validity(state.outcome, math.inf, unreachable_since=since)
+        packed = zlib.compress(state.body, 1) if isinstance(state, Successful) else None
+        return OriginPolicy(origin, validity, state.status, cause, file, self._agent), packed
 
-    def _missing(self, origin: Origin, url: str) -> tuple[OriginPolicy, None]:
+    def _tell_of_missing(self, origin: Origin, url: str) -> None:
         if not self._told:
             logger.info(
                 "%s is not in the HTTP cache, and %s is on: nothing is fetched, so the cache answers or refuses each "
@@ -136,7 +205,3 @@ class Replay(Overrides):
                 origin,
             )
         self._told = True
-        return self._without_file(origin, Unavailable(None, "not in the HTTP cache")), None
-
-    def _without_file(self, origin: Origin, access: Access) -> OriginPolicy:
-        return OriginPolicy(origin, Validity(access.outcome, math.inf), access.status, access.cause, None, self._agent)

@@ -1,4 +1,4 @@
-"""The proxies that requests go through, and what is known of origins that could not be reached through one of them.
+"""The proxies that requests go through.
 
 A robots.txt is the same through every proxy. A failure is not: it closes the site for the requests of that route only.
 """
@@ -6,8 +6,8 @@ A robots.txt is the same through every proxy. A failure is not: it closes the si
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.request import proxy_bypass
 
 from scrapy.utils.httpobj import urlparse_cached
@@ -20,16 +20,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc.policy.origins import Origin
-
-_T = TypeVar("_T")
-
 #: The proxy of a request with its credentials, since a gateway may send each user another way; ``None``: the request
 #: has none, or a later middleware chooses it.
 Route: TypeAlias = str | None
-
-#: Failed routes that are remembered, of all origins.
-_REMEMBERED = 10_000
 
 _USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
 
@@ -39,13 +32,16 @@ class Routes:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._environment: dict[str, str] | None = None
+
+    @cached_property
+    def _environment(self) -> dict[str, str]:
+        return environment_proxies(self._crawler)
 
     def of(self, request: Request) -> Route:
         """Return the route of a request: `meta["proxy"]`, or the proxy that HttpProxyMiddleware will choose."""
         meta = request.meta
         if "proxy" not in meta:
-            return None if self._environment == {} else self._by_environment(request)
+            return self._by_environment(request) if self._environment else None
         proxy = meta["proxy"]
         if not proxy:
             return None
@@ -61,45 +57,12 @@ class Routes:
         return None if route is None and address is None else (route, address)
 
     def _by_environment(self, request: Request) -> Route:
-        if self._environment is None:
-            self._environment = environment_proxies(self._crawler)
-        if not self._environment:
-            return None
         parts = urlparse_cached(request)
         proxy = self._environment.get(parts.scheme)
         return None if proxy is None or (parts.hostname and proxy_bypass(parts.hostname)) else proxy
 
 
-class FailedRoutes(Generic[_T]):
-    """What is known of origins through routes that failed. When there are too many, the oldest is forgotten."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[Origin, dict[Route, _T]] = OrderedDict()
-        self._count = 0
-
-    def get(self, origin: Origin, route: Route) -> _T | None:
-        """Return what is known; ``None`` if that route did not fail."""
-        known = self._known.get(origin)
-        return None if known is None else known.get(route)
-
-    def put(self, origin: Origin, route: Route, value: _T) -> None:
-        """Remember that a route failed."""
-        known = self._known.setdefault(origin, {})
-        self._count += route not in known
-        known[route] = value
-        while self._count > _REMEMBERED:
-            oldest = next(iter(self._known))
-            routes = self._known[oldest]
-            del routes[next(iter(routes))]
-            self._count -= 1
-            if not routes:
-                del self._known[oldest]
-
-    def forget(self, origin: Origin) -> None:
-        """Forget all failures of an origin: a route leads to it now."""
-        self._count -= len(self._known.pop(origin, ()))
-
-
-def named(proxy: object) -> str:
-    """Return a proxy as log lines have it, without credentials."""
-    return _USERINFO.sub(lambda match: match[1] or "", str(proxy))
+def proxy_of(request: Request | None) -> str | None:
+    """Return the proxy that a request was sent through, as log lines have it: without credentials."""
+    proxy = None if request is None else request.meta.get("proxy")
+    return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None

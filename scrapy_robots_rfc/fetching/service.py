@@ -1,17 +1,19 @@
 """RobotsService: from an origin to what its robots.txt says. The way of a fetch is read here from top to bottom.
 
 A fetch looks into memory, the store and the other crawls of the process, asks the site (`fetch.py`), concludes what
-governs the origin (`results.py`, `policy/`), keeps the result, and tells those who wait. However many ask, an origin
-has one fetch at a time (`queue.py`).
+governs the origin (`fetch.py`, `policy/`), keeps the result, and tells those who wait. However many ask, an origin has
+one fetch at a time (`queue.py`).
 """
 
 from __future__ import annotations
 
 import logging
+import math
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc import _scrapy, stats
+from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import cache_policy
 from scrapy_robots_rfc.cache.memory import MemoryCache
@@ -19,14 +21,13 @@ from scrapy_robots_rfc.cache.peers import Peers
 from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.download import Sent
-from scrapy_robots_rfc.fetching.fetch import Fetch, Fetcher, no_answer, through
+from scrapy_robots_rfc.fetching.fetch import Fetched, Fetcher, following, no_answer, set_aside, through
+from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK, Attempt, Attempted, FetchQueue, LockedByPeer, RouteWait
-from scrapy_robots_rfc.fetching.results import Fetched, following, limits_after, set_aside
-from scrapy_robots_rfc.fetching.routes import FailedRoutes, Routes
-from scrapy_robots_rfc.policy import backoff
+from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, LockedByPeer, RouteWait
+from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.backoff import Backoff
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
@@ -38,14 +39,35 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.cache.entry import CacheEntry
+    from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.hooks import Hooks
+    from scrapy_robots_rfc.fetching.fetch import Attempt
     from scrapy_robots_rfc.fetching.overrides import Overrides
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
     from scrapy_robots_rfc.fetching.queue import PendingFetch, Result, Work
+    from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+# Routes that failed, of all origins, of which it is remembered what is known by them; the oldest is forgotten first.
+_FAILED_ROUTES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the service calls in rooms above its own, which it must not import.
+
+    :param parse: parses a file; may raise when the user chose the parser.
+    :param agent: gives the agent of a request that brings none of its own.
+    :param expected: called before a file of a shared store is asked for again, with what was known of it.
+    :param found: called with what governs an origin from now on.
+    """
+
+    parse: Callable[[bytes], ParsedRobots]
+    agent: Callable[[], Agent]
+    expected: Callable[[OriginPolicy], None]
+    found: Callable[[OriginPolicy], None]
 
 
 class RobotsService:
@@ -54,7 +76,6 @@ class RobotsService:
     :param crawler: the crawl; its engine need not be there yet.
     :param settings: of the crawl.
     :param download: makes one exchange through Scrapy's downloader.
-    :param hooks: what the service calls in the middleware.
     :param store: the client of a store, already started; ``None``: nothing is kept beyond the process.
     :param overrides: the user's exceptions; ``None``: there are none.
     """
@@ -69,7 +90,7 @@ class RobotsService:
         overrides: Overrides | None = None,
     ) -> None:
         assert crawler.stats is not None
-        self._settings, self._hooks, self._listener, self._overrides = settings, hooks, hooks.listener, overrides
+        self._crawler, self._settings, self._hooks, self._overrides = crawler, settings, hooks, overrides
         self._closing = partial(_scrapy.is_closing, crawler)
         #: Gives the routes of requests.
         self.routes = Routes(crawler)
@@ -79,7 +100,7 @@ class RobotsService:
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
         self._limits = cache_policy(settings)
-        self._backoff = backoff.Backoff(settings.unreachable_backoff, settings.retry_after_max)
+        self._backoff = Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
         self._sharing = None if store is None else FetchLocks(store, self._limits, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
@@ -88,8 +109,10 @@ class RobotsService:
             evicted=lambda: self._count(stats.CACHE_EVICTIONS),
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
-        self._failed: FailedRoutes[OriginPolicy] = FailedRoutes()
-        self._queue: FetchQueue[OriginPolicy] = FetchQueue(
+        self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
+        #: What is told of origins whose file cannot be reached.
+        self.origin_log = OriginLog(settings, self._count, self._runtime)
+        self._queue = FetchQueue(
             self._runtime,
             settings,
             closing=self._closing,
@@ -136,8 +159,9 @@ class RobotsService:
         if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
             route = None if asker is None else self.routes.of(asker)
             if robots is None or now >= robots.validity.fresh_until or route is not None:
-                robots = self._failed.get(origin, route)
-                if robots is None or now >= robots.validity.fresh_until:
+                led_there = -math.inf if robots is None or not robots.for_all else robots.fetched
+                robots = self._failed.get((origin, route))
+                if robots is None or now >= robots.validity.fresh_until or robots.fetched < led_there:
                     return None
         if counted:
             self._count(stats.CACHE_HITS)
@@ -189,142 +213,139 @@ class RobotsService:
 
     # The way of a fetch.
 
-    def _begin(self, attempt: Attempt[OriginPolicy]) -> tuple[Work[OriginPolicy], Callable[[], Result[OriginPolicy]]]:
+    def _begin(self, attempt: Attempt) -> tuple[Work, Callable[[], Result]]:
         """Return the work of an attempt, and what makes its result if the work takes too long."""
-        held = self._memory.entry(attempt.pending.key)
-        before = None if held is None else held.validity
-        fetch = Fetch(attempt, before, held, Sent(attempt.pending.route.asker))
-        return partial(self._find_out, fetch), partial(self._too_late, fetch)
+        attempt.held = self._memory.entry(attempt.origin)
+        attempt.before = None if attempt.held is None else attempt.held.validity
+        return partial(self._find_out, attempt), partial(self._too_late, attempt)
 
-    async def _find_out(self, fetch: Fetch) -> Result[OriginPolicy]:
+    async def _find_out(self, attempt: Attempt) -> Result:
         """Look, fetch, conclude, keep, tell. Whatever store and network do, there is a result.
 
         :raises RobotsUndecided: it took too long, so `_too_late` has concluded already.
         """
-        found = await self._look_into_store(fetch) or self._look_at_peers(fetch)
+        access: Access | None = None
+        found = await self._look_into_store(attempt) or self._look_at_peers(attempt)
         if found is None:
-            if fetch.held is not None and self._sharing is not None and self._sharing.shared:
-                self._hooks.expected(self._revive(fetch.origin, fetch.held))
-            fetch.began = self._runtime.clock()
-            fetched = await self._fetcher.fetch(fetch)
-            found = await self._found_meanwhile(fetch, fetched)
+            if attempt.held is not None and self._sharing is not None and self._sharing.shared:
+                self._hooks.expected(self._revive(attempt.origin, attempt.held))
+            attempt.began = self._runtime.clock()
+            fetched = await self._fetcher.fetch(attempt)
+            found = await self._found_meanwhile(attempt, fetched)
             if found is None:
-                attempted = self._conclude(fetch, fetched)
-                fetch.attempt.result = attempted  # those who wait get it even if a signal handler hangs
-                await self._hooks.fetched(attempted.value, fetched.access, fetch.sent.asker)
-                return attempted
+                found, access = self._conclude(attempt, fetched), fetched.access
         if isinstance(found, Attempted):
-            fetch.attempt.result = found
-            await self._hooks.loaded(found.value, fetch.sent.asker)
+            attempt.result = found  # those who wait get it even if a signal handler hangs
+            await self._tell(attempt, found.value, access)
         return found
 
-    def _too_late(self, fetch: Fetch) -> Attempted[OriginPolicy]:
+    def _too_late(self, attempt: Attempt) -> Attempted:
         """Conclude and keep that there was no answer in time; tell it in the background."""
-        fetched = Fetched(through(Unreachable(None, no_answer(self._settings.timeout)), fetch.sent))
-        attempted = self._conclude(fetch, fetched)
-        told = self._hooks.fetched(attempted.value, fetched.access, fetch.sent.asker)
-        self._runtime.spawn(told)
+        fetched = Fetched(through(Unreachable(None, no_answer(self._settings.timeout)), attempt.request))
+        attempted = self._conclude(attempt, fetched)
+        self._runtime.spawn(self._tell(attempt, attempted.value, fetched.access))
         return attempted
 
     # Look.
 
-    async def _look_into_store(self, fetch: Fetch) -> Result[OriginPolicy]:
+    async def _look_into_store(self, attempt: Attempt) -> Result:
         """Return what the store has, or that another crawl fetches the file; ``None``: this crawl has to fetch it."""
         if self._sharing is None:
             return None
-        fetch.held, fresh, ours = await fetch.aside(self._sharing.look(fetch.origin, fetch.held))
-        if fresh and fetch.held is not None and fetch.suits(fetch.held):
-            return self._adopt(fetch, fetch.held)
-        return None if ours or fresh else self._look_later(fetch)
+        attempt.held, fresh, ours = await attempt.wait_aside(self._sharing.look(attempt.origin, attempt.held))
+        if fresh and attempt.held is not None and attempt.suits(attempt.held):
+            return self._adopt(attempt, attempt.held)
+        return None if ours or fresh else self._look_later(attempt)
 
-    def _look_at_peers(self, fetch: Fetch) -> Result[OriginPolicy]:
+    def _look_at_peers(self, attempt: Attempt) -> Result:
         """Do the same with the other crawls of the process."""
         if self._peers is None:
             return None
-        entry, busy = self._peers.look(fetch.origin, fetch.sent.asker)
-        if entry is not None and (fetch.held is None or entry.fetched > fetch.held.fetched):
+        entry, busy = self._peers.look(attempt.origin, attempt.asker)
+        if entry is not None and (attempt.held is None or entry.fetched > attempt.held.fetched):
             now = self._runtime.clock()
-            fetch.held = entry = entry.reviewed(now, self._limits)
+            attempt.held = entry = entry.reviewed(now, self._limits)
             if now < entry.validity.fresh_until:
-                return self._adopt(fetch, entry, shared=True)
+                return self._adopt(attempt, entry, shared=True)
         if busy:
-            self._peers.end(fetch.origin)
-            return self._look_later(fetch)
-        self._peers.begin(fetch.origin, fetch.sent.asker)
+            self._peers.end(attempt.origin)
+            return self._look_later(attempt)
+        self._peers.begin(attempt.origin, attempt.asker)
         return None
 
-    def _look_later(self, fetch: Fetch) -> LockedByPeer:
-        if not fetch.pending.looks:
+    def _look_later(self, attempt: Attempt) -> LockedByPeer:
+        if not attempt.pending.looks:
             self._count(stats.CACHE_LEASE_WAITS)
-        return LockedByPeer(pause(fetch.pending.looks))
+        return LockedByPeer(pause(attempt.pending.looks))
 
-    async def _found_meanwhile(self, fetch: Fetch, fetched: Fetched) -> Result[OriginPolicy]:
+    async def _found_meanwhile(self, attempt: Attempt, fetched: Fetched) -> Result:
         """If this fetch failed, return what another crawl has put into the store meanwhile."""
         if self._sharing is None or not isinstance(fetched.access, Unreachable | Local):
             return None
-        newer = await fetch.aside(self._sharing.newer(fetch.origin, fetch.began))
-        if newer is None or not fetch.suits(newer):
+        newer = await attempt.wait_aside(self._sharing.newer(attempt.origin, attempt.began))
+        if newer is None or not attempt.suits(newer):
             return None
         self._count(stats.RESULT.format(outcome=fetched.access.outcome.value))
-        self._sharing.leave(fetch.origin)
-        return self._adopt(fetch, newer)
+        self._sharing.leave(attempt.origin)
+        return self._adopt(attempt, newer)
 
-    def _adopt(self, fetch: Fetch, entry: CacheEntry, *, shared: bool = False) -> Attempted[OriginPolicy]:
+    def _adopt(self, attempt: Attempt, entry: CacheEntry, *, shared: bool = False) -> Attempted:
         """Go by a fresh entry of the store, or of another crawl.
 
         :param shared: whether other crawls of the process may take it from this one.
         """
         self._count(stats.CACHE_STORE_HITS)
-        robots = self._revive(fetch.origin, entry)
+        robots = self._revive(attempt.origin, entry)
         if robots.validity.unreachable_since is not None:
-            self._warn(robots, fetch.known)
-        self._keep(fetch, robots, entry, shared=shared)
+            self.origin_log.failed(robots, attempt)
+        self._keep(attempt, robots, entry, shared=shared)
         return Attempted(robots)
 
     # Conclude.
 
-    def _conclude(self, fetch: Fetch, fetched: Fetched) -> Attempted[OriginPolicy]:
+    def _conclude(self, attempt: Attempt, fetched: Fetched) -> Attempted:
         """Turn the result of a fetch into what is known from now on; keep it, unless another attempt follows."""
         if isinstance(fetched.access, Local) or (isinstance(fetched.access, Unreachable) and fetched.access.route):
-            return self._conclude_route(fetch, fetched.access)
-        file, fetched = self._parsed(fetch.origin, fetched)
-        access, pending, now = fetched.access, fetch.pending, self._runtime.clock()
-        since = None if fetch.last is None else fetch.last.validity.unreachable_since
-        entry = following(fetch.held, fetched, now, limits_after(access, self._limits, self._backoff), since)
-        robots = self._revive(fetch.origin, entry, file)
+            return self._conclude_route(attempt, fetched.access)
+        file, fetched = self._parsed(attempt.origin, fetched)
+        access, limits = fetched.access, self._limits
+        if isinstance(access, Unreachable):
+            ttl = self._backoff.at_least(limits.unreachable_ttl, access.retry_after)
+            limits = replace(limits, unreachable_ttl=ttl)
+        since = None if attempt.last is None else attempt.last.unreachable_since
+        entry = following(attempt.held, fetched, self._runtime.clock(), limits, since)
+        robots = self._revive(attempt.origin, entry, file)
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         to_come: tuple[float, ...] = ()
         if isinstance(access, Unreachable):
             # Retry only while the origin is closed: with an earlier file, or after failures for so long that the
             # origin opens, the requests that wait can be judged now.
-            if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                to_come = self._backoff.to_come(pending.route.attempts, access.retry_after)
-            if not robots.for_all and pending.untried() is not None:
-                self._listener.other_route(fetch.origin, robots.cause)
-            else:
-                self._warn(robots, fetch.known, pending, to_come)
+            to_come = self._to_come(attempt, robots, access)
+            self.origin_log.failed(robots, attempt, to_come, other_route=not robots.for_all)
         if not to_come:
-            self._keep(fetch, robots, entry, shared=fetched.freshness.stored)
+            self._keep(attempt, robots, entry, shared=fetched.freshness.stored)
             if self._sharing is not None:
-                self._sharing.publish(fetch.origin, entry, stored=fetched.freshness.stored, since=fetch.began)
-        elif fetch.changes(Outcome.UNREACHABLE):
-            self._listener.again(fetch.origin, robots.cause)
+                self._sharing.publish(attempt.origin, entry, stored=fetched.freshness.stored, since=attempt.began)
+        elif attempt.changes(Outcome.UNREACHABLE):
+            self.origin_log.again(robots)
         return Attempted(robots, to_come[0] if to_come else None, alone=not robots.for_all)
 
-    def _conclude_route(self, fetch: Fetch, access: Unreachable | Local) -> Attempted[OriginPolicy]:
+    def _conclude_route(self, attempt: Attempt, access: Unreachable | Local) -> Attempted:
         """Turn a failure that says nothing about the site into what governs the requests of its route."""
-        pending, now = fetch.pending, self._runtime.clock()
-        robots = self._revive(fetch.origin, set_aside(fetch.held, access, now, self._limits))
+        robots = self._revive(attempt.origin, set_aside(attempt.held, access, self._runtime.clock(), self._limits))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
-        hopeless = isinstance(access, Local) or access.hopeless or robots.outcome is not Outcome.UNREACHABLE
-        to_come = () if hopeless else self._backoff.to_come(pending.route.attempts, None)
         if isinstance(access, Local):
-            self._listener.local(fetch.origin, access, robots.outcome)
-        elif pending.untried() is not None:
-            self._listener.other_route(fetch.origin, robots.cause)
-        else:
-            self._warn(robots, fetch.known, pending, to_come, alone=True)
+            self.origin_log.local(robots, access)
+            return Attempted(robots, alone=True)
+        to_come = self._to_come(attempt, robots, access)
+        self.origin_log.failed(robots, attempt, to_come, other_route=True, alone=True)
         return Attempted(robots, to_come[0] if to_come else None, alone=True)
+
+    def _to_come(self, attempt: Attempt, robots: OriginPolicy, access: Unreachable) -> tuple[float, ...]:
+        """Return the seconds before each further attempt by the route of this one."""
+        if robots.outcome is not Outcome.UNREACHABLE or access.hopeless:
+            return ()
+        return self._backoff.to_come(attempt.pending.route.attempts, access.retry_after)
 
     def _parsed(self, origin: Origin, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
         access = fetched.access
@@ -364,75 +385,56 @@ class RobotsService:
 
     # Keep.
 
-    def _keep(self, fetch: Fetch, robots: OriginPolicy, entry: CacheEntry, *, shared: bool) -> None:
-        """Remember what governs an origin from now on, and tell the listener."""
-        self._listener.concluded(
-            fetch.origin,
-            robots.cause,
-            robots.outcome,
-            changed=fetch.changes(robots.outcome),
-            reached=robots.validity.unreachable_since is None,
-            attempts=fetch.pending.attempts + 1,
-        )
-        if robots.stale and not (fetch.before is not None and fetch.before.stale):
-            self._listener.began_stale(fetch.origin, robots.cause)
-        self._memory.put(fetch.origin, robots, entry)
-        if robots.for_all:
-            self._failed.forget(fetch.origin)
+    def _keep(self, attempt: Attempt, robots: OriginPolicy, entry: CacheEntry, *, shared: bool) -> None:
+        """Remember what governs an origin from now on."""
+        self.origin_log.concluded(robots, attempt)
+        self._memory.put(attempt.origin, robots, entry)
         if self._peers is not None:
-            self._peers.keep(fetch.origin, fetch.sent.asker, shared=shared)
+            self._peers.keep(attempt.origin, attempt.asker, shared=shared)
 
-    def _settled(self, pending: PendingFetch[OriginPolicy]) -> None:
+    def _settled(self, pending: PendingFetch) -> None:
         """Let other crawls go on; keep the failure of each route, if none of them brought a result for all."""
-        origin: Origin = pending.key
+        origin = pending.origin
         if self._peers is not None:
             self._peers.end(origin)
         if not pending.alone:
             return
         kept, now = self._memory.get(origin), self._runtime.clock()
-        lasts: list[tuple[Any, OriginPolicy]] = [
-            (route.name, route.last) for route in pending.routes.values() if route.last is not None
-        ]
-        for name, last in lasts:
-            if now < last.validity.fresh_until:
-                self._failed.put(origin, name, last)
-        if any(last is kept for _, last in lasts):  # concluded, and given to other crawls already
+        failed = {wait.name: wait.last for wait in pending.routes.values() if wait.last is not None}
+        for route, robots in failed.items():
+            if now < robots.validity.fresh_until:
+                self._failed[origin, route] = robots
+                if len(self._failed) > _FAILED_ROUTES:
+                    del self._failed[next(iter(self._failed))]
+        if any(robots is kept for robots in failed.values()):  # concluded, and given to other crawls already
             return
-        closed = [last.cause for _, last in lasts if last.outcome is Outcome.UNREACHABLE]
+        closed = [robots for robots in failed.values() if robots.outcome is Outcome.UNREACHABLE]
         if closed:
-            self._listener.routes_failed(origin, closed[-1], pending.attempts)
+            self.origin_log.routes_failed(closed[-1], pending.attempts)
         if self._sharing is not None:
             self._sharing.leave(origin)
 
     # Tell.
 
-    def _warn(
-        self,
-        robots: OriginPolicy,
-        known: Validity | None,
-        pending: PendingFetch[OriginPolicy] | None = None,
-        to_come: tuple[float, ...] = (),
-        *,
-        alone: bool = False,
-    ) -> None:
-        """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
+    async def _tell(self, attempt: Attempt, robots: OriginPolicy, access: Access | None) -> None:
+        """Tell what governs an origin to the middleware and to signal handlers.
 
-        :param pending: whose attempt failed; ``None``: the entry came from a store or another crawl.
-        :param to_come: seconds before each further attempt by its route.
-        :param alone: whether it is about the requests of one route only.
+        :param access: how the fetch ended; ``None``: it came out of a store or another crawl.
         """
-        warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
-        if to_come and pending is not None:
-            # The queue notices the end of a pause, and that of an attempt, up to a tick late.
-            attempts = len(to_come) * min(len(pending.routes), MOST_ROUTES)
-            until = self._runtime.at(1 + sum(to_come) + attempts * (self._settings.timeout + 2 * TICK))
-            if warned:
-                self._listener.goes_on(robots.origin, robots.cause, pending.route.attempts + 1, to_come, until)
-            else:
-                self._listener.begins(robots.origin, robots.cause, to_come, until, alone=alone)
-        elif not warned:
-            again = robots.validity.fresh_until - self._runtime.clock()
-            self._listener.failed(robots.origin, robots.cause, robots.outcome, again, alone=alone)
+        self._hooks.found(robots)
+        send, asker = self._crawler.signals.send_catch_log_async, attempt.asker
+        if robots.file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
+            await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
+        if access is not None:
+            await send(
+                signals.robots_fetched,
+                origin=robots.origin,
+                result=access.outcome,
+                status=access.status,
+                body=access.body if isinstance(access, Successful) else None,
+                error=None if isinstance(access, Successful) else access.cause,
+                request=asker,
+            )
 
 
 def undecided(origin: Origin) -> RobotsUndecided:

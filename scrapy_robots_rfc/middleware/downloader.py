@@ -16,7 +16,7 @@ from scrapy import signals as scrapy_signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc import _scrapy, signals, stats
+from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import store_of
@@ -24,12 +24,10 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.fetching.download import MARK, Downloader
-from scrapy_robots_rfc.fetching.hooks import Hooks
-from scrapy_robots_rfc.fetching.httpcache import HttpCache
 from scrapy_robots_rfc.fetching.overrides import Overrides, announcements
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser
-from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, Replay
-from scrapy_robots_rfc.fetching.service import RobotsService, undecided
+from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, HttpCache, Replay
+from scrapy_robots_rfc.fetching.service import Hooks, RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
@@ -38,9 +36,8 @@ from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
-from scrapy_robots_rfc.policy.access import Access, Outcome, Successful
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
-from scrapy_robots_rfc.reporting.summary import CrawlSummary, OriginLog, TopK
+from scrapy_robots_rfc.reporting.summary import CrawlSummary, TopK
 from scrapy_robots_rfc.settings import BACKOFF, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
@@ -87,16 +84,16 @@ class RfcRobotsTxtMiddleware:
             from scrapy_robots_rfc.reporting import export  # noqa: PLC0415 - loaded when a setting asks for it
 
             self._feeds = export.Feeds(crawler, settings, runtime)
-        self._http_cache = HttpCache(crawler)
-        self._origin_log = OriginLog(self._count, dry_run=settings.dry_run)
-        hooks = self._hooks()
+        self._http_cache = HttpCache(crawler, settings)
+        parse, agent = self._parse, self._user_agents.default
         overrides: Overrides | None = None  # their files are read before a store is opened
         self._replay: Replay | None = None
         if crawler.settings.getbool(IGNORE_MISSING):
-            overrides = self._replay = Replay(settings, hooks.parse, hooks.agent, self._http_cache, runtime.date)
+            overrides = self._replay = Replay(settings, parse, agent, self._http_cache, runtime.date)
         elif settings.exempt or settings.overrides:
-            overrides = Overrides(settings, hooks.parse, hooks.agent)
+            overrides = Overrides(settings, parse, agent)
         self._store = self._open_store(settings)
+        hooks = Hooks(parse, agent, self._expected, self._found)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
@@ -264,10 +261,10 @@ class RfcRobotsTxtMiddleware:
         """Log what became of the requests: those that waited to the end, and the sums of the crawl."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
-        self._origin_log.closed()
+        self.service.origin_log.closed()
         self._tell_of_undecided()
         slowed: TopK[str] = TopK() if self._throttle is None else self._throttle.slowed
-        summary = CrawlSummary(stats_collector.get_stats(), self._origin_log, self._enforcement.cost, slowed)
+        summary = CrawlSummary(stats_collector.get_stats(), self.service.origin_log, self._enforcement.cost, slowed)
         text = summary.text(self._crawler.spider.name if self._crawler.spider else "")
         for key, value in summary.stats():
             stats_collector.set_value(key, value)
@@ -364,24 +361,9 @@ class RfcRobotsTxtMiddleware:
             self._settings.max_size,
             retry=not self._settings.unreachable_backoff,  # retries on top of a backoff would multiply with it
             abandoned=self._abandoned,
-            kept=self._keep,
+            kept=self._http_cache.store,
             sent=self._user_agents.sent,
         )
-
-    def _hooks(self) -> Hooks:
-        return Hooks(
-            listener=self._origin_log,
-            agent=self._user_agents.default,
-            parse=self._parse,
-            expected=self._expected,
-            loaded=self._loaded,
-            fetched=self._fetched,
-        )
-
-    def _keep(self, url: str, response: Response, body: bytes) -> None:
-        """Put an answer into the HTTP cache, for a replay, unless it says nothing about rules, and may replace some."""
-        if 200 <= response.status < 500 and response.status not in (304, 407, *self._settings.unreachable_statuses):
-            self._http_cache.store(url, response, body)
 
     def _abandoned(self, request: Request) -> None:
         if self._throttle is not None:
@@ -391,28 +373,9 @@ class RfcRobotsTxtMiddleware:
         if self._throttle is not None:
             self._throttle.expect(robots, self._user_agents.default())
 
-    async def _loaded(self, robots: OriginPolicy, asker: Request | None) -> None:
+    def _found(self, robots: OriginPolicy) -> None:
         if self._throttle is not None:
             self._throttle.fetched(robots)
-        if robots.file is not None and _scrapy.ROBOTS_PARSED is not None:
-            send = self._crawler.signals.send_catch_log_async
-            await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
-
-    async def _fetched(self, robots: OriginPolicy, access: Access, asker: Request | None) -> None:
-        if isinstance(access, Successful):
-            await self._loaded(robots, asker)
-        elif self._throttle is not None:
-            self._throttle.fetched(robots)
-        successful = access.outcome is Outcome.SUCCESSFUL
-        await self._crawler.signals.send_catch_log_async(
-            signals.robots_fetched,
-            origin=robots.origin,
-            result=access.outcome,
-            status=access.status,
-            body=access.body if isinstance(access, Successful) else None,
-            error=None if successful else access.cause,
-            request=asker,
-        )
 
 
 def robots_service(crawler: Crawler) -> RobotsService:

@@ -1,54 +1,32 @@
-"""What a crawl logs about its origins: lines when a robots.txt fails and when that ends, and the summary at the end.
-
-It also finds the origins and the rules that cost most requests.
-"""
+"""The summary that a crawl logs at its end, with the origins and the rules that cost most requests."""
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.core.text import listed, many, printable
+from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.policy.access import Local
-    from scrapy_robots_rfc.policy.origins import Origin
-
-logger = logging.getLogger(__name__)
+    from scrapy_robots_rfc.fetching.origin_log import Names, OriginLog
 
 HEADING = "What robots.txt did to this crawl (spider {spider}):"
 
 #: How many origins, rules and names the summary lists, and how many causes in brackets.
 LISTED, _CAUSES = 10, 5
 
-#: How many causes are counted by name. A site can cause any number of them, because they may contain what it sends.
-KEPT_CAUSES = 100
-
 #: Keys that a `TopK` remembers at least.
 KEPT = 1000
 
 # Characters of a rule or a cause that are shown. Both may come from a site, and have any length.
 _LONGEST = 100
-
-#: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
-FOLLOWS = {
-    Outcome.SUCCESSFUL: "an earlier copy is obeyed",
-    Outcome.UNREACHABLE: "none of its pages is fetched",
-    Outcome.LOCAL: "none of its pages is fetched",
-    Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
-}
-
-# The same in a dry run, where nothing is dropped.
-_FETCHED = "all of its pages are forbidden, and fetched: this is a dry run"
-FOLLOWS_DRY = {**FOLLOWS, Outcome.UNREACHABLE: _FETCHED, Outcome.LOCAL: _FETCHED}
 
 K = TypeVar("K", bound="Hashable")
 
@@ -86,133 +64,6 @@ class TopK(Generic[K]):
     def most(self, number: int) -> list[tuple[K, float]]:
         """Return the keys that count most, with their counts; keys with the same count in the order of their text."""
         return sorted(self._counts.items(), key=lambda item: (-item[1], str(item[0])))[:number]
-
-
-class Names:
-    """The first few names, with the last text for each of them, and how often others came.
-
-    :param bound: how many names are remembered.
-    """
-
-    def __init__(self, bound: int = LISTED) -> None:
-        self._bound = bound
-        #: Name -> how often it came, and the text that came with it last.
-        self.named: dict[str, tuple[int, str]] = {}
-        #: How often other names came.
-        self.more = 0
-
-    def add(self, name: str, text: str) -> None:
-        """Count a name, and keep the text that comes with it."""
-        if name in self.named or len(self.named) < self._bound:
-            self.named[name] = self.named.get(name, (0, ""))[0] + 1, text
-        else:
-            self.more += 1
-
-
-class OriginLog:
-    """Logs and counts what becomes of origins: the `OriginListener` of a crawl, which describes the methods.
-
-    :param count: adds one to a stat.
-    :param dry_run: whether nothing is dropped.
-    """
-
-    def __init__(self, count: Callable[[str], None], *, dry_run: bool = False) -> None:
-        self._count = count
-        self._follows = FOLLOWS_DRY if dry_run else FOLLOWS
-        #: Cause -> how many origins were unreachable because of it.
-        self.causes: Counter[str] = Counter()
-        #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
-        self.unreachable, self.stale = Names(), Names()
-        self._waiting: dict[Origin, str] = {}
-        self._local: set[str] = set()
-
-    def failed(self, origin: Origin, cause: str, outcome: Outcome, again: float, *, alone: bool = False) -> None:
-        """Warn that a file cannot be reached."""
-        message = "%s is unreachable (%s): %s; it is asked for again in %s s"
-        logger.warning(message, origin.robots_url, cause, self._then(outcome, alone=alone), _seconds(again))
-
-    def begins(self, origin: Origin, cause: str, delays: Sequence[float], until: str, *, alone: bool = False) -> None:
-        """Warn that a file cannot be reached, and that its requests wait."""
-        message = (
-            "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
-            "latest, then %s"
-        )
-        after = listed([_seconds(delay) for delay in delays])
-        logger.warning(message, origin.robots_url, cause, after, until, self._then(Outcome.UNREACHABLE, alone=alone))
-
-    def _then(self, outcome: Outcome, *, alone: bool) -> str:
-        return f"{self._follows[outcome]}{' that way' if alone and outcome is Outcome.UNREACHABLE else ''}"
-
-    def goes_on(self, origin: Origin, cause: str, made: int, delays: Sequence[float], until: str) -> None:
-        """Log that a further attempt has failed, and is not the last one."""
-        message = (
-            "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up at %s at the latest"
-        )
-        attempts = made + len(delays)
-        logger.info(message, origin.robots_url, cause, made, attempts, _seconds(delays[0]), until)
-
-    def other_route(self, origin: Origin, cause: str) -> None:
-        """Warn that a file cannot be reached by the route of one request, and is asked for by that of another."""
-        message = "%s is unreachable (%s): it is asked for by the route of another request"
-        logger.warning(message, origin.robots_url, cause)
-
-    def routes_failed(self, origin: Origin, cause: str, attempts: int) -> None:
-        """Count an origin that is closed for the requests of each route that was tried."""
-        self._closes(origin, cause)
-        if attempts > 1:
-            self._gave_up(
-                origin, cause, attempts, f"{self._follows[Outcome.UNREACHABLE]} by the routes that were tried"
-            )
-
-    def local(self, origin: Origin, access: Local, outcome: Outcome) -> None:
-        """Log that the crawl itself failed, once for each cause: the same failure may concern every origin."""
-        if access.cause in self._local or len(self._local) >= KEPT_CAUSES:
-            return
-        self._local.add(access.cause)
-        message = "%s could not be asked for, because the crawl itself failed (%s): %s until that is mended; %s"
-        follows = self._follows[outcome]
-        logger.error(message, origin.robots_url, access.cause, follows, access.advice, exc_info=access.error)
-
-    def again(self, origin: Origin, cause: str) -> None:
-        """Remember an origin whose file is asked for again, and that did not count as unreachable before."""
-        self._waiting[origin] = cause
-
-    def closed(self) -> None:
-        """Count as unreachable the origins that still waited for another attempt when the crawl ended."""
-        for origin, cause in list(self._waiting.items()):
-            self._closes(origin, cause)
-
-    def concluded(
-        self, origin: Origin, cause: str, outcome: Outcome, *, changed: bool, reached: bool, attempts: int
-    ) -> None:
-        """Count what governs an origin, and log how several attempts ended."""
-        self._waiting.pop(origin, None)
-        if changed and outcome is Outcome.UNREACHABLE:
-            self._closes(origin, cause)
-        elif changed:
-            self._count(stats.ORIGINS.format(outcome=outcome.value))
-        if attempts > 1 and reached:
-            self._count(stats.RECOVERED)
-            logger.info("%s can be reached again (%s)", origin.robots_url, cause)
-        elif attempts > 1:
-            self._gave_up(origin, cause, attempts, self._follows[outcome])
-
-    def _gave_up(self, origin: Origin, cause: str, attempts: int, follows: str) -> None:
-        message = "%s stays unreachable (%s) after %d attempts: %s"
-        logger.info(message, origin.robots_url, cause, attempts, follows)
-
-    def began_stale(self, origin: Origin, cause: str) -> None:
-        """Count an origin that begins to obey an earlier copy."""
-        self._count(stats.CACHE_STALE_ORIGINS)
-        self.stale.add(str(origin), cause)
-
-    def _closes(self, origin: Origin, cause: str) -> None:
-        """Count an origin that is unreachable."""
-        self._waiting.pop(origin, None)
-        self.unreachable.add(str(origin), cause)
-        self._count(stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value))
-        known = cause in self.causes or len(self.causes) < KEPT_CAUSES
-        self.causes[cause if known else "other"] += 1
 
 
 class Cost:
@@ -345,11 +196,6 @@ def _short(text: str) -> str:
     """Escape and shorten a site's text, so that it neither acts on a terminal nor fills it."""
     text = printable(text[: _LONGEST + 1])
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _seconds(number: float) -> str:
-    """Return a number of seconds as log lines have it: whole from ten on, as it may be a little less than was set."""
-    return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"
 
 
 def _number(value: float) -> str:

@@ -15,32 +15,35 @@ from twisted.internet.defer import Deferred, DeferredList
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue
 from scrapy_robots_rfc.settings import read_settings
+from tests.support.policies import origin, policy
 from tests.support.scripted import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from scrapy_robots_rfc._runtime import Cancellable
-    from scrapy_robots_rfc.fetching.queue import Attempt
+    from scrapy_robots_rfc.fetching.fetch import Attempt
 
 pytestmark = pytest.mark.reactor
 
-OneWork: TypeAlias = "Callable[[Attempt[str]], Coroutine[Any, Any, str]]"
+OneWork: TypeAlias = "Callable[[Attempt], Coroutine[Any, Any, str]]"
 
 
 def queue_of(
     work: OneWork, *, expire: Callable[[], str] = str, closing: bool = False, limit: float = 5, runtime: Runtime
-) -> FetchQueue[str]:
+) -> FetchQueue:
     """Return a queue with one kind of work."""
 
-    async def attempted(attempt: Attempt[str]) -> Attempted[str]:
-        return Attempted(await work(attempt))
+    async def attempted(attempt: Attempt) -> Attempted:
+        return Attempted(policy(await work(attempt)))
 
     return FetchQueue(
         runtime,
         replace(read_settings(Settings()), timeout=limit),
         closing=lambda: closing,
-        begin=lambda attempt: (partial(attempted, attempt), lambda: Attempted(expire())),
+        begin=lambda attempt: (partial(attempted, attempt), lambda: Attempted(policy(expire()))),
+        queued=list,
+        settled=lambda _: None,
     )
 
 
@@ -53,9 +56,9 @@ async def three(
 ) -> list[str | None]:
     """What three get that wait for one fetch."""
     queue = queue_of(work, expire=expire, closing=closing, limit=limit, runtime=Runtime())
-    results = await DeferredList([deferred_from_coro(queue.ask("key").result()) for _ in range(3)])
-    assert "key" not in queue
-    return [value for _, value in results]
+    results = await DeferredList([deferred_from_coro(queue.ask(origin("key")).result()) for _ in range(3)])
+    assert origin("key") not in queue
+    return [None if value is None else value.cause for _, value in results]
 
 
 async def never() -> str:
@@ -69,7 +72,7 @@ async def test_one_piece_of_work() -> None:
     """The work is done once, and its value is everybody's."""
     done: list[int] = []
 
-    async def work(_: Attempt[str]) -> str:
+    async def work(_: Attempt) -> str:
         done.append(1)
         await next_turn()
         return "value"
@@ -94,18 +97,18 @@ class Counting(Runtime):
 async def test_one_timer() -> None:
     """However many fetches come and go, one timer looks after them, and none when they are over."""
 
-    async def work(_: Attempt[str]) -> str:
+    async def work(_: Attempt) -> str:
         await next_turn()
         return "value"
 
     runtime = Counting()
     queue = queue_of(work, runtime=runtime)
     for _ in range(5):
-        await deferred_from_coro(queue.ask("key").result())
+        await deferred_from_coro(queue.ask(origin("key")).result())
     assert len(runtime.timers) == 1
     runtime.timers[0]()
     assert len(runtime.timers) == 1
-    waiting = deferred_from_coro(queue.ask("key").result())
+    waiting = deferred_from_coro(queue.ask(origin("key")).result())
     assert len(runtime.timers) <= 2
     await waiting
     assert len(runtime.timers) == 2
@@ -115,7 +118,7 @@ async def test_one_timer() -> None:
 async def test_failing_work(caplog: pytest.LogCaptureFixture) -> None:
     """Work that raises leaves a value all the same, and its traceback in the log."""
 
-    async def work(_: Attempt[str]) -> str:
+    async def work(_: Attempt) -> str:
         raise RuntimeError("work")
 
     # Without asyncio it fails while it is started, so that each of the three starts it anew.
@@ -127,7 +130,7 @@ async def test_failing_work(caplog: pytest.LogCaptureFixture) -> None:
 async def test_work_that_never_ends() -> None:
     """After the limit everybody gets what `expire` makes."""
 
-    async def work(_: Attempt[str]) -> str:
+    async def work(_: Attempt) -> str:
         return await never()
 
     assert await three(work) == ["expired"] * 3
@@ -137,8 +140,8 @@ async def test_work_that_never_ends() -> None:
 async def test_result_before_the_end() -> None:
     """A result that the work has set counts when the rest of the work takes too long."""
 
-    async def work(attempt: Attempt[str]) -> str:
-        attempt.result = Attempted("early")
+    async def work(attempt: Attempt) -> str:
+        attempt.result = Attempted(policy("early"))
         return await never()
 
     assert await three(work) == ["early"] * 3
@@ -148,7 +151,7 @@ async def test_result_before_the_end() -> None:
 async def test_end_of_the_crawl() -> None:
     """When the crawl ends, everybody gets None, long before the limit."""
 
-    async def work(_: Attempt[str]) -> str:
+    async def work(_: Attempt) -> str:
         return await never()
 
     assert await three(work, closing=True, limit=60) == [None] * 3
@@ -158,7 +161,7 @@ async def test_end_of_the_crawl() -> None:
 async def test_expire_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     """Even when nothing can make a value, nobody waits for ever."""
 
-    async def work(_: Attempt[str]) -> str:
+    async def work(_: Attempt) -> str:
         return await never()
 
     def expire() -> str:
@@ -170,9 +173,9 @@ async def test_expire_that_fails(caplog: pytest.LogCaptureFixture) -> None:
 @ensureDeferred
 async def test_work_cancelled_from_outside() -> None:
     """When somebody else cancels the task, everybody gets a value at once."""
-    started: list[Attempt[str]] = []
+    started: list[Attempt] = []
 
-    async def work(attempt: Attempt[str]) -> str:
+    async def work(attempt: Attempt) -> str:
         started.append(attempt)
         Runtime().call_later(0, lambda: attempt.task and attempt.task.cancel())
         return await never()

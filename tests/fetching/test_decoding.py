@@ -14,7 +14,7 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import DecodingError
-from scrapy_robots_rfc.fetching.decoding import Decoder, decode
+from scrapy_robots_rfc.fetching.decoding import decode
 from tests.support.crawling import crawl
 from tests.support.site import Reply, Site
 
@@ -78,43 +78,36 @@ def test_truncated_stream(coding: bytes, compress: Callable[[bytes], bytes]) -> 
         decode(half, [coding], 10**6)
 
 
-@given(named=st.sampled_from(CODINGS), size=st.integers(1, 60), many=st.integers(0, 400), limit=st.integers(500, 6000))
-def test_pieces(named: tuple[bytes, Callable[[bytes], bytes]], size: int, many: int, limit: int) -> None:
-    """However the octets of a body come, they give the same, and it is told when enough of them are here."""
+@given(named=st.sampled_from(CODINGS), many=st.integers(0, 400), limit=st.integers(500, 6000))
+def test_parts(named: tuple[bytes, Callable[[bytes], bytes]], many: int, limit: int) -> None:
+    """A body of one part, or of two where the coding has such, gives the whole data, up to the limit."""
     coding, compress = named
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(many))
-    body = compress(data[: len(data) // 2])
-    body += compress(data[len(data) // 2 :]) if coding.strip().lower() in (b"gzip", b"zstd") else b""
-    decoder = Decoder([coding], limit)
-    fed = 0
-    while fed < len(body) and not decoder.full:
-        decoder.feed(body[fed : fed + size])
-        fed += size
-    assert decoder.result() == decode(body, [coding], limit)
-    assert decoder.full is (len(decoder.result()) == limit)
+    half = len(data) // 2 if coding.strip().lower() in (b"gzip", b"zstd") else len(data)
+    body = compress(data[:half]) + (compress(data[half:]) if half < len(data) else b"")
+    assert decode(body, [coding], limit) == data[:limit]
 
 
 def test_cut_in_a_stored_block() -> None:
     """2.5: as many coded octets as the limit are not enough where they give fewer: no half line is taken for whole."""
-    decoder = Decoder([b"gzip"], LIMIT)
-    decoder.feed(gzip.compress(b"Disallow: /" + b"b" * 2 * LIMIT, 0)[: LIMIT + 1])
-    assert not decoder.full
     with pytest.raises(DecodingError, match="break off"):
-        decoder.result()
+        decode(gzip.compress(b"Disallow: /" + b"b" * 2 * LIMIT, 0)[: LIMIT + 1], [b"gzip"], LIMIT)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7])
-def test_padding_in_pieces(size: int) -> None:
+def test_too_long_for_what_it_gives() -> None:
+    """Section 3: a coded body of many times the limit that gives less than that is an error, in any stage."""
+    long = gzip.compress(TEXT) + gzip.compress(b"")[:10] + b"\0\0\0\xff\xff" * LIMIT
+    for body, codings in ((long, [b"gzip"]), (zlib.compress(long), [b"gzip, deflate"])):
+        with pytest.raises(DecodingError, match="more than 4000 octets of gzip data for so short a file"):
+            decode(body, codings, LIMIT)
+
+
+@pytest.mark.parametrize("codings", [[b"gzip"], []])
+def test_octet_that_may_begin_a_member(codings: list[bytes]) -> None:
     """An octet that may begin a further member, or be padding, is judged by the one that follows it."""
-    for body, expected in (
-        (gzip.compress(TEXT) + b"\x1f\x00" + gzip.compress(TEXT), TEXT),
-        (gzip.compress(TEXT) * 2, TEXT * 2),
-    ):
-        for codings in ([b"gzip"], []):
-            decoder = Decoder(codings, LIMIT)
-            for at in range(0, len(body), size):
-                decoder.feed(body[at : at + size])
-            assert decoder.result() == expected
+    padded = gzip.compress(TEXT) + b"\x1f\x00" + gzip.compress(TEXT)
+    assert decode(padded, codings, LIMIT) == TEXT
+    assert decode(gzip.compress(TEXT) * 2, codings, LIMIT) == TEXT * 2
 
 
 def test_padding_after_gzip_data() -> None:

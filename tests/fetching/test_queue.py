@@ -14,12 +14,15 @@ from scrapy.settings import Settings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, PATIENCE, TICK, Attempted, FetchQueue, RouteWait
 from scrapy_robots_rfc.settings import read_settings
+from tests.support.policies import origin, policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
     from scrapy_robots_rfc import settings
-    from scrapy_robots_rfc.fetching.queue import Attempt, Result, Work
+    from scrapy_robots_rfc.fetching.fetch import Attempt
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.fetching.queue import Result, Work
 
 TIMEOUT = 10_000.0
 
@@ -80,19 +83,25 @@ class Desk:
         self.asked: list[str] = []
         self.patience: dict[str, float] = {}
         self.told: list[tuple[str, str | None]] = []
-        self.queue: FetchQueue[str] = FetchQueue(
-            self.runtime, limits(limit), closing=lambda: self.closing, begin=self.begin
+        self.queued: list[object] = []
+        self.queue = FetchQueue(
+            self.runtime,
+            limits(limit),
+            closing=lambda: self.closing,
+            begin=self.begin,
+            queued=lambda: self.queued,
+            settled=lambda _: None,
         )
 
-    def begin(self, attempt: Attempt[str]) -> tuple[Work[str], Callable[[], Result[str]]]:
+    def begin(self, attempt: Attempt) -> tuple[Work, Callable[[], Result]]:
         """Begin an attempt."""
-        key, route = attempt.pending.key, attempt.pending.route.name
+        key, route = attempt.origin.host, attempt.pending.route.name
         self.asked.append(key if route is None else f"{key} {route}")
         self.patience[key] = math.inf if attempt.limit == TIMEOUT else attempt.limit
         self.under_way[key] = len(self.runtime.tasks)
 
-        async def work() -> Result[str]:
-            result: Result[str] = await _told()
+        async def work() -> Result:
+            result: Result = await _told()
             return result
 
         return work, lambda: None
@@ -100,24 +109,25 @@ class Desk:
     def ask(self, *keys: str, route: str | None = None) -> None:
         """Ask."""
         for key in keys:
-            self.queue.ask(key, None, route).listen(partial(self.tell, key if route is None else f"{key} {route}"))
+            wait = self.queue.ask(origin(key), None, route)
+            wait.listen(partial(self.tell, key if route is None else f"{key} {route}"))
 
-    def tell(self, key: str, value: str | None) -> None:
+    def tell(self, key: str, value: OriginPolicy | None) -> None:
         """Keep what was told."""
-        self.told.append((key, value))
+        self.told.append((key, None if value is None else value.cause))
 
-    def go_on(self, key: str, result: Result[str]) -> None:
+    def go_on(self, key: str, result: Result) -> None:
         """End the work for a key."""
         with pytest.raises(StopIteration):
             self.runtime.tasks[self.under_way.pop(key)].send(result)
 
     def end(self, key: str, again: float | None = None) -> None:
         """End the attempt for a key."""
-        self.go_on(key, Attempted(key.upper(), again))
+        self.go_on(key, Attempted(policy(key.upper()), again))
 
     def fail(self, key: str, value: str, again: float | None = None) -> None:
         """End the attempt for a key: its route failed."""
-        self.go_on(key, Attempted(value, again, alone=True))
+        self.go_on(key, Attempted(policy(value), again, alone=True))
 
 
 def test_one_fetch_for_all() -> None:
@@ -127,7 +137,7 @@ def test_one_fetch_for_all() -> None:
     desk.end("a")
     assert desk.asked == ["a"]
     assert desk.told == [("a", "A"), ("a", "A")]
-    assert "a" not in desk.queue
+    assert origin("a") not in desk.queue
 
 
 def test_no_more_than_the_limit() -> None:
@@ -198,19 +208,19 @@ def test_the_end_of_the_crawl(limit: int) -> None:
 
 def test_attempts_that_end_at_once() -> None:
     """Without asyncio an attempt may end while it is made: a long line of those neither recurses nor stops."""
-    told: list[str | None] = []
-    desk = Desk(limit=1)
+    desk, done = Desk(limit=1), policy("done")
+    told: list[OriginPolicy | None] = []
 
-    async def work() -> Result[str]:
-        return Attempted("done")
+    async def work() -> Result:
+        return Attempted(done)
 
     desk.ask("first")
     for number in range(5000):
-        desk.queue.ask(number).listen(told.append)
+        desk.queue.ask(origin(str(number))).listen(told.append)
     desk.queue._begin = lambda _: (work, lambda: None)
     desk.runtime.spawn = _spawn_at_once  # type: ignore[method-assign]
     desk.end("first")
-    assert told == ["done"] * 5000
+    assert told == [done] * 5000
 
 
 def _spawn_at_once(coroutine: Coroutine[Any, Any, None]) -> Hand:
@@ -222,7 +232,7 @@ def _spawn_at_once(coroutine: Coroutine[Any, Any, None]) -> Hand:
 def test_a_listener_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     """One that raises keeps nobody else from being told."""
     desk = Desk()
-    desk.queue.ask("a").listen(lambda _: 1 / 0)
+    desk.queue.ask(origin("a")).listen(lambda _: 1 / 0)
     desk.ask("a")
     desk.end("a")
     assert desk.told == [("a", "A")]
@@ -235,8 +245,9 @@ def test_an_attempt_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> Non
     def fail(_attempt: object) -> Any:
         raise RuntimeError
 
-    queue: FetchQueue[str] = FetchQueue(Hand(), limits(1), closing=lambda: False, begin=fail)
-    wait = queue.ask("a")
+    desk = Desk(limit=1)
+    desk.queue._begin = fail
+    wait = desk.queue.ask(origin("a"))
     assert (wait.settled, wait.value) == (True, None)
     assert any(record.exc_info for record in caplog.records)
 
@@ -244,19 +255,17 @@ def test_an_attempt_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> Non
 def test_time_that_does_not_count() -> None:
     """What stands in a queue of the downloader, or waits for the store, has its time before it still."""
     desk = Desk()
-    seen: list[Attempt[str]] = []
+    seen: list[Attempt] = []
 
-    def begin(attempt: Attempt[str]) -> tuple[Work[str], Callable[[], Result[str]]]:
+    def begin(attempt: Attempt) -> tuple[Work, Callable[[], Result]]:
         seen.append(attempt)
         return desk.begin(attempt)
 
     desk.queue._begin = begin
-    queued: list[object] = []
-    desk.queue._queued = lambda: queued
     desk.ask("a")
-    queued.append(seen[0])
+    desk.queued.append(seen[0])
     desk.runtime.pass_time(TIMEOUT)
-    queued.clear()
+    desk.queued.clear()
     seen[0].aside = True
     desk.runtime.pass_time(TIMEOUT)
     seen[0].aside = False
@@ -335,7 +344,7 @@ def test_no_more_routes_than_that() -> None:
     names = [str(number) for number in range(MOST_ROUTES + 3)]
     for route in names:
         desk.ask("a", route=route)
-    while "a" in desk.queue:
+    while origin("a") in desk.queue:
         desk.fail("a", f"by {len(desk.asked)}")
     assert len(desk.asked) == MOST_ROUTES
     assert [value for _, value in desk.told] == [f"by {min(n, MOST_ROUTES)}" for n in range(1, len(names) + 1)]

@@ -7,10 +7,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from scrapy.settings import Settings
+
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.fetching.origin_log import Names, OriginLog
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.reporting.summary import KEPT, Cost, CrawlSummary, Names, OriginLog, TopK
+from scrapy_robots_rfc.reporting.summary import KEPT, Cost, CrawlSummary, TopK
+from scrapy_robots_rfc.settings import read_settings
+from tests.support.policies import attempt, policy
 
 if TYPE_CHECKING:
     import pytest
@@ -22,9 +27,17 @@ def refusal(origin: str, line: int | None = None, pattern: str = "/x") -> Decisi
     return Decision(False, Reason.UNREACHABLE if rule is None else Reason.RULE, rule, "*", origin)
 
 
+class Still(Runtime):
+    """Time that does not pass."""
+
+    def clock(self) -> float:
+        """Return the start of all times."""
+        return 0.0
+
+
 def troubles() -> OriginLog:
     """One that counts nowhere."""
-    return OriginLog(lambda _: None)
+    return OriginLog(read_settings(Settings()), lambda _: None, Still())
 
 
 def text(
@@ -39,9 +52,9 @@ def text(
     return [] if found is None else found.splitlines()[1:]
 
 
-def failed(told: OriginLog, origin: Origin, cause: str) -> None:
-    """An origin becomes unreachable."""
-    told.concluded(origin, cause, Outcome.UNREACHABLE, changed=True, reached=False, attempts=1)
+def failed(told: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UNREACHABLE) -> None:
+    """An origin becomes unreachable, or with the other outcome begins to obey an earlier copy."""
+    told.concluded(policy(cause, host, outcome), attempt(host))
 
 
 def test_nothing_to_say() -> None:
@@ -126,9 +139,8 @@ def test_failing_and_stale() -> None:
     """Ten names with the last cause, and how many more there were."""
     told = troubles()
     for number in range(12):
-        origin = Origin("https", f"{number:02}.example", 443)
-        failed(told, origin, "503")
-    told.began_stale(Origin("https", "s.example", 443), "DownloadTimeoutError")
+        failed(told, f"{number:02}.example", "503")
+    failed(told, "s.example", "DownloadTimeoutError", Outcome.SUCCESSFUL)
     unreachable, stale = text(told=told)
     assert unreachable.startswith("  unreachable: https://00.example (503), ")
     assert unreachable.endswith(", https://09.example (503), and 2 more")
@@ -147,8 +159,7 @@ def test_hostile_text() -> None:
     """Rules and causes can neither begin a line, nor act on a terminal, nor fill it."""
     cost, told = Cost(), troubles()
     cost.refused(refusal("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
-    origin = Origin("https", "b.example", 443)
-    failed(told, origin, "bad\n\x1b]0;owned\x07" + "z" * 10_000)
+    failed(told, "b.example", "bad\n\x1b]0;owned\x07" + "z" * 10_000)
     counted = {"robotstxt/origins/unreachable": 1}
     lines = text(counted, told=told, cost=cost)
     assert len(lines) == 6
@@ -166,8 +177,8 @@ def test_stats() -> None:
             cost.refused(refusal("https://a.example", 7, pattern))
     cost.refused(refusal("https://b.example"))
     slowed.add("https://a.example", 1.23456)
-    told.began_stale(Origin("https", "s.example", 443), "503")
-    failed(told, Origin("https", "b.example", 443), "503")
+    failed(told, "s.example", "503", Outcome.SUCCESSFUL)
+    failed(told, "b.example", "503")
     assert dict(CrawlSummary({}, told, cost, slowed).stats()) == {
         "robotstxt/costliest_origins/https://a.example": 4,
         "robotstxt/costliest_origins/https://b.example": 1,
@@ -180,11 +191,12 @@ def test_stats() -> None:
 
 def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     """A time of ten seconds or more is whole, although a busy machine has used up some of it; a short one is exact."""
-    origin = Origin("http", "a.example", 80)
     caplog.set_level(logging.INFO)
     for again in (299.981, 0.5, 9.99):
-        troubles().failed(origin, "503", Outcome.UNREACHABLE, again)
-    troubles().begins(origin, "503", [0.25, 119.994], "12:00:00")
-    troubles().goes_on(origin, "503", 2, [119.994], "12:00:00")
+        troubles().failed(policy("503", until=again), attempt())
+    troubles().failed(policy("503"), attempt(), [0.25, 119.994])
+    second = attempt()
+    second.pending.last = policy("503")
+    troubles().failed(policy("503"), second, [119.994])
     times = [re.findall(r"(?:after|in) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage()) for record in caplog.records]
     assert times == [["300"], ["0.5"], ["9.99"], ["0.25 and 120"], ["120"]]

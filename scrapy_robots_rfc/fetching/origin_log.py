@@ -1,0 +1,193 @@
+"""OriginLog: tells users which robots.txt files cannot be reached, and counts the outcomes of origins.
+
+`reporting/summary.py` sums it up at the end of the crawl.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.core.text import listed
+from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK
+from scrapy_robots_rfc.policy.access import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scrapy_robots_rfc._runtime import Runtime
+    from scrapy_robots_rfc.fetching.fetch import Attempt
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.policy.access import Local
+    from scrapy_robots_rfc.policy.origins import Origin
+    from scrapy_robots_rfc.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+#: How many names of origins are kept for the summary.
+NAMED = 10
+
+#: How many causes are counted by name. A site can cause any number of them, because they may contain what it sends.
+KEPT_CAUSES = 100
+
+#: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
+_FOLLOWS = {
+    Outcome.SUCCESSFUL: "an earlier copy is obeyed",
+    Outcome.UNREACHABLE: "none of its pages is fetched",
+    Outcome.LOCAL: "none of its pages is fetched",
+    Outcome.UNAVAILABLE: "it has been for so long that it counts as unavailable, and all of its pages may be fetched",
+}
+
+# The same in a dry run, where nothing is dropped.
+_FETCHED = "all of its pages are forbidden, and fetched: this is a dry run"
+_FOLLOWS_DRY = {**_FOLLOWS, Outcome.UNREACHABLE: _FETCHED, Outcome.LOCAL: _FETCHED}
+
+
+class Names:
+    """The first few names, with the last text for each of them, and how often others came.
+
+    :param bound: how many names are remembered.
+    """
+
+    def __init__(self, bound: int = NAMED) -> None:
+        self._bound = bound
+        #: Name -> how often it came, and the text that came with it last.
+        self.named: dict[str, tuple[int, str]] = {}
+        #: How often other names came.
+        self.more = 0
+
+    def add(self, name: str, text: str) -> None:
+        """Count a name, and keep the text that comes with it."""
+        if name in self.named or len(self.named) < self._bound:
+            self.named[name] = self.named.get(name, (0, ""))[0] + 1, text
+        else:
+            self.more += 1
+
+
+class OriginLog:
+    """Logs and counts what becomes of the origins of a crawl.
+
+    :param count: adds one to a stat.
+    :param runtime: the clock.
+    """
+
+    def __init__(self, settings: Settings, count: Callable[[str], None], runtime: Runtime) -> None:
+        self._settings, self._count, self._runtime = settings, count, runtime
+        self._follows = _FOLLOWS_DRY if settings.dry_run else _FOLLOWS
+        #: Cause -> how many origins were unreachable because of it.
+        self.causes: Counter[str] = Counter()
+        #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
+        self.unreachable, self.stale = Names(), Names()
+        self._waiting: dict[Origin, str] = {}
+        self._local: set[str] = set()
+
+    def failed(
+        self,
+        robots: OriginPolicy,
+        attempt: Attempt,
+        to_come: Sequence[float] = (),
+        *,
+        other_route: bool = False,
+        alone: bool = False,
+    ) -> None:
+        """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
+
+        :param to_come: seconds before each further attempt by the same route.
+        :param other_route: whether the route of another request may lead there; if there is one, it is next.
+        :param alone: whether it is about the requests of one route only.
+        """
+        url, cause, pending = robots.origin.robots_url, robots.cause, attempt.pending
+        if other_route and pending.untried() is not None:
+            logger.warning("%s is unreachable (%s): it is asked for by the route of another request", url, cause)
+            return
+        known = attempt.last or attempt.before
+        warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
+        then = self._follows[robots.outcome]
+        if alone and robots.outcome is Outcome.UNREACHABLE:
+            then += " that way"
+        if not to_come:
+            if not warned:
+                again = _seconds(robots.validity.fresh_until - self._runtime.clock())
+                logger.warning("%s is unreachable (%s): %s; it is asked for again in %s s", url, cause, then, again)
+            return
+        # The queue notices the end of a pause, and that of an attempt, up to a tick late.
+        attempts = len(to_come) * min(len(pending.routes), MOST_ROUTES)
+        until = self._runtime.at(1 + sum(to_come) + attempts * (self._settings.timeout + 2 * TICK))
+        if warned:
+            made = pending.route.attempts + 1
+            message = (
+                "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up at %s at the "
+                "latest"
+            )
+            logger.info(message, url, cause, made, made + len(to_come), _seconds(to_come[0]), until)
+        else:
+            message = (
+                "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
+                "latest, then %s"
+            )
+            logger.warning(message, url, cause, listed([_seconds(delay) for delay in to_come]), until, then)
+
+    def routes_failed(self, robots: OriginPolicy, attempts: int) -> None:
+        """Count an origin that is closed for the requests of each route that was tried.
+
+        :param robots: what is known by the last of them.
+        :param attempts: how many were made in all.
+        """
+        self._closes(robots.origin, robots.cause)
+        if attempts > 1:
+            self._gave_up(robots, attempts, f"{self._follows[Outcome.UNREACHABLE]} by the routes that were tried")
+
+    def local(self, robots: OriginPolicy, access: Local) -> None:
+        """Log that the crawl itself failed, once for each cause: the same failure may concern every origin."""
+        if access.cause in self._local or len(self._local) >= KEPT_CAUSES:
+            return
+        self._local.add(access.cause)
+        message = "%s could not be asked for, because the crawl itself failed (%s): %s until that is mended; %s"
+        follows = self._follows[robots.outcome]
+        logger.error(message, robots.origin.robots_url, access.cause, follows, access.advice, exc_info=access.error)
+
+    def again(self, robots: OriginPolicy) -> None:
+        """Remember an origin whose file is asked for again, and that did not count as unreachable before."""
+        self._waiting[robots.origin] = robots.cause
+
+    def closed(self) -> None:
+        """Count as unreachable the origins that still waited for another attempt when the crawl ended."""
+        for origin, cause in list(self._waiting.items()):
+            self._closes(origin, cause)
+
+    def concluded(self, robots: OriginPolicy, attempt: Attempt) -> None:
+        """Count what governs an origin after its last attempt, and log how several attempts ended."""
+        origin, attempts, before = robots.origin, attempt.pending.attempts + 1, attempt.before
+        self._waiting.pop(origin, None)
+        changed = attempt.changes(robots.outcome)
+        if changed and robots.outcome is Outcome.UNREACHABLE:
+            self._closes(origin, robots.cause)
+        elif changed:
+            self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
+        if attempts > 1 and robots.validity.unreachable_since is None:
+            self._count(stats.RECOVERED)
+            logger.info("%s can be reached again (%s)", origin.robots_url, robots.cause)
+        elif attempts > 1:
+            self._gave_up(robots, attempts, self._follows[robots.outcome])
+        if robots.stale and not (before is not None and before.stale):
+            self._count(stats.CACHE_STALE_ORIGINS)
+            self.stale.add(str(origin), robots.cause)
+
+    def _gave_up(self, robots: OriginPolicy, attempts: int, follows: str) -> None:
+        message = "%s stays unreachable (%s) after %d attempts: %s"
+        logger.info(message, robots.origin.robots_url, robots.cause, attempts, follows)
+
+    def _closes(self, origin: Origin, cause: str) -> None:
+        """Count an origin that is unreachable."""
+        self._waiting.pop(origin, None)
+        self.unreachable.add(str(origin), cause)
+        self._count(stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value))
+        known = cause in self.causes or len(self.causes) < KEPT_CAUSES
+        self.causes[cause if known else "other"] += 1
+
+
+def _seconds(number: float) -> str:
+    """Return a number of seconds as log lines have it: whole from ten on, as it may be a little less than was set."""
+    return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"

@@ -1,0 +1,34 @@
+"""What is known of origins, made up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc.fetching.fetch import Attempt
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.queue import PendingFetch, RouteWait
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Origin
+
+if TYPE_CHECKING:
+    from scrapy_robots_rfc.core.agents import Agent
+
+
+def origin(host: str) -> Origin:
+    """Return the origin of a host."""
+    return Origin("https", host, 443)
+
+
+def policy(cause: str, host: str = "a", outcome: Outcome = Outcome.UNREACHABLE, until: float = 0.0) -> OriginPolicy:
+    """Return what is known of an origin whose last fetch was unreachable."""
+    return OriginPolicy(origin(host), Validity(outcome, until, unreachable_since=0.0), None, cause, None, _agent)
+
+
+def attempt(host: str = "a") -> Attempt:
+    """Return the first attempt for an origin."""
+    return Attempt(PendingFetch(origin(host), RouteWait(origin(host))), 1.0, 0.0)
+
+
+def _agent() -> Agent:
+    raise NotImplementedError
