@@ -22,9 +22,10 @@ from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, origin_of, shown, stripped
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK, Downloader
-from scrapy_robots_rfc.fetching.fetch import cause_of, through
+from scrapy_robots_rfc.fetching.faults import access_after
+from scrapy_robots_rfc.fetching.fetch import through
 from scrapy_robots_rfc.middleware.downloader import robots_service
-from scrapy_robots_rfc.policy.access import Asking, Successful, Unreachable, target_of
+from scrapy_robots_rfc.policy.access import Asking, Successful, target_of
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
@@ -160,8 +161,7 @@ class Inquirer:
             try:
                 response, body = await self._download.send(request)
             except Exception as error:
-                cause = cause_of(error, self._settings.timeout)
-                cause = through(Unreachable(None, cause), request).cause
+                cause = through(access_after(error, self._settings.timeout), request).cause
                 raise _unfetched(url, cause, isinstance(error, DecodingError)) from error
             location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
             state = state.answered(response.status, location, body, unreachable_statuses=statuses)

@@ -8,62 +8,44 @@ from __future__ import annotations
 import errno
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Any
+from traceback import walk_tb
+from typing import TYPE_CHECKING
 
+from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
 from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, ForeignAnswerError, RobotsError
+from scrapy_robots_rfc.policy.access import Local, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 #: The exceptions that the network or a server causes: package of the class -> names, subclasses included. All others
 #: are local: they say nothing about the site.
-_NETWORK: dict[str, frozenset[str]] = {
-    "scrapy": frozenset(
-        {
-            "CannotResolveHostError",
-            "DownloadCancelledError",
-            "DownloadConnectionRefusedError",
-            "DownloadFailedError",
-            "DownloadTimeoutError",
-            "ResponseDataLossError",
-            "TunnelError",
-            "InactiveStreamClosed",  # this and the next two: HTTP/2
-            "InvalidNegotiatedProtocol",
-            "RemoteTerminatedConnection",
-        }
-    ),
-    "twisted": frozenset(
-        {
-            "ConnectBindError",
-            "ConnectError",
-            "ConnectionClosed",
-            "DNSLookupError",
-            "ParseError",
-            "ResponseFailed",
-            "RequestTransmissionFailed",
-            "TimeoutError",
-            "_WrapperException",
-        }
-    ),
-    "builtins": frozenset({"ConnectionError", "TimeoutError"}),
-    "socket": frozenset({"gaierror", "herror"}),
-    "ssl": frozenset({"SSLError"}),
-    "OpenSSL": frozenset({"Error"}),
-    "service_identity": frozenset({"VerificationError"}),
-    "aiohttp": frozenset({"ClientError"}),
-    "httpx": frozenset({"TransportError"}),
-    "httpx2": frozenset({"TransportError"}),
-    "httpcore": frozenset({"NetworkError", "ProtocolError", "ProxyError", "TimeoutException"}),
-    "h2": frozenset({"H2Error"}),
-    "curl_cffi": frozenset({"CurlError", "RequestException"}),
-    "requests": frozenset({"RequestException"}),
-    "urllib3": frozenset({"HTTPError"}),
-    "playwright": frozenset({"Error"}),
-    "zyte_api": frozenset({"RequestError"}),
+_NETWORK = {
+    "scrapy": "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError DownloadFailedError "
+    "DownloadTimeoutError ResponseDataLossError TunnelError "
+    "InactiveStreamClosed InvalidNegotiatedProtocol RemoteTerminatedConnection",  # these three: HTTP/2
+    "twisted": "ConnectBindError ConnectError ConnectionClosed DNSLookupError ParseError ResponseFailed "
+    "RequestTransmissionFailed TimeoutError _WrapperException",
+    "builtins": "ConnectionError TimeoutError",
+    "socket": "gaierror herror",
+    "ssl": "SSLError",
+    "OpenSSL": "Error",
+    "service_identity": "VerificationError",
+    "aiohttp": "ClientError",
+    "httpx": "TransportError",
+    "httpx2": "TransportError",
+    "httpcore": "NetworkError ProtocolError ProxyError TimeoutException",
+    "h2": "H2Error",
+    "curl_cffi": "CurlError RequestException",
+    "requests": "RequestException",
+    "urllib3": "HTTPError",
+    "playwright": "Error",
+    "zyte_api": "RequestError",
 }
 
 #: Errors of the operating system that the network causes, and those that this machine causes.
@@ -77,17 +59,14 @@ _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
 UNKNOWN_HOST = "unknown host"
 
 #: Names of exceptions -> the cause in words. The first row counts that has a name of any exception in the chain.
-_WORDS: tuple[tuple[frozenset[str], str], ...] = (
-    (
-        frozenset({"ResponseDataLossError", "_DataLoss", "ClientPayloadError", "IncompleteReadError"}),
-        "the transfer broke off",
-    ),
-    (frozenset({"CannotResolveHostError", "DNSLookupError", "ClientConnectorDNSError", "gaierror"}), UNKNOWN_HOST),
-    (frozenset({"ConnectionRefusedError"}), "connection refused"),
-    (frozenset({"ConnectionResetError", "ConnectionLost", "BrokenPipeError"}), "connection reset"),
-    (frozenset({"NoRouteError"}), "no route to host"),
-    (frozenset({"ServerDisconnectedError", "ConnectionDone"}), "connection closed without an answer"),
-)
+_WORDS = {
+    "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": "the transfer broke off",
+    "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": UNKNOWN_HOST,
+    "ConnectionRefusedError": "connection refused",
+    "ConnectionResetError ConnectionLost BrokenPipeError": "connection reset",
+    "NoRouteError": "no route to host",
+    "ServerDisconnectedError ConnectionDone": "connection closed without an answer",
+}
 
 #: Exceptions whose text is shown: the answer was no HTTP.
 _NO_HTTP = frozenset({"ParseError", "BadStatusLine", "BadHttpMessage", "RemoteProtocolError"})
@@ -104,7 +83,6 @@ _ADVICE = {
     "StopDownload": "let its handlers of bytes_received and headers_received pass requests for robots.txt",
     "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
 }
-_OTHERWISE = "mend it, or take it out of the settings"
 _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
 
 # Causes in a chain that are looked at, and characters of a library's text that are shown.
@@ -113,70 +91,62 @@ _LONGEST_CHAIN, _LONGEST_TEXT = 20, 160
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What an exception means.
+def access_after(error: Exception, timeout: float) -> Unreachable | Local:
+    """Return what an exception of a download means.
 
-    :param cause: in words.
-    :param part: what failed in the crawl itself, as a dotted name; ``None``: the network, a proxy or the server did.
-    :param advice: what to do about a local fault.
-    :param expected: whether the text says enough, so that no traceback is logged.
-    :param refused: whether a proxy refused to connect to the site.
+    :param timeout: seconds for the whole fetch.
     """
-
-    cause: str
-    part: str | None = None
-    advice: str = ""
-    expected: bool = True
-    refused: bool = False
-
-
-def fault_of(error: Exception) -> Fault:
-    """Return what an exception of a download means."""
     if isinstance(error, BrokenTransferError | DecodingError):
-        return Fault(str(error))
+        return Unreachable(None, str(error))
     if isinstance(error, ForeignAnswerError):
-        part = "another downloader middleware"
-        return Fault(f"{part}: {error}", part, "let its process_exception pass requests for robots.txt")
+        advice = "let its process_exception pass requests for robots.txt"
+        return Local(f"another downloader middleware: {error}", advice)
     if isinstance(error, UnicodeError) and "idna" in str(error):  # aiohttp's, for a host that no DNS can have
-        return Fault(UNKNOWN_HOST)
+        return Unreachable(None, UNKNOWN_HOST, hopeless=True)
     chain = list(_chain(error))
-    part, method = _part(error)
     own = next((one for one in chain if isinstance(one, OSError) and one.errno in _OWN_ERRNO), None)
     if own is not None:
-        return Fault(f"this machine: {_text(own)}", "this machine", _EXHAUSTED)
+        return Local(f"this machine: {_text(own)}", _EXHAUSTED)
+    frames = _frames(error)
+    part, method = _part(frames)
     if method not in _HOOKS and (isinstance(error, RobotsError) or _is_network(error)):
-        return _network(chain)
+        found = _network(chain)
+        return replace(found, cause=no_answer(timeout)) if isinstance(error, LATE) else found
     kind = next((name for name in _names(error) if name in _ADVICE), None)
-    text, name = _text(error), type(error).__name__
-    what = f"{name}: {text}" if text else name
-    if kind is None and method not in _HOOKS and any(frame[1] == READING for frame in _frames(error)):
-        return Fault(f"its answer cannot be read: {what}")
+    if kind is None and method not in _HOOKS and any(frame[1] == READING for frame in frames):
+        return Unreachable(None, f"its answer cannot be read: {_named(error)}")
+    if kind is None:
+        return Local(f"{part}: {_named(error)}", "mend it, or take it out of the settings", error)
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"
-    cause = f"{part}: {what}"
-    return Fault(cause, part, _ADVICE.get(kind or "", _OTHERWISE), expected=kind is not None)
+    return Local(f"{part}: {_named(error)}", _ADVICE[kind])
 
 
-def _network(chain: list[BaseException]) -> Fault:
-    """Return the fault of a network error, by the first row of the tables that one of its causes is in."""
+def no_answer(timeout: float) -> str:
+    """Return the cause of a fetch that had no answer in so many seconds."""
+    return f"no answer in {timeout:g} s"
+
+
+def _network(chain: list[BaseException]) -> Unreachable:
+    """Return what a network error means, by the first row of the tables that one of its causes is in."""
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:
-            return _refused(error)
+            return Unreachable(None, _refused(error), hopeless=True, route=True)
     for error in chain:
         if (words := _tls(error)) is not None:
-            return Fault(f"TLS: {words}")
-    for names, words in _WORDS:
-        if any(names & set(_names(error)) for error in chain):
-            return Fault(words)
+            return Unreachable(None, f"TLS: {words}")
+    names = {name for error in chain for name in _names(error)}
+    for row, words in _WORDS.items():
+        if names.intersection(row.split()):
+            return Unreachable(None, words, hopeless=words == UNKNOWN_HOST)
     for error in reversed(chain):
-        if (text := _said(error)) is not None:
-            return Fault(text)
-    if any(type(error).__name__ == "DownloadConnectionRefusedError" for error in chain):
-        return Fault("connection refused")
+        if (said := _said(error)) is not None:
+            return Unreachable(None, said)
+    if "DownloadConnectionRefusedError" in names:
+        return Unreachable(None, "connection refused")
     text = next((text for error in chain if (text := _text(error))), "")
     name = type(chain[0]).__name__
-    return Fault(f"{name}: {text}" if text else name)
+    return Unreachable(None, f"{name}: {text}" if text else name)
 
 
 def _said(error: BaseException) -> str | None:
@@ -191,11 +161,12 @@ def _said(error: BaseException) -> str | None:
     return f"no valid HTTP answer: {text}" if text else "no valid HTTP answer"
 
 
-def _refused(error: BaseException) -> Fault:
+def _refused(error: BaseException) -> str:
+    """Return what a proxy answered to CONNECT."""
     text = _text(error)
     found = _STATUS.search(text.partition("[")[2] or text)  # Scrapy names the proxy's port before the bracket
     status = getattr(error, "status", None) or (found and found[0])
-    return Fault(f"{status} to CONNECT" if status else f"no answer to CONNECT: {text}", refused=True)
+    return f"{status} to CONNECT" if status else f"no answer to CONNECT: {text}"
 
 
 def _tls(error: BaseException) -> str | None:
@@ -221,7 +192,7 @@ def _is_network(error: BaseException) -> bool:
             return False
         if isinstance(found, OSError) and found.errno in _NETWORK_ERRNO:
             return True
-        if any(kind.__name__ in _NETWORK.get(_package(kind), ()) for kind in type(found).__mro__):
+        if any(kind.__name__ in _NETWORK.get(_package(kind), "").split() for kind in type(found).__mro__):
             return True
         found = found.__cause__
     return False
@@ -260,33 +231,32 @@ def _text(error: BaseException) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
 
 
-def _part(error: Exception) -> tuple[str, str]:
+def _named(error: BaseException) -> str:
+    text, name = _text(error), type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def _part(frames: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the part of the crawl that raised an exception, as a dotted name, and its method."""
-    frames = _frames(error)
     for methods in (_HOOKS, _HANDLER):
         for owner, method in reversed(frames):
             # Older versions of Scrapy have functions of these names in the manager of the middlewares, too.
             if method in methods and not (methods is _HOOKS and _is_of(owner, "scrapy.core")):
                 return owner, method
     known = {"scrapy", "twisted", *sys.stdlib_module_names}
-    foreign = next((frame for frame in frames if frame[0].partition(".")[0] not in known), None)
-    if foreign is None:
-        foreign = next((frame for frame in reversed(frames) if _is_of(frame[0], "scrapy")), ("scrapy", ""))
-    return foreign
+    foreign = (frame for frame in frames if frame[0].partition(".")[0] not in known)
+    ours = (frame for frame in reversed(frames) if _is_of(frame[0], "scrapy"))
+    return next(foreign, None) or next(ours, ("scrapy", ""))
 
 
 def _frames(error: Exception) -> list[tuple[str, str]]:
     """Return who ran the code that an exception came through, and in which methods, from our own call of Scrapy on."""
-    frames: list[tuple[str, str]] = []
-    step = error.__traceback__
-    while step is not None:
-        frames.append((_owner(step.tb_frame), step.tb_frame.f_code.co_name))
-        step = step.tb_next
+    frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
     package = __name__.partition(".")[0]
     return list(dropwhile(lambda frame: _is_of(frame[0], package), frames))
 
 
-def _owner(frame: Any) -> str:  # noqa: ANN401 - the type of frames has no public name
+def _owner(frame: FrameType) -> str:
     """Return the class, or the module, whose code a frame runs."""
     if "self" in frame.f_locals:
         kind = type(frame.f_locals["self"])

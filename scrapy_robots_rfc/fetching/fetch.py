@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.faults import UNKNOWN_HOST, fault_of
+from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import governs_all
 from scrapy_robots_rfc.fetching.routes import proxy_of
 from scrapy_robots_rfc.policy import backoff, caching
@@ -187,8 +186,8 @@ class Fetcher:
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         headers, date = response.headers, self._runtime.date()
         if isinstance(access, Unreachable):
-            access = through(access, request) if access.route else access
-            return Fetched(replace(access, retry_after=backoff.retry_after(headers.get(b"Retry-After"), date)))
+            access = replace(access, retry_after=backoff.retry_after(headers.get(b"Retry-After"), date))
+            return Fetched(through(access, request) if access.route else access)
         names = (b"Cache-Control", b"Expires", b"Date", b"Age", b"ETag", b"Last-Modified")
         said = Caching(*(tuple(headers.getlist(name)) for name in names))
         freshness = said.freshness(date)
@@ -208,32 +207,15 @@ class Fetcher:
     def _failed(self, error: Exception, request: Request) -> Unreachable | Local:
         if not isinstance(error, IgnoreRequest):
             self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        fault = fault_of(error)
-        if fault.part is not None:
-            return Local(fault.cause, fault.advice, None if fault.expected else error)
-        cause = cause_of(error, self._settings.timeout)
-        hopeless = fault.refused or fault.cause == UNKNOWN_HOST
-        return through(Unreachable(None, cause, hopeless=hopeless, route=fault.refused), request)
+        return through(access_after(error, self._settings.timeout), request)
 
 
-def through(access: Unreachable, request: Request | None) -> Unreachable:
+def through(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
     """Return a failure with the name of its proxy, if the request had one: it says nothing about the site then."""
     proxy = proxy_of(request)
-    return access if proxy is None else replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
-
-
-def cause_of(error: Exception, timeout: float) -> str:
-    """Return why a download failed, in words.
-
-    :param timeout: seconds for the whole fetch.
-    """
-    fault = fault_of(error)
-    return no_answer(timeout) if fault.part is None and isinstance(error, LATE) else fault.cause
-
-
-def no_answer(timeout: float) -> str:
-    """Return the cause of a fetch that had no answer in so many seconds."""
-    return f"no answer in {timeout:g} s"
+    if proxy is None or isinstance(access, Local):
+        return access
+    return replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
 
 
 def _known_at(url: str, held: CacheEntry | None) -> Validators | None:

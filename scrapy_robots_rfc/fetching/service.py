@@ -21,7 +21,8 @@ from scrapy_robots_rfc.cache.peers import Peers
 from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.fetch import Fetched, Fetcher, following, no_answer, set_aside, through
+from scrapy_robots_rfc.fetching.faults import no_answer
+from scrapy_robots_rfc.fetching.fetch import Fetched, Fetcher, following, set_aside, through
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, LockedByPeer, RouteWait

@@ -8,7 +8,8 @@ import ssl
 import pytest
 
 from scrapy_robots_rfc.errors import DecodingError
-from scrapy_robots_rfc.fetching.faults import fault_of
+from scrapy_robots_rfc.fetching.faults import access_after
+from scrapy_robots_rfc.policy.access import Local, Unreachable
 
 
 def foreign(package: str, name: str, base: type[Exception] = Exception) -> type[Exception]:
@@ -46,8 +47,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
 )
 def test_network(error: Exception, cause: str) -> None:
     """An exception of a known library is the network's: its cause is short, and holds no credentials."""
-    found = fault_of(error)
-    assert (found.cause, found.part) == (cause, None)
+    assert access_after(error, 30) == Unreachable(None, cause, hopeless=cause == "unknown host")
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_network(error: Exception, cause: str) -> None:
 )
 def test_refused_by_a_proxy(error: Exception, cause: str) -> None:
     """What answers a CONNECT is known by the name of its exception; the port of a proxy is no status."""
-    found = fault_of(error)
-    assert (found.cause, found.part, found.refused) == (cause, None, True)
+    assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, route=True)
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL])
 def test_this_machine(number: int) -> None:
     """A process that has no file or port left says nothing about the site, whoever tells it."""
     for error in (OSError(number, "None left"), caused(foreign("aiohttp", "ClientError")("x"), OSError(number, "x"))):
-        found = fault_of(error)
-        assert found.part == "this machine"
+        found = access_after(error, 30)
+        assert isinstance(found, Local)
+        assert found.cause.startswith("this machine: ")
         assert "CONCURRENT_REQUESTS" in found.advice
 
 
@@ -89,6 +89,6 @@ class MuteError(Exception):
 )
 def test_local(error: Exception) -> None:
     """Whatever is not known is local, and never raises."""
-    assert fault_of(error).part is not None
+    assert isinstance(access_after(error, 30), Local)
     error.__cause__ = error  # a chain without an end
-    assert fault_of(error).part is not None
+    assert isinstance(access_after(error, 30), Local)
