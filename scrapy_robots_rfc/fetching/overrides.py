@@ -10,6 +10,7 @@ import logging
 import math
 import stat
 import zlib
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,27 +51,24 @@ class Overrides:
         self._overrides: dict[Origin, OriginPolicy] = {}
         self._octets: dict[Origin, bytes] = {}
         for origin, path in settings.overrides.items():
-            file, octets = _file(origin, path, settings, parse)
+            try:
+                octets = _read(Path(path), settings.max_size)
+                file = parse(octets)
+            except Exception as error:  # a parser of the user's may raise anything
+                problem = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+                accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
+                raise SettingError(f"ROBOTSTXT_OVERRIDES[{str(origin)!r}]", path, accepted) from error
             self._overrides[origin] = OriginPolicy(origin, _OVERRIDDEN, None, path, file, agent, override=path)
             self._octets[origin] = zlib.compress(octets)
         self._sites = Sites(settings.exempt)
-        self._exempt: dict[Origin, OriginPolicy | None] = {}
+        self._exempt = lru_cache(_KEPT)(self._exempted)
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
         """Return what is known of an origin if the user made an exception of it; else ``None``.
 
         A local file wins over an exemption: it is for this origin, and the pattern of an exemption may be for many.
         """
-        found = self._overrides.get(origin)
-        if found is not None:
-            return found
-        try:
-            return self._exempt[origin]
-        except KeyError:
-            if len(self._exempt) >= _KEPT:
-                self._exempt.clear()
-            found = self._exempt[origin] = self._exempted(origin)
-            return found
+        return self._overrides.get(origin) or self._exempt(origin)
 
     def octets(self, origin: Origin) -> bytes | None:
         """Return the local file of an origin, as it was read; ``None`` if there is none."""
@@ -104,19 +102,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(every[:_NAMED]) + (f", and {more} more" if more > 0 else "")
 
 
-def _file(
-    origin: Origin, path: str, settings: Settings, parse: Callable[[bytes], ParsedRobots]
-) -> tuple[ParsedRobots, bytes]:
-    try:
-        octets = _octets(Path(path), settings.max_size)
-        return parse(octets), octets
-    except Exception as error:  # a parser of the user's may raise anything
-        problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem or type(error).__name__})"
-        raise SettingError(f"ROBOTSTXT_OVERRIDES[{str(origin)!r}]", path, accepted) from error
-
-
-def _octets(path: Path, most: int) -> bytes:
+def _read(path: Path, most: int) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):  # to read a pipe would block
         raise ValueError("not a regular file")
     with path.open("rb") as file:
