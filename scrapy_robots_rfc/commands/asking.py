@@ -21,7 +21,7 @@ from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, origin_of, shown, stripped
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
-from scrapy_robots_rfc.fetching.download import MARK, Downloader
+from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
 from scrapy_robots_rfc.middleware.downloader import robots_service
@@ -123,7 +123,6 @@ class Inquirer:
         self._crawler = crawler
         self._service = robots_service(crawler)
         self._settings = read_settings(crawler.settings)
-        self._download = Downloader(crawler, self._settings.max_size, retry=False, abandoned=lambda _: None)
         self._under_way: dict[object, list[Hop]] = {}
         self._hops: dict[str, tuple[Hop, ...]] = {}
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
@@ -155,11 +154,11 @@ class Inquirer:
         end = runtime.clock() + self._settings.timeout
         state: Asking | Access = Asking(urldefrag(stripped(url)).url)
         while isinstance(state, Asking):
-            request = self._download.request(state.url, timeout=max(end - runtime.clock(), 0.1), mark=mark)
+            request = self._service.download.request(state.url, timeout=max(end - runtime.clock(), 0.1), mark=mark)
             if authorization is not None and Origin.of(state.url) == first:
                 request.headers[b"Authorization"] = authorization
             try:
-                response, body = await self._download.send(request)
+                response, body = await self._service.download.send(request)
             except Exception as error:
                 cause = through(access_after(error, self._settings.timeout), request).cause
                 raise _unfetched(url, cause, isinstance(error, DecodingError)) from error

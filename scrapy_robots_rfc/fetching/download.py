@@ -5,11 +5,11 @@ This module makes the request, cuts off its body, and decodes it. `fetch.py` fol
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
@@ -23,12 +23,11 @@ from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, decod
 from scrapy_robots_rfc.fetching.endings import Endings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
-    from scrapy.signalmanager import SignalManager
 
     from scrapy_robots_rfc.cache.entry import Validators
 
@@ -57,6 +56,10 @@ META: dict[str, Any] = {
     "download_warnsize": 0,
     "download_fail_on_dataloss": True,  # half a file must not open the origin, even if the user accepts half a page
 }
+
+
+# The signals whose handlers may stop a transfer.
+_STOPPING = (signals.headers_received, signals.bytes_received)
 
 
 @dataclass(eq=False, slots=True)
@@ -100,10 +103,9 @@ class _Transfer:
 
 
 class Downloader:
-    """Asks for robots.txt files through the engine of a crawl.
+    """Asks for robots.txt files through the engine of a crawl; a crawl has one.
 
     :param max_size: decoded octets after which a transfer is cut off.
-    :param retry: whether Scrapy's own retries apply.
     :param abandoned: called with a request that is under way although nobody waits for its answer any more.
     :param kept: called with each whole answer: the URL, the response, and its decoded body.
     :param sent: called with each request of ours that was answered, with the headers that it was sent with.
@@ -114,15 +116,14 @@ class Downloader:
         crawler: Crawler,
         max_size: int,
         *,
-        retry: bool,
         abandoned: Callable[[Request], object],
-        kept: Callable[[str, Response, bytes], object] = lambda *_: None,
-        sent: Callable[[Request], object] = lambda _: None,
+        kept: Callable[[str, Response, bytes], object],
+        sent: Callable[[Request], object],
     ) -> None:
         self._crawler, self._abandoned, self._kept, self._sent = crawler, abandoned, kept, sent
-        self._meta = META if retry else {**META, "dont_retry": True}
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
+        self._send = crawler.signals.send_catch_log
         self._schemes: set[str] = set()
         self._endings = Endings(crawler, MARK)
         self._handlers = (
@@ -138,6 +139,7 @@ class Downloader:
         *,
         timeout: float,
         mark: object,
+        retry: bool = False,
         asker: Request | None = None,
         known: Validators | None = None,
     ) -> Request:
@@ -145,10 +147,13 @@ class Downloader:
 
         :param timeout: seconds.
         :param mark: what `queued` returns for this fetch.
+        :param retry: whether Scrapy's own retries apply.
         :param asker: the request that the file is fetched for; ``None``: there is none.
         :param known: the validators of the file that is at hand: the answer may be that it still holds (304).
         """
-        meta = {**self._meta, "download_timeout": timeout, MARK: _Transfer(mark), JUDGED: [url, None]}
+        meta = {**META, "download_timeout": timeout, MARK: _Transfer(mark), JUDGED: [url, None]}
+        if not retry:
+            meta["dont_retry"] = True
         headers: dict[bytes, bytes] = {}  # Scrapy adds Accept-Encoding and all others, as it does for a page
         if known is not None and known.etag is not None:
             headers[b"If-None-Match"] = known.etag
@@ -169,17 +174,14 @@ class Downloader:
     async def _transferred(self, request: Request) -> Response:
         engine = self._crawler.engine
         assert engine is not None
-        self._listen()
         try:
-            with one_more(self._crawler):
+            with self._listening(), one_more(self._crawler):
                 return await engine.download_async(request)
         except BaseException:
             # Most likely this was cancelled, and Scrapy goes on with the transfer for as long as the server likes.
             if self._give_place(request):
                 self._abandoned(request)
             raise
-        finally:
-            self._stop_listening()
 
     def _reached(self, request: Request) -> None:
         """Called when a request, or a retry of it, joins the queue of its slot."""
@@ -207,7 +209,7 @@ class Downloader:
         if response.status // 100 != 2:  # its body is not used, so it does not matter whether it can be decoded
             return b""
         if "download_stopped" in response.flags and not transfer.stopped:
-            # No signal handler did this (see `_shield`). The part that is missing may have the rules that forbid.
+            # No signal handler did this (see `_shielded`). The part that is missing may have the rules that forbid.
             raise StopDownload(fail=False)
         if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
             raise BrokenTransferError("connection reset")
@@ -224,20 +226,35 @@ class Downloader:
             unbound_pool(self._crawler, handler)
             self._endings.watch(handler)
 
-    def _listen(self) -> None:
-        # Connected only while a robots.txt is under way, because each handler slows down every page of the crawl.
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Handle signals while a robots.txt is under way, and not longer: each handler slows down every page."""
+        manager = self._crawler.signals
         if not self._transfers:
-            _shield(self._crawler.signals)
+            self._send, manager.send_catch_log = manager.send_catch_log, self._shielded  # type: ignore[method-assign]
             for handler, signal in self._handlers:
-                self._crawler.signals.connect(handler, signal)
+                manager.connect(handler, signal)
         self._transfers += 1
+        try:
+            yield
+        finally:
+            self._transfers -= 1
+            if not self._transfers:
+                manager.send_catch_log = self._send  # type: ignore[method-assign]
+                for handler, signal in self._handlers:
+                    manager.disconnect(handler, signal)
 
-    def _stop_listening(self) -> None:
-        self._transfers -= 1
-        if not self._transfers:
-            _let_go(self._crawler.signals)
-            for handler, signal in self._handlers:
-                self._crawler.signals.disconnect(handler, signal)
+    def _shielded(self, signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
+        """Keep signal handlers that are not ours from stopping our transfers, as Scrapy lets a spider stop its pages.
+
+        A handler that raises StopDownload is still called; for our transfers, what it raised is left out of the answers
+        from which download handlers see whether to go on.
+        """
+        answers = self._send(signal, **named)
+        if signal not in _STOPPING or MARK not in getattr(named.get("request"), "meta", ()):
+            return answers
+        ours = self._bytes_received
+        return [one for one in answers if one[0] == ours or not isinstance(getattr(one[1], "value", 0), StopDownload)]
 
     def _headers_received(self, headers: Headers, request: Request) -> None:
         transfer: _Transfer | None = request.meta.get(MARK)
@@ -264,49 +281,6 @@ class Downloader:
             transfer.codings = response.headers.getlist(b"Content-Encoding")
             response.headers.pop(b"Content-Encoding", None)
             self._sent(request)
-
-
-#: The signals whose handlers may stop a transfer.
-_STOPPING = (signals.headers_received, signals.bytes_received)
-
-# Signal manager of a crawl -> how many of its downloaders have transfers under way.
-_SHIELDED: WeakKeyDictionary[SignalManager, int] = WeakKeyDictionary()
-
-
-def _shield(manager: SignalManager) -> None:
-    """Keep signal handlers that are not ours from stopping our transfers. Scrapy lets a spider stop its pages that way.
-
-    A handler that raises StopDownload is still called; for our transfers, what it raised is left out of the answers
-    from which download handlers see whether to go on.
-    """
-    _SHIELDED[manager] = _SHIELDED.get(manager, 0) + 1
-    if _SHIELDED[manager] > 1:
-        return
-    send = manager.send_catch_log
-
-    def shielded(signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
-        answers = send(signal, **named)
-        if signal not in _STOPPING or MARK not in getattr(named.get("request"), "meta", ()):
-            return answers
-        return [(handler, answer) for handler, answer in answers if not _stops(answer) or _is_ours(handler)]
-
-    manager.send_catch_log = shielded  # type: ignore[method-assign]
-
-
-def _let_go(manager: SignalManager) -> None:
-    """Undo `_shield`."""
-    _SHIELDED[manager] -= 1
-    if not _SHIELDED[manager]:
-        del _SHIELDED[manager], manager.send_catch_log
-
-
-def _is_ours(handler: object) -> bool:
-    return isinstance(getattr(handler, "__self__", None), Downloader)
-
-
-def _stops(answer: object) -> bool:
-    """Whether the answer of a signal handler is the `Failure` of a StopDownload."""
-    return isinstance(getattr(answer, "value", None), StopDownload)
 
 
 def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:

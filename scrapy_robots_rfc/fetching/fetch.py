@@ -157,8 +157,9 @@ class Fetcher:
             # An attempt that is to give way to others ends before Scrapy's timeout, which would make it a failure.
             left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)
             known = _known_at(state.url, held)
+            retry = not self._settings.unreachable_backoff  # retries on top of a backoff would multiply with it
             request = attempt.request = self._download.request(
-                state.url, timeout=left, mark=attempt, asker=attempt.asker, known=known
+                state.url, timeout=left, mark=attempt, retry=retry, asker=attempt.asker, known=known
             )
             try:
                 response, body = await self._download.send(request)
@@ -251,7 +252,7 @@ def following(
     return entry
 
 
-def set_aside(old: CacheEntry | None, access: Unreachable | Local, now: float, limits: CachePolicy) -> CacheEntry:
+def set_aside(old: CacheEntry | None, access: Access, now: float, limits: CachePolicy) -> CacheEntry:
     """Return what governs requests whose fetch says nothing about the site: an earlier file, or nothing is known.
 
     It does not become the cache entry of the origin, since it must not count in how long the file was unreachable.

@@ -90,13 +90,13 @@ class OriginLog:
         to_come: Sequence[float] = (),
         *,
         other_route: bool = False,
-        alone: bool = False,
+        that_way: bool = False,
     ) -> None:
         """Say that a file cannot be reached and what follows: a warning at the first failure of a run, and at a change.
 
         :param to_come: seconds before each further attempt by the same route.
         :param other_route: whether the route of another request may lead there; if there is one, it is next.
-        :param alone: whether it is about the requests of one route only.
+        :param that_way: whether it is about the requests of one route only.
         """
         url, cause, pending = robots.origin.robots_url, robots.cause, attempt.pending
         if other_route and pending.untried() is not None:
@@ -105,7 +105,7 @@ class OriginLog:
         known = attempt.last or attempt.before
         warned = known is not None and known.unreachable_since is not None and known.outcome is robots.outcome
         then = self._follows[robots.outcome]
-        if alone and robots.outcome is Outcome.UNREACHABLE:
+        if that_way and robots.outcome is Outcome.UNREACHABLE:
             then += " that way"
         if not to_come:
             if not warned:

@@ -93,11 +93,9 @@ class RobotsService:
         assert crawler.stats is not None
         self._crawler, self._settings, self._hooks, self._overrides = crawler, settings, hooks, overrides
         self._closing = partial(_scrapy.is_closing, crawler)
-        #: Gives the routes of requests.
-        self.routes = Routes(crawler)
-        # The crawls of this process share files and fetches; with a shared store, they do so through the store.
-        shared = store is not None and store.shared
-        self._peers = None if shared else Peers(self.routes.way, self._closing)
+        #: Makes exchanges, also those of commands; gives the routes of requests.
+        self.download, self.routes = download, Routes(crawler)
+        self._peers = Peers(self.routes.way, self._closing)
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
         self._limits = cache_policy(settings)
@@ -202,13 +200,12 @@ class RobotsService:
 
     def join(self, kind: Hashable) -> None:
         """Share files and fetches with the other crawls of the process that are of the same kind, until `close`."""
-        if self._peers is not None:
+        if self._sharing is None or not self._sharing.shared:  # else they share through the store
             self._peers.join(self._runtime.loop(), kind, self._memory.entry)
 
     async def close(self) -> None:
         """Write what is still to be written, for a second or two at most, and close the store."""
-        if self._peers is not None:
-            self._peers.leave()
+        self._peers.leave()
         if self._sharing is not None:
             await self._sharing.close()
 
@@ -260,8 +257,6 @@ class RobotsService:
 
     def _look_at_peers(self, attempt: Attempt) -> Result:
         """Do the same with the other crawls of the process."""
-        if self._peers is None:
-            return None
         entry, busy = self._peers.look(attempt.origin, attempt.asker)
         if entry is not None and (attempt.held is None or entry.fetched > attempt.held.fetched):
             now = self._runtime.clock()
@@ -306,47 +301,37 @@ class RobotsService:
 
     def _conclude(self, attempt: Attempt, fetched: Fetched) -> Attempted:
         """Turn the result of a fetch into what is known from now on; keep it, unless another attempt follows."""
-        if isinstance(fetched.access, Local) or (isinstance(fetched.access, Unreachable) and fetched.access.route):
-            return self._conclude_route(attempt, fetched.access)
         file, fetched = self._parsed(attempt.origin, fetched)
-        access, limits = fetched.access, self._limits
-        if isinstance(access, Unreachable):
-            ttl = self._backoff.at_least(limits.unreachable_ttl, access.retry_after)
-            limits = replace(limits, unreachable_ttl=ttl)
-        since = None if attempt.last is None else attempt.last.unreachable_since
-        entry = following(attempt.held, fetched, self._runtime.clock(), limits, since)
+        access, now, limits = fetched.access, self._runtime.clock(), self._limits
+        # Such a failure says nothing about the site, so that it governs the requests of its route only.
+        of_route = isinstance(access, Local) or (isinstance(access, Unreachable) and access.route)
+        if of_route:
+            entry = set_aside(attempt.held, access, now, limits)
+        else:
+            if isinstance(access, Unreachable):
+                ttl = self._backoff.at_least(limits.unreachable_ttl, access.retry_after)
+                limits = replace(limits, unreachable_ttl=ttl)
+            since = None if attempt.last is None else attempt.last.unreachable_since
+            entry = following(attempt.held, fetched, now, limits, since)
         robots = self._revive(attempt.origin, entry, file)
         self._count(stats.RESULT.format(outcome=access.outcome.value))
+        alone = of_route or not robots.for_all
         to_come: tuple[float, ...] = ()
-        if isinstance(access, Unreachable):
+        if isinstance(access, Local):
+            self.origin_log.local(robots, access)
+        elif isinstance(access, Unreachable):
             # Retry only while the origin is closed: with an earlier file, or after failures for so long that the
             # origin opens, the requests that wait can be judged now.
-            to_come = self._to_come(attempt, robots, access)
-            self.origin_log.failed(robots, attempt, to_come, other_route=not robots.for_all)
-        if not to_come:
+            if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
+                to_come = self._backoff.to_come(attempt.pending.route.attempts, access.retry_after)
+            self.origin_log.failed(robots, attempt, to_come, other_route=alone, that_way=of_route)
+        if not of_route and not to_come:
             self._keep(attempt, robots, entry, shared=fetched.freshness.stored)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, entry, stored=fetched.freshness.stored, since=attempt.began)
-        elif attempt.changes(Outcome.UNREACHABLE):
+        elif not of_route and attempt.changes(Outcome.UNREACHABLE):
             self.origin_log.again(robots)
-        return Attempted(robots, to_come[0] if to_come else None, alone=not robots.for_all)
-
-    def _conclude_route(self, attempt: Attempt, access: Unreachable | Local) -> Attempted:
-        """Turn a failure that says nothing about the site into what governs the requests of its route."""
-        robots = self._revive(attempt.origin, set_aside(attempt.held, access, self._runtime.clock(), self._limits))
-        self._count(stats.RESULT.format(outcome=access.outcome.value))
-        if isinstance(access, Local):
-            self.origin_log.local(robots, access)
-            return Attempted(robots, alone=True)
-        to_come = self._to_come(attempt, robots, access)
-        self.origin_log.failed(robots, attempt, to_come, other_route=True, alone=True)
-        return Attempted(robots, to_come[0] if to_come else None, alone=True)
-
-    def _to_come(self, attempt: Attempt, robots: OriginPolicy, access: Unreachable) -> tuple[float, ...]:
-        """Return the seconds before each further attempt by the route of this one."""
-        if robots.outcome is not Outcome.UNREACHABLE or access.hopeless:
-            return ()
-        return self._backoff.to_come(attempt.pending.route.attempts, access.retry_after)
+        return Attempted(robots, to_come[0] if to_come else None, alone=alone)
 
     def _parsed(self, origin: Origin, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
         access = fetched.access
@@ -390,14 +375,12 @@ class RobotsService:
         """Remember what governs an origin from now on."""
         self.origin_log.concluded(robots, attempt)
         self._memory.put(attempt.origin, robots, entry)
-        if self._peers is not None:
-            self._peers.keep(attempt.origin, attempt.asker, shared=shared)
+        self._peers.keep(attempt.origin, attempt.asker, shared=shared)
 
     def _settled(self, pending: PendingFetch) -> None:
         """Let other crawls go on; keep the failure of each route, if none of them brought a result for all."""
         origin = pending.origin
-        if self._peers is not None:
-            self._peers.end(origin)
+        self._peers.end(origin)
         if not pending.alone:
             return
         kept, now = self._memory.get(origin), self._runtime.clock()

@@ -359,7 +359,6 @@ class RfcRobotsTxtMiddleware:
         return Downloader(
             self._crawler,
             self._settings.max_size,
-            retry=not self._settings.unreachable_backoff,  # retries on top of a backoff would multiply with it
             abandoned=self._abandoned,
             kept=self._http_cache.store,
             sent=self._user_agents.sent,

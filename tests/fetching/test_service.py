@@ -13,6 +13,7 @@ from twisted.internet.defer import DeferredList
 
 from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, _scrapy, robots_service
 from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.crawling import Pages, crawl, records
 from tests.support.scenarios_obeying import OURS, Gate
 from tests.support.scripted import gather, run
@@ -226,6 +227,27 @@ async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: S
     settings = {"DOWNLOAD_DELAY": 0.8, "DOWNLOAD_DELAY_JITTER": 0, "ROBOTSTXT_TIMEOUT": 0.3}
     result = await crawl([occupied, site.url("/y")], settings)
     assert result.outcomes == {occupied: 200, site.url("/y"): 200}
+
+
+@ensureDeferred
+async def test_routes_that_failed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed route closes a site for its own requests until another one leads there; the oldest is forgotten."""
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.service._FAILED_ROUTES", 2)
+    site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))
+    page = site.url("/")
+    askers = [Request(page, meta={"proxy": f"http://127.0.0.1:{port}"}) for port in (1, 2, 3, 4)]  # nobody listens
+
+    async def script(service: RobotsService) -> None:
+        origin = Origin("http", "127.0.0.1", site.port)
+        for asker in askers[:3]:
+            known = await service.ask(origin, asker).result()
+            assert known is not None
+            assert known.outcome is Outcome.UNREACHABLE
+        assert [service.at_hand(origin, asker) is None for asker in (*askers, None)] == [True, False, False, True, True]
+        assert (await service.robots(page)).outcome is Outcome.SUCCESSFUL
+        assert [service.at_hand(origin, asker) for asker in askers] == [None] * 4
+
+    await run(script, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [], "ROBOTSTXT_CACHE_MIN_AGE": 0})
 
 
 @ensureDeferred
