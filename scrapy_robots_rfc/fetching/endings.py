@@ -40,7 +40,8 @@ class Endings:
 
     def watch(self, handler: object) -> None:
         """Watch the connections that a download handler makes from now on."""
-        _scrapy.watch(self._crawler, handler, partial(partial, self._factory), partial(partial, self._read))
+        factory, read = self._factory, self._read
+        _scrapy.watch(self._crawler, handler, lambda stock: partial(factory, stock), lambda stock: partial(read, stock))
 
     def received(self, request: Request) -> None:
         """Take note which request the octets are for that its download handler passes on right now."""
