@@ -31,7 +31,8 @@ MAX_EXPANSION = 4
 #: The first octets of gzip data.
 GZIP_MAGIC = b"\x1f\x8b"
 
-# Octets of zstd data that are decoded at once. Four can stand for a block of 128 KiB, so these give 2 MiB at most.
+# Octets that `zstandard` decodes at once, which cannot stop at a limit. Four can stand for a block of 128 KiB, so these
+# give 2 MiB at most.
 _PIECE = 64
 
 
@@ -118,23 +119,25 @@ def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
 
 def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
     """Zstandard, by the library that Scrapy uses: that of Python 3.14 or its backport; else `zstandard`."""
-    library, older = _import("compression.zstd", "backports.zstd"), _import("zstandard")
-    if library is None and older is None:
+    newer = _import("compression.zstd", "backports.zstd")
+    library = newer or _import("zstandard")
+    if library is None:
         raise DecodingError("content coding 'zstd', and no library for it is installed")
-    broken = older.ZstdError if library is None else library.ZstdError
+    piece = len(data) if newer else _PIECE
     output, at, parts, frame = bytearray(), 0, 0, None
     try:
         while at < len(data) and len(output) < room:
             if frame is None:
                 parts += 1
-                frame = older.ZstdDecompressor().decompressobj() if library is None else library.ZstdDecompressor()
+                frame = library.ZstdDecompressor() if newer else library.ZstdDecompressor().decompressobj()
             if parts > MAX_PARTS:
                 raise DecodingError(f"more than {MAX_PARTS} parts")
-            output += frame.decompress(data[at : at + _PIECE])
-            at += _PIECE
+            most = (room - len(output),) if newer else ()
+            output += frame.decompress(data[at : at + piece], *most)
+            at = min(at + piece, len(data))
             if frame.eof:
-                at, frame = min(at, len(data)) - len(frame.unused_data), None
-    except broken as error:
+                at, frame = at - len(frame.unused_data), None
+    except library.ZstdError as error:
         raise DecodingError(str(error)) from None
     return bytes(output[:room]), frame is None
 
