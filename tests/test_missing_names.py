@@ -79,7 +79,7 @@ def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         gate.set()
         return real(crawler, request)
 
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.download.give_place", asked)
+    monkeypatch.setattr(_scrapy, "give_place", asked)
     monkeypatch.setattr("scrapy_robots_rfc.fetching.download._PATIENCE", 0.0)
     for place in ("", site.url("")):  # as a site, and as a proxy
         site.replies |= {

@@ -1,6 +1,7 @@
 """One request for a robots.txt, sent through Scrapy's downloader: proxies, retries, TLS and stats are Scrapy's own.
 
-This module makes the request, cuts off its body, and decodes it. `fetch.py` follows redirects.
+This module makes the request, cuts off its body, tells whether it was whole, and decodes it. `fetch.py` follows
+redirects.
 """
 
 from __future__ import annotations
@@ -10,24 +11,26 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Request, signals
-from scrapy.exceptions import StopDownload
+from scrapy.exceptions import ResponseDataLossError, StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.error import ConnectionDone
 
+from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._scrapy import by_environment, give_place, handler_of, one_more, queued_metas, unbound_pool
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, decode
-from scrapy_robots_rfc.fetching.endings import Endings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
+    from twisted.python.failure import Failure
 
     from scrapy_robots_rfc.cache.entry import Validators
 
@@ -125,7 +128,7 @@ class Downloader:
         self._transfers = 0
         self._send = crawler.signals.send_catch_log
         self._schemes: set[str] = set()
-        self._endings = Endings(crawler, MARK)
+        self._endings = _Endings(crawler)
         self._handlers = (
             (self._reached, signals.request_reached_downloader),
             (self._headers_received, signals.headers_received),
@@ -175,7 +178,7 @@ class Downloader:
         engine = self._crawler.engine
         assert engine is not None
         try:
-            with self._listening(), one_more(self._crawler):
+            with self._listening(), _scrapy.one_more(self._crawler):
                 return await engine.download_async(request)
         except BaseException:
             # Most likely this was cancelled, and Scrapy goes on with the transfer for as long as the server likes.
@@ -198,7 +201,7 @@ class Downloader:
         transfer: _Transfer = request.meta[MARK]
         if transfer.late is request:
             return True
-        gave = give_place(self._crawler, request)
+        gave = _scrapy.give_place(self._crawler, request)
         if gave:
             transfer.late = request
         return gave
@@ -217,13 +220,13 @@ class Downloader:
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""
-        return {meta[MARK].mark for meta in queued_metas(self._crawler) if MARK in meta}
+        return {meta[MARK].mark for meta in _scrapy.queued_metas(self._crawler) if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
         if scheme not in self._schemes:
             self._schemes.add(scheme)
-            handler = handler_of(self._crawler, scheme)
-            unbound_pool(self._crawler, handler)
+            handler = _scrapy.handler_of(self._crawler, scheme)
+            _scrapy.unbound_pool(self._crawler, handler)
             self._endings.watch(handler)
 
     @contextmanager
@@ -283,6 +286,82 @@ class Downloader:
             self._sent(request)
 
 
+class _Endings:
+    """Tells whether the connection of an answer was closed in order, or reset.
+
+    A body with neither a length nor chunks ends with its connection. Twisted's handler and aiohttp's take such a body
+    for whole even if the connection was reset. httpx raises then, and handlers of the user's own are not watched.
+
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        # The connection whose octets are being handed over; connection -> the request that the last octets were for.
+        self._delivering: object = None
+        self._requests: WeakKeyDictionary[object, Request] = WeakKeyDictionary()
+        self._reset: WeakSet[Request] = WeakSet()
+
+    def watch(self, handler: object) -> None:
+        """Watch the connections that a download handler makes from now on."""
+        factory, read = self._factory, self._read
+        _scrapy.watch(self._crawler, handler, lambda stock: partial(factory, stock), lambda stock: partial(read, stock))
+
+    def received(self, request: Request) -> None:
+        """Take note which request the octets are for that its download handler passes on right now."""
+        if self._delivering is not None:
+            self._requests[self._delivering] = request
+
+    def was_reset(self, request: Request | None) -> bool:
+        """Whether the connection of a request was reset before it was used for another. With aiohttp, see `_read`."""
+        return request in self._reset
+
+    def _factory(self, factory: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - Twisted's
+        made = factory(*args)
+        build = made.buildProtocol
+
+        def watched(address: object) -> Any:  # noqa: ANN401 - as above
+            protocol = build(address)
+            if protocol is not None:
+                self._watch(protocol)
+            return protocol
+
+        made.buildProtocol = watched
+        return made
+
+    def _watch(self, protocol: Any) -> None:  # noqa: ANN401 - Twisted's
+        make, receive = protocol.makeConnection, protocol.dataReceived
+
+        def received(data: bytes) -> None:
+            self._delivering = protocol
+            try:
+                receive(data)
+            finally:
+                self._delivering = None
+
+        def made(transport: Any) -> None:  # noqa: ANN401 - Twisted's
+            end = transport.connectionLost
+
+            def ended(reason: Failure) -> None:
+                request = self._requests.get(protocol)
+                if request is not None and not isinstance(reason.value, ConnectionDone):
+                    self._reset.add(request)
+                end(reason)
+
+            # Over TLS, the end of the TCP connection counts: many servers leave out that of TLS (close_notify).
+            transport.connectionLost = ended
+            make(transport)
+
+        protocol.dataReceived, protocol.makeConnection = received, made
+
+    async def _read(self, read: Callable[..., Awaitable[Any]], response: Any, request: Request) -> Any:  # noqa: ANN401 - aiohttp's
+        answer = await read(response, request)
+        length, coded = response.content_length, "Transfer-Encoding" in response.headers
+        watched = MARK in request.meta and length is None and not coded
+        if watched and isinstance(_scrapy.end_of(self._crawler, response), OSError):
+            raise ResponseDataLossError("the connection was reset")
+        return answer
+
+
 def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
     """Copy what decides the way of the page: its proxy, local address and slot. Nothing else is inherited."""
     slot = chosen_slot(asker)
@@ -291,7 +370,7 @@ def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, by
     if "bindaddress" in asker.meta:
         meta["bindaddress"] = asker.meta["bindaddress"]
     # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its scheme.
-    if "proxy" not in asker.meta or by_environment(asker):
+    if "proxy" not in asker.meta or _scrapy.by_environment(asker):
         return
     meta["proxy"] = asker.meta["proxy"]
     # HttpProxyMiddleware has moved the credentials of `proxy` into this header.
