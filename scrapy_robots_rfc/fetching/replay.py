@@ -49,6 +49,7 @@ class HttpCache:
     """The HTTP cache of a crawl; there is none where HTTPCACHE_ENABLED is off.
 
     :param crawler: its engine need not be there yet.
+    :param settings: of the crawl.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -66,8 +67,8 @@ class HttpCache:
         :param url: what was asked for.
         :param body: of the answer, without content coding.
         """
-        mute = response.status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
-        if self._parts is None or mute or not 200 <= response.status < 500:
+        says_nothing = response.status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
+        if self._parts is None or says_nothing or not 200 <= response.status < 500:
             return
         policy, storage = self._parts
         request = Request(url)  # the request that was sent may have credentials for a proxy, which must not be stored

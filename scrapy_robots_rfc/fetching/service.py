@@ -158,6 +158,7 @@ class RobotsService:
         if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
             route = None if asker is None else self.routes.of(asker)
             if robots is None or now >= robots.validity.fresh_until or route is not None:
+                # When another route led to the site after this one had failed, that failure does not count any more.
                 led_there = -math.inf if robots is None or not robots.for_all else robots.fetched
                 robots = self._failed.get((origin, route))
                 if robots is None or now >= robots.validity.fresh_until or robots.fetched < led_there:
