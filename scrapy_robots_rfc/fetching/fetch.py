@@ -158,15 +158,15 @@ class Fetcher:
             left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)
             known = _known_at(state.url, held)
             retry = not self._settings.unreachable_backoff  # retries on top of a backoff would multiply with it
-            request = attempt.request = self._download.request(
-                state.url, timeout=left, mark=attempt, retry=retry, asker=attempt.asker, known=known
-            )
             try:
+                request = attempt.request = self._download.request(
+                    state.url, timeout=left, mark=attempt, retry=retry, asker=attempt.asker, known=known
+                )
                 response, body = await self._download.send(request)
             except Exception as error:
                 if attempt.over:
                     raise
-                return Fetched(self._failed(error, request))
+                return Fetched(self._failed(error, attempt.request))
             attempt.check()
             access = state.answered(
                 response.status,
@@ -205,7 +205,7 @@ class Fetcher:
             tag, modified = tag or known.etag, modified or known.last_modified
         return Fetched(access, freshness, Validators(url, tag, modified) if tag or modified else None, confirmed)
 
-    def _failed(self, error: Exception, request: Request) -> Unreachable | Local:
+    def _failed(self, error: Exception, request: Request | None) -> Unreachable | Local:
         if not isinstance(error, IgnoreRequest):
             self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
         return through(access_after(error, self._settings.timeout), request)
