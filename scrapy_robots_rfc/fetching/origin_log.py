@@ -46,13 +46,9 @@ _FOLLOWS_DRY = {**_FOLLOWS, Outcome.UNREACHABLE: _FETCHED, Outcome.LOCAL: _FETCH
 
 
 class Names:
-    """The first few names, with the last text for each of them, and how often others came.
+    """The first few names, with the last text for each of them, and how often others came."""
 
-    :param bound: how many names are remembered.
-    """
-
-    def __init__(self, bound: int = NAMED) -> None:
-        self._bound = bound
+    def __init__(self) -> None:
         #: Name -> how often it came, and the text that came with it last.
         self.named: dict[str, tuple[int, str]] = {}
         #: How often other names came.
@@ -60,7 +56,7 @@ class Names:
 
     def add(self, name: str, text: str) -> None:
         """Count a name, and keep the text that comes with it."""
-        if name in self.named or len(self.named) < self._bound:
+        if name in self.named or len(self.named) < NAMED:
             self.named[name] = self.named.get(name, (0, ""))[0] + 1, text
         else:
             self.more += 1

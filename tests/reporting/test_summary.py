@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.fetching.origin_log import Names, OriginLog
+from scrapy_robots_rfc.fetching.origin_log import NAMED, Names, OriginLog
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting.summary import KEPT, Cost, CrawlSummary, TopK
 from scrapy_robots_rfc.settings import read_settings
@@ -149,10 +149,10 @@ def test_failing_and_stale() -> None:
 
 def test_names() -> None:
     """A name that comes again is counted, also when no others are remembered any more."""
-    names = Names(1)
-    for name in ("a", "b", "a", "b"):
-        names.add(name, f"{name}{names.more}")
-    assert (names.named, names.more) == ({"a": (2, "a1")}, 2)
+    names, first = Names(), [f"a{number}" for number in range(NAMED)]
+    for name in (*first, "b", *first, "b"):
+        names.add(name, f"{name} {names.more}")
+    assert (names.named, names.more) == ({name: (2, f"{name} 1") for name in first}, 2)
 
 
 def test_hostile_text() -> None:
