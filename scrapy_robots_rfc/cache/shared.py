@@ -5,14 +5,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from scrapy_robots_rfc._runtime import Waiter
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from scrapy_robots_rfc._runtime import Cancellable, Runtime
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.cache.entry import CacheEntry
@@ -25,9 +20,9 @@ LEASE, RENEWED = 15.0, 5.0
 #: Seconds between two looks at a file that another crawl fetches: at first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-#: Seconds that the end of a crawl waits for what is still to be written, and for locks to be given back. With the
-#: time of `CacheClient.close` these are two seconds at most, even if the store hangs.
-_TO_WRITE, _TO_UNLOCK = 1.0, 0.3
+#: Seconds that the end of a crawl waits for what is still to be written. With the time of `CacheClient.close`, in which
+#: locks are given back, these are two seconds at most, even if the store hangs.
+_TO_WRITE = 1.0
 
 
 class FetchLocks:
@@ -42,8 +37,6 @@ class FetchLocks:
         self._held: set[Origin] = set()
         self._timer: Cancellable | None = None
         self._closed = False
-        self._pending = 0
-        self._idle: Waiter[None] | None = None
 
     @property
     def shared(self) -> bool:
@@ -82,7 +75,7 @@ class FetchLocks:
 
     def leave(self, origin: Origin) -> None:
         """Let others go on, without an entry for them."""
-        self._later(self.unlock(origin))
+        self._client.later(self.unlock(origin))
 
     def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
         """Put an entry into the store, in the background, and let others go on. A newer entry in the store stays.
@@ -90,7 +83,7 @@ class FetchLocks:
         :param stored: whether its site allows to store it.
         :param since: see `newer`.
         """
-        self._later(self._publish(origin, entry, stored=stored, since=since))
+        self._client.later(self._publish(origin, entry, stored=stored, since=since))
 
     async def _publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
         # A newer entry may be there if this process stood still for longer than its lock lasts, or there are no locks.
@@ -134,9 +127,8 @@ class FetchLocks:
 
     async def close(self) -> None:
         """Wait for what is under way, give all locks back, close the store."""
-        await self._drain(_TO_WRITE)
-        self._later(self.unlock_all())
-        await self._drain(_TO_UNLOCK)
+        await self._client.drain(_TO_WRITE)
+        self._client.later(self.unlock_all())
         await self._client.close()
 
     async def unlock_all(self) -> None:
@@ -147,27 +139,6 @@ class FetchLocks:
             self._timer = None
         for origin in list(self._held):
             await self.unlock(origin)
-
-    def _later(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        self._pending += 1
-        self._runtime.spawn(self._counted(coroutine))
-
-    async def _counted(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        try:
-            await coroutine
-        finally:
-            self._pending -= 1
-            if not self._pending and self._idle is not None:
-                self._idle.resolve(None)
-
-    async def _drain(self, patience: float) -> None:
-        if not self._pending:
-            return
-        idle = self._idle = Waiter()
-        timer = self._runtime.call_later(patience, partial(idle.resolve, None))
-        await idle
-        self._idle = None
-        timer.cancel()
 
 
 def pause(looks: int) -> float:

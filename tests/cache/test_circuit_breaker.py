@@ -55,7 +55,7 @@ def test_a_success_from_before(log: Log) -> None:
 
 
 def test_one_that_went_ahead_for_nothing(log: Log) -> None:
-    """Where another kind of call fails while one goes ahead, its success says nothing, and the next one goes ahead."""
+    """Where another kind of call fails while one goes ahead, its success says nothing, and one goes ahead later."""
     log.outages.failed("get", OSError())
     log.now += 6
     assert log.outages.may_try("get")
@@ -64,6 +64,8 @@ def test_one_that_went_ahead_for_nothing(log: Log) -> None:
     log.outages.failed("put", OSError())
     assert not log.outages.may_try("get")
     log.outages.worked("get", began)
+    assert not log.outages.may_try("get")
+    log.now += 10
     assert log.outages.may_try("get")
     assert not log.outages.may_try("get")
     log.outages.worked("get", log.now)
