@@ -104,8 +104,10 @@ class CacheClient:
     """
 
     def __init__(self, store: Store, name: str, *, runtime: Runtime, count: Callable[[str], None]) -> None:
-        self._store, self._name, self._runtime, self._count = store, name, runtime, count
-        self._shared = store if isinstance(store, SharedStore) else None
+        self._store: Any = store
+        self._name, self._runtime, self._count = name, runtime, count
+        #: Whether workers take turns by this store; only then is anything asked of leases and turns.
+        self.shared = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
         self._breaker = CircuitBreaker(name, PATIENCE, clock=runtime.clock, count=count)
@@ -113,11 +115,6 @@ class CacheClient:
         self._idle: Waiter[None] | None = None
         self._closed = False
         self._warned = False
-
-    @property
-    def shared(self) -> bool:
-        """Whether workers take turns by this store."""
-        return self._shared is not None
 
     def start(self) -> None:
         """Open the store.
@@ -152,31 +149,25 @@ class CacheClient:
 
     async def drop(self, origin: Origin) -> None:
         """Delete the entry of an origin."""
-        await self._ask("delete", partial(self._store.delete, str(origin)), otherwise=False)
+        await self._ask("delete", lambda: self._store.delete(str(origin)), otherwise=False)
 
     async def lease(self, origin: Origin, seconds: float) -> bool:
-        """Whether this crawl is to fetch a file. It is, too, if the store is not shared, or fails."""
-        if self._shared is None:
-            return True
-        return await self._ask("lease", partial(self._shared.lease, str(origin), self._owner, seconds), otherwise=True)
+        """Whether this crawl is to fetch a file. It is, too, if the store fails."""
+        return await self._ask("lease", lambda: self._store.lease(str(origin), self._owner, seconds), otherwise=True)
 
     async def release(self, origin: Origin) -> None:
         """Let others fetch a file."""
-        if self._shared is not None:
-            await self._ask("release", partial(self._shared.release, str(origin), self._owner), otherwise=None)
+        await self._ask("release", lambda: self._store.release(str(origin), self._owner), otherwise=None)
 
     async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
-        """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store is not shared, or fails.
+        """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails.
 
         :param longest: seconds. If the store says more, the call has failed: its clock is wrong, or another crawl keeps
             longer intervals.
         """
-        if self._shared is None:
-            return None
-        ask = partial(self._shared.take_turn, str(origin), self._owner, hold)
 
         def take() -> float:
-            seconds = ask()
+            seconds: float = self._store.take_turn(str(origin), self._owner, hold)
             if 0 <= seconds <= longest:
                 return seconds
             raise StoreError(
@@ -188,9 +179,7 @@ class CacheClient:
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """End a turn as `SharedStore.end_turn` does."""
-        if self._shared is not None:
-            end = partial(self._shared.end_turn, str(origin), self._owner, interval)
-            await self._ask("end_turn", end, otherwise=None)
+        await self._ask("end_turn", lambda: self._store.end_turn(str(origin), self._owner, interval), otherwise=None)
 
     def later(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Do something in the background; the end of the crawl waits for it."""

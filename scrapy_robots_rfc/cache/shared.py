@@ -38,14 +38,11 @@ class FetchLocks:
 
     def __init__(self, client: CacheClient, policy: CachePolicy, runtime: Runtime) -> None:
         self._client, self._policy, self._runtime = client, policy, runtime
+        #: Whether other crawls use the store at the same time.
+        self.shared = client.shared
         self._held: set[Origin] = set()
         self._timer: Cancellable | None = None
         self._closed = False
-
-    @property
-    def shared(self) -> bool:
-        """Whether other crawls use the store at the same time."""
-        return self._client.shared
 
     async def look(self, origin: Origin, held: CacheEntry | None) -> tuple[CacheEntry | None, bool, bool]:
         """Look for an entry before a fetch.
