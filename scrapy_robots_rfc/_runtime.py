@@ -107,30 +107,26 @@ class Runtime:
         """Call a function after so many seconds."""
         return call_later(delay, function)
 
+    def loop(self) -> Any:  # noqa: ANN401 - an event loop of asyncio, or Twisted's reactor
+        """The event loop of this crawl. Crawls that run on the same one run on the same thread."""
+        if is_asyncio_available():
+            return asyncio.get_event_loop()
+        from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
+
+        return reactor
+
     def caller(self) -> Callable[[Callable[[], object]], None]:
         """Return what has a function called on this thread, soon, and may itself be called on any thread.
 
         Nothing is called once the event loop has ended.
         """
-        if not is_asyncio_available():
-            from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
-
-            return reactor.callFromThread  # type: ignore[no-any-return]  # the module stands for it
-        loop = asyncio.get_event_loop()
+        loop = self.loop()
 
         def call(function: Callable[[], object]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(function)
 
-        return call
-
-    def loop(self) -> object:
-        """The event loop of this crawl. Crawls that run on the same one run on the same thread."""
-        if is_asyncio_available():
-            return asyncio.get_event_loop()
-        from twisted.internet import reactor  # noqa: PLC0415 - as above
-
-        return reactor
+        return call if is_asyncio_available() else loop.callFromThread
 
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""

@@ -74,30 +74,22 @@ def _setting(*row: Any, shown: bool = True) -> Any:  # noqa: ANN401 - the type s
     return field(repr=shown, metadata={"row": Setting(*row)})
 
 
-def _number(low: float, high: float = math.inf, *, above: bool = False) -> Callable[[Any], float]:
+def _number(low: float, high: float = math.inf, *, above: bool = False, whole: bool = False) -> Callable[[Any], Any]:
+    """Return what reads a number from `low` to `high`.
+
+    :param above: whether `low` itself is not accepted.
+    """
+
     def read(value: Value) -> float:
-        number = float(_no_bool(value))
-        if not low <= number <= high or (above and number == low) or math.isinf(number):
+        if isinstance(value, bool):
+            raise TypeError(value)
+        number: float = int(value) if whole else float(value)
+        cut = isinstance(value, float) and value != number
+        if not low <= number <= high or (above and number == low) or number == math.inf or cut:
             raise ValueError(value)
         return number
 
     return read
-
-
-def _integer(low: int, high: float = math.inf) -> Callable[[Any], int]:
-    def read(value: Value) -> int:
-        number = int(_no_bool(value))
-        if not low <= number <= high or (isinstance(value, float) and value != number):
-            raise ValueError(value)
-        return number
-
-    return read
-
-
-def _no_bool(value: object) -> Value:
-    if isinstance(value, bool):
-        raise TypeError(value)
-    return value
 
 
 def _boolean(value: object) -> bool:
@@ -146,14 +138,14 @@ def _user_agent(value: object) -> Agent | None:
     return agent_of(value)
 
 
-def _string(value: object) -> str | bytes:
+def _string(value: Value) -> Value:
     if not isinstance(value, (str, bytes)):
         raise TypeError(value)
     return value
 
 
 def _statuses(value: object) -> frozenset[int]:
-    return frozenset(_entries(value, _integer(400, 499), "a status from 400 to 499", set, frozenset))
+    return frozenset(_entries(value, _number(400, 499, whole=True), "a status from 400 to 499", set, frozenset))
 
 
 def _delays(value: object) -> tuple[float, ...]:
@@ -161,12 +153,7 @@ def _delays(value: object) -> tuple[float, ...]:
 
 
 def _sites(value: object) -> tuple[Site, ...]:
-    def read(entry: Value) -> Site:
-        if not isinstance(entry, str):
-            raise TypeError(entry)
-        return Site.of(entry)
-
-    return tuple(_entries(value, read, _SITE))
+    return tuple(_entries(value, lambda entry: Site.of(_string(entry)), _SITE))
 
 
 def _dict(value: object) -> Mapping[Any, Any]:
@@ -179,7 +166,10 @@ def _dict(value: object) -> Mapping[Any, Any]:
 def _overrides(value: object) -> dict[Origin, str]:
     paths: dict[Origin, str] = {}
     for key, path in _dict(value).items():
-        origin = _origin(key)
+        try:
+            origin = named_origin(str(key))
+        except ValueError:
+            raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'") from None
         if origin in paths:
             raise _WrongEntryError(_KEY, key, f"another origin: {origin} is there twice")
         read = os.fspath(path) if isinstance(path, os.PathLike) else path
@@ -187,13 +177,6 @@ def _overrides(value: object) -> dict[Origin, str]:
             raise _WrongEntryError(_entry(key), path, "the path of a file")
         paths[origin] = read
     return paths
-
-
-def _origin(key: object) -> Origin:
-    try:
-        return named_origin(str(key))
-    except ValueError:
-        raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'") from None
 
 
 def _entry(key: object) -> str:
@@ -250,7 +233,7 @@ class Settings:
     )
     max_size: int = _setting(
         "ROBOTSTXT_MAX_SIZE", "octets", RobotsTxt.MAX_SIZE,
-        f"a whole number, at least {RobotsTxt.MAX_SIZE} (RFC 9309, 2.5)", _integer(RobotsTxt.MAX_SIZE),
+        f"a whole number, at least {RobotsTxt.MAX_SIZE} (RFC 9309, 2.5)", _number(RobotsTxt.MAX_SIZE, whole=True),
         "How much of a file is downloaded and counts, after decompression.",
     )
     cache: Any = _setting(
@@ -269,7 +252,7 @@ class Settings:
         "How long it is used at least, whatever Cache-Control or Expires say.",
     )
     cache_size: int = _setting(
-        "ROBOTSTXT_CACHE_SIZE", "origins", 10_000, "a whole number, at least 1", _integer(1),
+        "ROBOTSTXT_CACHE_SIZE", "origins", 10_000, "a whole number, at least 1", _number(1, whole=True),
         "How many origins are kept in memory, 2.5 KiB each on average at most; the least recently used one goes first.",
     )
     unreachable_ttl: float = _setting(
@@ -307,11 +290,11 @@ class Settings:
         "Whether crawls that share a Redis server, or a process, keep a site's interval together.",
     )
     max_waiting: int = _setting(
-        "ROBOTSTXT_MAX_WAITING", "requests", 100_000, "a whole number, at least 0", _integer(0),
+        "ROBOTSTXT_MAX_WAITING", "requests", 100_000, "a whole number, at least 0", _number(0, whole=True),
         "How many requests that wait for a robots.txt are set aside; more of them wait in CONCURRENT_REQUESTS.",
     )
     concurrent_fetches: int = _setting(
-        "ROBOTSTXT_CONCURRENT_FETCHES", "fetches", 500, "a whole number, at least 1", _integer(1),
+        "ROBOTSTXT_CONCURRENT_FETCHES", "fetches", 500, "a whole number, at least 1", _number(1, whole=True),
         "How many robots.txt files are fetched at once; the others stand in line.",
     )
     unreachable_backoff: tuple[float, ...] = _setting(

@@ -144,10 +144,9 @@ class SqliteStore(Store):
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
-        last = ""
-        while rows := self._do(partial(self._page, last)):
-            yield from rows
-            last = rows[-1]
+        page = [""]
+        while page := self._do(partial(self._after, page[-1])):
+            yield from page
 
     def close(self) -> None:
         """See `Store`."""
@@ -156,8 +155,8 @@ class SqliteStore(Store):
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
-    def _page(self, after: str, connection: sqlite3.Connection) -> list[str]:
-        return [key for (key,) in connection.execute(_KEYS, (after, self._now(), _PAGE))]
+    def _after(self, last: str, connection: sqlite3.Connection) -> list[str]:
+        return [key for (key,) in connection.execute(_KEYS, (last, self._now(), _PAGE))]
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do something with the file; if a new connection finds it damaged as well, do it with a new file."""
@@ -202,7 +201,9 @@ class SqliteStore(Store):
         if not new and owner != APPLICATION_ID:
             raise StoreError(f"{self._path} is a database of another program")
         if not new and version != VERSION:
-            raise _VersionError(f"version {version}, where {VERSION} is known")
+            wrong = sqlite3.DatabaseError(f"version {version}, where {VERSION} is known")
+            wrong.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+            raise wrong
         for statement in _JOURNAL:
             connection.execute(statement)
         if new:
@@ -221,12 +222,6 @@ class SqliteStore(Store):
 
     def _beside(self, suffix: str) -> Path:
         return self._path.with_name(self._path.name + suffix)
-
-
-class _VersionError(sqlite3.DatabaseError):
-    """The file has a table of another version."""
-
-    sqlite_errorcode = sqlite3.SQLITE_NOTADB
 
 
 def _code(error: sqlite3.Error) -> int:
