@@ -59,27 +59,10 @@ _ITEMS = {
     "FEED_EXPORT_INDENT": 0,
 }
 
-#: Field of a record -> what stands in it. `docs/report.md` is checked against this table.
-FIELDS = {
-    "time": "when it was decided: UTC, ISO 8601 with milliseconds",
-    "spider": "the name of the spider",
-    "url": "the URL of the request, without user and password",
-    "referrer": "the Referer header of the request, without user and password; null: it has none",
-    "origin": "scheme, host and port whose robots.txt it falls under; null: the URL has no valid authority",
-    "token": "the product token whose group applied, `*` for the wildcard group; null: none did",
-    "reason": "`rule`, `unreachable`, `local`, `parser`, `crawl_delay`; `exempt` in the last records",
-    "line": "the number of the line that decided; null: no rule did",
-    "rule": "the rule, as `Disallow: /private/`; null: no rule decided",
-    "why": "the text of the log line, as `robots.txt line 3: Disallow: /private/`",
-    "robots_url": "the URL of the robots.txt; of a local file of ROBOTSTXT_OVERRIDES its `file:` URI",
-    "digest": "`sha256:` and the digest of the octets of the file that count; null: there is no file",
-    "stale": "whether an earlier copy decided, because its refresh failed",
-    "dry_run": "whether the request was let through all the same",
-    "count": "how many requests the record is about: 1, but for the last records",
-}
-
-# The value of a field where a record has no other.
-_DEFAULTS: dict[str, Any] = {**dict.fromkeys(FIELDS), "stale": False, "dry_run": False, "count": 1}
+_NAMES = "time spider url referrer origin token reason line rule why robots_url digest"
+#: The fields of a record, in their order, with the value of one where a record has no other. `docs/report.md` says what
+#: stands in them.
+FIELDS: dict[str, Any] = {**dict.fromkeys(_NAMES.split()), "stale": False, "dry_run": False, "count": 1}
 
 
 class Feeds:
@@ -142,7 +125,7 @@ class Feeds:
 
     def _record(self, now: float, **fields: object) -> dict[str, Any]:
         time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return {**_DEFAULTS, "time": time, "spider": self._spider, **fields}
+        return {**FIELDS, "time": time, "spider": self._spider, **fields}
 
     def _robots_url(self, robots: OriginPolicy) -> str | None:
         return robots.origin.robots_url if robots.override is None else self._overrides.get(robots.override)
