@@ -79,7 +79,7 @@ class Feeds:
         self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
         _check_places(crawler, settings.report)
         report = settings.report if can_export(crawler) else {}
-        example = self._exempt(0, "", 0)
+        example = self._exempt("", 0)
         self._feeds = [Feed(crawler, uri, options, runtime.clock, example) for uri, options in report.items()]
 
     def refused(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
@@ -90,7 +90,6 @@ class Feeds:
         rule, header = decision.rule, request.headers.get("Referer")
         referrer = None if header is None else header.decode("utf-8", "backslashreplace")
         record = self._record(
-            self._runtime.date(),
             url=printable(without_userinfo(request.url)),
             referrer=None if referrer is None else printable(without_userinfo(referrer)),
             origin=decision.origin,
@@ -112,19 +111,19 @@ class Feeds:
 
         :param exempt: the entries that were used -> by how many requests.
         """
-        now = self._runtime.date()
+        records = [self._exempt(entry, count) for entry, count in exempt.items()]
         for feed in self._feeds:
-            for entry, count in exempt.items():
-                feed.write(self._exempt(now, entry, count))
-        for feed in self._feeds:
+            for record in records:
+                feed.write(record)
             await feed.close()
 
-    def _exempt(self, now: float, entry: str, count: int) -> dict[str, Any]:
+    def _exempt(self, entry: str, count: int) -> dict[str, Any]:
         why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
-        return self._record(now, reason="exempt", rule=entry, why=why, count=count)
+        return self._record(reason="exempt", rule=entry, why=why, count=count)
 
-    def _record(self, now: float, **fields: object) -> dict[str, Any]:
-        time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    def _record(self, **fields: object) -> dict[str, Any]:
+        now = datetime.fromtimestamp(self._runtime.date(), UTC)
+        time = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return {**FIELDS, "time": time, "spider": self._spider, **fields}
 
     def _robots_url(self, robots: OriginPolicy) -> str | None:

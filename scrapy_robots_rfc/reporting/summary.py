@@ -68,9 +68,6 @@ class TopK(Generic[K]):
         #: By how much a count may be too low at most, also that of a key that was forgotten.
         self.error = 0.0
 
-    def __len__(self) -> int:
-        return len(self._counts)
-
     def add(self, key: K, amount: float = 1) -> None:
         """Count a key.
 
