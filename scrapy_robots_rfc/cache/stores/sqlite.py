@@ -12,7 +12,6 @@ import os
 import sqlite3
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -37,8 +36,6 @@ VERSION = 1
 _PATIENCE = 2.0
 #: How many values that nobody wants any more are deleted by a write at most.
 _SWEPT = 20
-#: Keys that are read at once. While keys are read nobody can write, so not all of them are read at once.
-_PAGE = 1000
 
 # A rollback journal, and no write-ahead log: if somebody removes the file, the log may stay there, and SQLite takes it
 # for the log of the next file. With a journal SQLite notices that the file was removed. SQLite does not wait for the
@@ -66,7 +63,8 @@ ON CONFLICT (key) DO UPDATE SET keep_until = excluded.keep_until, value = exclud
 _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_until <= ? LIMIT ?)"
 # A value whose time is over counts as absent. RETURNING is not used, because SQLite has it from 3.35 on only.
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
-_KEYS = "SELECT key FROM copies WHERE key > ? AND keep_until > ? ORDER BY key LIMIT ?"
+# Nobody can write while keys are read. The index has them all, so that takes a moment only.
+_KEYS = "SELECT key FROM copies INDEXED BY copies_by_end WHERE keep_until > ?"
 
 #: Errors that a new connection may not have: the file was removed, replaced or damaged while the old one had it open.
 _OPEN_ANEW = {
@@ -144,9 +142,7 @@ class SqliteStore(Store):
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
-        page = [""]
-        while page := self._do(partial(self._after, page[-1])):
-            yield from page
+        yield from self._do(lambda connection: [key for (key,) in connection.execute(_KEYS, (self._now(),))])
 
     def close(self) -> None:
         """See `Store`."""
@@ -154,9 +150,6 @@ class SqliteStore(Store):
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-
-    def _after(self, last: str, connection: sqlite3.Connection) -> list[str]:
-        return [key for (key,) in connection.execute(_KEYS, (last, self._now(), _PAGE))]
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do something with the file; if a new connection finds it damaged as well, do it with a new file."""
