@@ -66,17 +66,11 @@ _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
 # Nobody can write while keys are read. The index has them all, so that takes a moment only.
 _KEYS = "SELECT key FROM copies INDEXED BY copies_by_end WHERE keep_until > ?"
 
-#: Errors that a new connection may not have: the file was removed, replaced or damaged while the old one had it open.
-_OPEN_ANEW = {
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_ERROR,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_READONLY,
-}
 #: Errors that mean a damaged file if a new connection has them, too. SQLITE_ERROR is among them: our statements are
 #: right, so the table is wrong.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+#: Errors that a new connection may not have: the file was removed, replaced or damaged while the old one had it open.
+_OPEN_ANEW = {*_DAMAGED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 
 
 class SqliteStore(Store):
