@@ -48,11 +48,10 @@ class CircuitBreaker:
     Each kind of call counts for itself, because on a full disk reading works and writing fails.
 
     :param name: the store, for people.
-    :param limit: seconds after which a call fails by itself.
     """
 
-    def __init__(self, name: str, limit: float, *, clock: Callable[[], float], count: Callable[[str], None]) -> None:
-        self._name, self._limit, self._clock, self._count = name, limit, clock, count
+    def __init__(self, name: str, *, clock: Callable[[], float], count: Callable[[str], None]) -> None:
+        self._name, self._clock, self._count = name, clock, count
         self._not_before: dict[str, float] = {}
         self._began: tuple[str, float] | None = None
         self._failed_last = 0.0
@@ -63,7 +62,7 @@ class CircuitBreaker:
         if now < self._not_before.get(call, now):
             return False
         if call in self._not_before:
-            self._not_before[call] = now + self._limit + PAUSE
+            self._not_before[call] = now + PATIENCE + PAUSE  # if the trial does not end, another one follows
         return True
 
     def failed(self, call: str, error: Exception) -> None:
@@ -110,7 +109,7 @@ class CacheClient:
         self.shared = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
-        self._breaker = CircuitBreaker(name, PATIENCE, clock=runtime.clock, count=count)
+        self._breaker = CircuitBreaker(name, clock=runtime.clock, count=count)
         self._under_way = 0
         self._idle: Waiter[None] | None = None
         self._closed = False

@@ -17,7 +17,7 @@ class Log:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         self.now = 100.0
-        self.outages = CircuitBreaker("a store", 5, clock=lambda: self.now, count=lambda _: None)
+        self.outages = CircuitBreaker("a store", clock=lambda: self.now, count=lambda _: None)
         self._caplog = caplog
 
     @property
