@@ -7,35 +7,22 @@ load the rest of the package, and `scrapy_robots_rfc.core` is loaded without Scr
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scrapy_robots_rfc.addon import Addon
-    from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
-    from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.errors import RobotsDisallowed
-    from scrapy_robots_rfc.fetching.service import RobotsService
-    from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, robots_service
-    from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware
-    from scrapy_robots_rfc.middleware.sitemaps import RobotsSitemaps
-    from scrapy_robots_rfc.parser import RfcRobotParser
-
-__all__ = [
-    "Addon",
-    "Decision",
-    "Reason",
-    "RfcEarlyMiddleware",
-    "RfcRobotParser",
-    "RfcRobotsTxtMiddleware",
-    "RobotsDisallowed",
-    "RobotsService",
-    "RobotsSitemaps",
-    "RobotsTxt",
-    "Rule",
-    "RuleKind",
-    "SharedStore",
-    "Store",
-    "robots_service",
-]
+if TYPE_CHECKING:  # `as` tells type checkers that the names are public
+    from scrapy_robots_rfc.addon import Addon as Addon
+    from scrapy_robots_rfc.cache.stores.base import SharedStore as SharedStore
+    from scrapy_robots_rfc.cache.stores.base import Store as Store
+    from scrapy_robots_rfc.core.decision import Decision as Decision
+    from scrapy_robots_rfc.core.decision import Reason as Reason
+    from scrapy_robots_rfc.core.decision import Rule as Rule
+    from scrapy_robots_rfc.core.decision import RuleKind as RuleKind
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt as RobotsTxt
+    from scrapy_robots_rfc.errors import RobotsDisallowed as RobotsDisallowed
+    from scrapy_robots_rfc.fetching.service import RobotsService as RobotsService
+    from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware as RfcRobotsTxtMiddleware
+    from scrapy_robots_rfc.middleware.downloader import robots_service as robots_service
+    from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware as RfcEarlyMiddleware
+    from scrapy_robots_rfc.middleware.sitemaps import RobotsSitemaps as RobotsSitemaps
+    from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
 
 #: The module that defines each public name.
 _MODULES = {
@@ -55,6 +42,7 @@ _MODULES = {
     "Store": "cache.stores.base",
     "robots_service": "middleware.downloader",
 }
+__all__ = list(_MODULES)
 
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name

@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -108,30 +107,26 @@ class Runtime:
         """Call a function after so many seconds."""
         return call_later(delay, function)
 
+    def loop(self) -> Any:  # noqa: ANN401 - an event loop of asyncio, or Twisted's reactor
+        """The event loop of this crawl. Crawls that run on the same one run on the same thread."""
+        if is_asyncio_available():
+            return asyncio.get_event_loop()
+        from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
+
+        return reactor
+
     def caller(self) -> Callable[[Callable[[], object]], None]:
         """Return what has a function called on this thread, soon, and may itself be called on any thread.
 
         Nothing is called once the event loop has ended.
         """
-        if not is_asyncio_available():
-            from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
-
-            return reactor.callFromThread  # type: ignore[no-any-return]  # the module stands for it
-        loop = asyncio.get_event_loop()
+        loop = self.loop()
 
         def call(function: Callable[[], object]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(function)
 
-        return call
-
-    def loop(self) -> object:
-        """The event loop of this crawl. Crawls that run on the same one run on the same thread."""
-        if is_asyncio_available():
-            return asyncio.get_event_loop()
-        from twisted.internet import reactor  # noqa: PLC0415 - as above
-
-        return reactor
+        return call if is_asyncio_available() else loop.callFromThread
 
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
@@ -157,15 +152,6 @@ def _unless_cancelled(failure: Failure) -> None:
     failure.trap(*CANCELLED)  # type: ignore[no-untyped-call]  # Twisted's
 
 
-@dataclass(eq=False, slots=True)
-class _Job:
-    """A call, and the function that gets its result. If it is dropped, nobody waits for it any more."""
-
-    function: Callable[[], object]
-    tell: Callable[[object, Exception | None], None]
-    dropped: bool = False
-
-
 class Threads:
     """Daemon threads for calls that block; each is started when there is work for it.
 
@@ -177,8 +163,8 @@ class Threads:
 
     def __init__(self, count: int, runtime: Runtime, name: str) -> None:
         self._count, self._runtime, self._name = count, runtime, name
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._running: set[_Job] = set()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._running: set[object] = set()
         self._started = 0
 
     @property
@@ -193,19 +179,29 @@ class Threads:
         :raises TimeoutError: it took longer. A call that has begun goes on, and its result is dropped.
         """
         waiter: Waiter[tuple[Any, Exception | None]] = Waiter()
-        on_this_thread = self._runtime.caller()
+        on_this_thread, waiting, token = self._runtime.caller(), True, object()
 
-        def tell(value: object, error: Exception | None) -> None:
-            on_this_thread(lambda: waiter.resolve((value, error)))
+        def job() -> None:
+            if not waiting:
+                return
+            self._running.add(token)
+            try:
+                result: tuple[Any, Exception | None] = function(), None
+            except Exception as failure:  # noqa: BLE001 - raised again where it is waited for
+                result = None, failure
+            self._running.discard(token)
+            on_this_thread(lambda: waiter.resolve(result))
 
-        job = _Job(function, tell)
         late = TimeoutError(f"no answer in {limit:g} s")
         timer = self._runtime.call_later(limit, lambda: waiter.resolve((None, late)))
-        self._submit(job)
+        self._jobs.put(job)
+        if self._started < self._count:
+            self._started += 1
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
         try:
             value, error = await waiter
         finally:
-            job.dropped = True
+            waiting = False
             timer.cancel()
         if error is not None:
             raise error
@@ -217,24 +213,9 @@ class Threads:
         for _ in range(self._started):
             self._jobs.put(None)
 
-    def _submit(self, job: _Job) -> None:
-        self._jobs.put(job)
-        if self._started < self._count:
-            self._started += 1
-            threading.Thread(target=_work, args=(self._jobs, self._running), name=self._name, daemon=True).start()
-
-
-def _work(jobs: SimpleQueue[_Job | None], running: set[_Job]) -> None:
-    while (job := jobs.get()) is not None:
-        if job.dropped:
-            continue
-        running.add(job)
-        try:
-            value, failure = job.function(), None
-        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-            value, failure = None, error
-        running.discard(job)
-        job.tell(value, failure)
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
 
 
 @contextmanager

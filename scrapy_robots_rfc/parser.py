@@ -9,7 +9,7 @@ from scrapy.robotstxt import RobotParser
 from scrapy_robots_rfc._runtime import logged_in_one_line
 from scrapy_robots_rfc.core.agents import product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.settings import read_max_size
+from scrapy_robots_rfc.settings import BY_FIELD, read_row
 
 if TYPE_CHECKING:
     from typing import Self
@@ -37,7 +37,7 @@ class RfcRobotParser(RobotParser):
             error at its start, because that middleware makes a parser then.
         """
         with logged_in_one_line():
-            max_size = RobotsTxt.MAX_SIZE if crawler is None else read_max_size(crawler.settings)
+            max_size = RobotsTxt.MAX_SIZE if crawler is None else read_row(BY_FIELD["max_size"], crawler.settings)
         return cls(robotstxt_body, max_size=max_size)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Every setting, once, in `TABLE`: key, type, default, check and one line of text; `read_settings` reads them all.
+"""Every setting, once, in `Settings`: key, type, default, check and one line of text; `read_settings` reads them all.
 
 A value that is not accepted stops the crawl at start. A test checks `docs/settings.md` against the table.
 """
@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -46,59 +46,10 @@ PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of o
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings of a crawl, read and checked. Times are seconds, sizes octets."""
-
-    obey: bool
-    parser: Any
-    user_agent: Agent | None
-    timeout: float
-    max_size: int
-    cache: Any = field(repr=False)  # may hold credentials
-    cache_max_age: float
-    cache_min_age: float
-    cache_size: int
-    unreachable_ttl: float
-    unreachable_statuses: frozenset[int]
-    stale_max_age: float
-    unreachable_max_age: float | None
-    crawl_delay: bool
-    crawl_delay_max: float
-    crawl_delay_over: Over
-    crawl_delay_shared: bool
-    max_waiting: int
-    concurrent_fetches: int
-    unreachable_backoff: tuple[float, ...]
-    retry_after_max: float
-    early: bool
-    dry_run: bool
-    exempt: tuple[Site, ...]
-    overrides: Mapping[Origin, str]
-    report: Mapping[str, Mapping[str, Any]] = field(repr=False)  # may hold credentials
-
-    @property
-    def limit(self) -> Limit | None:
-        """The longest interval between requests that is kept; ``None``: intervals are not kept."""
-        return Limit(self.crawl_delay_max, self.crawl_delay_over) if self.crawl_delay else None
-
-    @property
-    def unheeded(self) -> str:
-        """The settings that have no effect because ROBOTSTXT_OBEY is off, separated by commas; empty: none."""
-        asked = {
-            "ROBOTSTXT_DRY_RUN": self.dry_run,
-            "ROBOTSTXT_EARLY": self.early,
-            "ROBOTSTXT_OVERRIDES": self.overrides,
-            "ROBOTSTXT_REPORT": self.report,
-        }
-        return ", ".join(key for key, value in asked.items() if value and not self.obey)
-
-
-@dataclass(frozen=True, slots=True)
 class Setting:
     """One row of the table.
 
     :param key: the name in Scrapy's settings.
-    :param field: the name in `Settings`.
     :param type: the type of its values, for people.
     :param default: its value if the user sets none.
     :param accepted: the values that are accepted, for people; a part of the error's text.
@@ -107,7 +58,6 @@ class Setting:
     """
 
     key: str
-    field: str
     type: str
     default: object
     accepted: str
@@ -115,30 +65,31 @@ class Setting:
     text: str
 
 
-def _number(low: float, high: float = math.inf, *, above: bool = False) -> Callable[[Any], float]:
+def _setting(*row: Any, shown: bool = True) -> Any:  # noqa: ANN401 - the type stands beside the field
+    """Return a field of `Settings`.
+
+    :param row: what a `Setting` has.
+    :param shown: whether the value may stand in a `repr`.
+    """
+    return field(repr=shown, metadata={"row": Setting(*row)})
+
+
+def _number(low: float, high: float = math.inf, *, above: bool = False, whole: bool = False) -> Callable[[Any], Any]:
+    """Return what reads a number from `low` to `high`.
+
+    :param above: whether `low` itself is not accepted.
+    """
+
     def read(value: Value) -> float:
-        number = float(_no_bool(value))
-        if not low <= number <= high or (above and number == low) or math.isinf(number):
+        if isinstance(value, bool):
+            raise TypeError(value)
+        number: float = int(value) if whole else float(value)
+        cut = isinstance(value, float) and value != number
+        if not low <= number <= high or (above and number == low) or number == math.inf or cut:
             raise ValueError(value)
         return number
 
     return read
-
-
-def _integer(low: int, high: float = math.inf) -> Callable[[Any], int]:
-    def read(value: Value) -> int:
-        number = int(_no_bool(value))
-        if not low <= number <= high or (isinstance(value, float) and value != number):
-            raise ValueError(value)
-        return number
-
-    return read
-
-
-def _no_bool(value: object) -> Value:
-    if isinstance(value, bool):
-        raise TypeError(value)
-    return value
 
 
 def _boolean(value: object) -> bool:
@@ -187,14 +138,14 @@ def _user_agent(value: object) -> Agent | None:
     return agent_of(value)
 
 
-def _string(value: object) -> str | bytes:
+def _string(value: Value) -> Value:
     if not isinstance(value, (str, bytes)):
         raise TypeError(value)
     return value
 
 
 def _statuses(value: object) -> frozenset[int]:
-    return frozenset(_entries(value, _integer(400, 499), "a status from 400 to 499", set, frozenset))
+    return frozenset(_entries(value, _number(400, 499, whole=True), "a status from 400 to 499", set, frozenset))
 
 
 def _delays(value: object) -> tuple[float, ...]:
@@ -202,12 +153,7 @@ def _delays(value: object) -> tuple[float, ...]:
 
 
 def _sites(value: object) -> tuple[Site, ...]:
-    def read(entry: Value) -> Site:
-        if not isinstance(entry, str):
-            raise TypeError(entry)
-        return Site.of(entry)
-
-    return tuple(_entries(value, read, _SITE))
+    return tuple(_entries(value, lambda entry: Site.of(_string(entry)), _SITE))
 
 
 def _dict(value: object) -> Mapping[Any, Any]:
@@ -220,7 +166,10 @@ def _dict(value: object) -> Mapping[Any, Any]:
 def _overrides(value: object) -> dict[Origin, str]:
     paths: dict[Origin, str] = {}
     for key, path in _dict(value).items():
-        origin = _origin(key)
+        try:
+            origin = named_origin(str(key))
+        except ValueError:
+            raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'") from None
         if origin in paths:
             raise _WrongEntryError(_KEY, key, f"another origin: {origin} is there twice")
         read = os.fspath(path) if isinstance(path, os.PathLike) else path
@@ -228,13 +177,6 @@ def _overrides(value: object) -> dict[Origin, str]:
             raise _WrongEntryError(_entry(key), path, "the path of a file")
         paths[origin] = read
     return paths
-
-
-def _origin(key: object) -> Origin:
-    try:
-        return named_origin(str(key))
-    except ValueError:
-        raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'") from None
 
 
 def _entry(key: object) -> str:
@@ -268,124 +210,144 @@ def _number_or_none(value: object) -> float | None:
     return None if value is None or value in ("", "None", "none") else _number(0, above=True)(value)
 
 
-TABLE = (
-    Setting(
-        "ROBOTSTXT_OBEY", "obey", "bool", False, "True or False", _boolean,
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a crawl, read and checked. Times are seconds, sizes octets."""
+
+    # fmt: off
+    obey: bool = _setting(
+        "ROBOTSTXT_OBEY", "bool", False, "True or False", _boolean,
         "Whether the crawl obeys robots.txt at all. The add-on turns it on where you say nothing.",
-    ),
-    Setting(
-        "ROBOTSTXT_PARSER", "parser", "class or path", OUR_PARSER, PARSER_ACCEPTED, lambda value: value,
+    )
+    parser: Any = _setting(
+        "ROBOTSTXT_PARSER", "class or path", OUR_PARSER, PARSER_ACCEPTED, lambda value: value,
         "The parser. Another one than ours is used with the fetch policy of this package; its verdicts give no rule.",
-    ),
-    Setting(
-        "ROBOTSTXT_USER_AGENT", "user_agent", "str, list or None", None, f"{ACCEPTED}, or None", _user_agent,
+    )
+    user_agent: Agent | None = _setting(
+        "ROBOTSTXT_USER_AGENT", "str, list or None", None, f"{ACCEPTED}, or None", _user_agent,
         "Product tokens in order of preference; commas separate them too. None: those of the User-Agent header.",
-    ),
-    Setting(
-        "ROBOTSTXT_TIMEOUT", "timeout", "seconds", 30.0, "a number above 0", _number(0, above=True),
+    )
+    timeout: float = _setting(
+        "ROBOTSTXT_TIMEOUT", "seconds", 30.0, "a number above 0", _number(0, above=True),
         "How long a fetch may take, redirects and retries included; waiting in the downloader's queue does not count.",
-    ),
-    Setting(
-        "ROBOTSTXT_MAX_SIZE", "max_size", "octets", RobotsTxt.MAX_SIZE,
-        f"a whole number, at least {RobotsTxt.MAX_SIZE} (RFC 9309, 2.5)", _integer(RobotsTxt.MAX_SIZE),
+    )
+    max_size: int = _setting(
+        "ROBOTSTXT_MAX_SIZE", "octets", RobotsTxt.MAX_SIZE,
+        f"a whole number, at least {RobotsTxt.MAX_SIZE} (RFC 9309, 2.5)", _number(RobotsTxt.MAX_SIZE, whole=True),
         "How much of a file is downloaded and counts, after decompression.",
-    ),
-    Setting(
-        CACHE, "cache", "str, class or None", None, CACHE_ACCEPTED, lambda value: value or None,
+    )
+    cache: Any = _setting(
+        CACHE, "str, class or None", None, CACHE_ACCEPTED, lambda value: value or None,
         "Where files are kept beyond the process. None: in JOBDIR where there is one, else nowhere.",
-    ),
-    Setting(
-        "ROBOTSTXT_CACHE_MAX_AGE", "cache_max_age", "seconds", float(MAX_AGE_24_HOURS),
+        shown=False,  # may hold credentials
+    )
+    cache_max_age: float = _setting(
+        "ROBOTSTXT_CACHE_MAX_AGE", "seconds", float(MAX_AGE_24_HOURS),
         f"a number above 0, at most {MAX_AGE_24_HOURS} (RFC 9309, 2.4)", _number(0, MAX_AGE_24_HOURS, above=True),
         "How long a file, or the knowledge that there is none, is used at most, and where its site says nothing.",
-    ),
-    Setting(
-        "ROBOTSTXT_CACHE_MIN_AGE", "cache_min_age", "seconds", 600.0,
+    )
+    cache_min_age: float = _setting(
+        "ROBOTSTXT_CACHE_MIN_AGE", "seconds", 600.0,
         "a number, at least 0, at most ROBOTSTXT_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS),
         "How long it is used at least, whatever Cache-Control or Expires say.",
-    ),
-    Setting(
-        "ROBOTSTXT_CACHE_SIZE", "cache_size", "origins", 10_000, "a whole number, at least 1", _integer(1),
+    )
+    cache_size: int = _setting(
+        "ROBOTSTXT_CACHE_SIZE", "origins", 10_000, "a whole number, at least 1", _number(1, whole=True),
         "How many origins are kept in memory, 2.5 KiB each on average at most; the least recently used one goes first.",
-    ),
-    Setting(
-        "ROBOTSTXT_UNREACHABLE_TTL", "unreachable_ttl", "seconds", 300.0, "a number above 0", _number(0, above=True),
+    )
+    unreachable_ttl: float = _setting(
+        "ROBOTSTXT_UNREACHABLE_TTL", "seconds", 300.0, "a number above 0", _number(0, above=True),
         "How long an unreachable file keeps its origin closed before it is asked for again.",
-    ),
-    Setting(
-        "ROBOTSTXT_UNREACHABLE_STATUSES", "unreachable_statuses", "list of int", [429],
+    )
+    unreachable_statuses: frozenset[int] = _setting(
+        "ROBOTSTXT_UNREACHABLE_STATUSES", "list of int", [429],
         "statuses from 400 to 499, as a list or separated by commas", _statuses,
         "Which 4xx statuses count as unreachable (complete disallow) and not as unavailable (all allowed).",
-    ),
-    Setting(
-        "ROBOTSTXT_STALE_MAX_AGE", "stale_max_age", "seconds", float(30 * _DAY), "a number, at least 0", _number(0),
+    )
+    stale_max_age: float = _setting(
+        "ROBOTSTXT_STALE_MAX_AGE", "seconds", float(30 * _DAY), "a number, at least 0", _number(0),
         "A file whose refresh is unreachable is obeyed until it was last confirmed this long ago.",
-    ),
-    Setting(
-        "ROBOTSTXT_UNREACHABLE_MAX_AGE", "unreachable_max_age", "seconds or None", float(30 * _DAY),
+    )
+    unreachable_max_age: float | None = _setting(
+        "ROBOTSTXT_UNREACHABLE_MAX_AGE", "seconds or None", float(30 * _DAY),
         "a number above 0, or None", _number_or_none,
         "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
-    ),
-    Setting(
-        "ROBOTSTXT_CRAWL_DELAY", "crawl_delay", "bool", True, "True or False", _boolean,
+    )
+    crawl_delay: bool = _setting(
+        "ROBOTSTXT_CRAWL_DELAY", "bool", True, "True or False", _boolean,
         "Whether the intervals that Crawl-delay and Request-rate ask for are kept.",
-    ),
-    Setting(
-        "ROBOTSTXT_CRAWL_DELAY_MAX", "crawl_delay_max", "seconds", 60.0, f"a number above 0, at most {_DAY}",
+    )
+    crawl_delay_max: float = _setting(
+        "ROBOTSTXT_CRAWL_DELAY_MAX", "seconds", 60.0, f"a number above 0, at most {_DAY}",
         _number(0, _DAY, above=True), "The longest interval that is kept because a robots.txt asks for it.",
-    ),
-    Setting(
-        "ROBOTSTXT_CRAWL_DELAY_OVER", "crawl_delay_over", "str", "clamp", "'clamp' or 'forbid'", Over,
+    )
+    crawl_delay_over: Over = _setting(
+        "ROBOTSTXT_CRAWL_DELAY_OVER", "str", "clamp", "'clamp' or 'forbid'", Over,
         "What becomes of a site that asks for more: the maximum is kept (clamp), or no page is fetched (forbid).",
-    ),
-    Setting(
-        "ROBOTSTXT_CRAWL_DELAY_SHARED", "crawl_delay_shared", "bool", True, "True or False", _boolean,
+    )
+    crawl_delay_shared: bool = _setting(
+        "ROBOTSTXT_CRAWL_DELAY_SHARED", "bool", True, "True or False", _boolean,
         "Whether crawls that share a Redis server, or a process, keep a site's interval together.",
-    ),
-    Setting(
-        "ROBOTSTXT_MAX_WAITING", "max_waiting", "requests", 100_000, "a whole number, at least 0", _integer(0),
+    )
+    max_waiting: int = _setting(
+        "ROBOTSTXT_MAX_WAITING", "requests", 100_000, "a whole number, at least 0", _number(0, whole=True),
         "How many requests that wait for a robots.txt are set aside; more of them wait in CONCURRENT_REQUESTS.",
-    ),
-    Setting(
-        "ROBOTSTXT_CONCURRENT_FETCHES", "concurrent_fetches", "fetches", 500, "a whole number, at least 1", _integer(1),
+    )
+    concurrent_fetches: int = _setting(
+        "ROBOTSTXT_CONCURRENT_FETCHES", "fetches", 500, "a whole number, at least 1", _number(1, whole=True),
         "How many robots.txt files are fetched at once; the others stand in line.",
-    ),
-    Setting(
-        BACKOFF, "unreachable_backoff", "list of seconds", [5, 15, 45],
+    )
+    unreachable_backoff: tuple[float, ...] = _setting(
+        BACKOFF, "list of seconds", [5, 15, 45],
         "a list of numbers, at least 0", _delays,
         "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
-    ),
-    Setting(
-        "ROBOTSTXT_RETRY_AFTER_MAX", "retry_after_max", "seconds", 300.0, "a number, at least 0", _number(0),
+    )
+    retry_after_max: float = _setting(
+        "ROBOTSTXT_RETRY_AFTER_MAX", "seconds", 300.0, "a number, at least 0", _number(0),
         "How long the Retry-After header of an unreachable file is heeded at most.",
-    ),
-    Setting(
-        "ROBOTSTXT_EARLY", "early", "bool", False, "True or False", _boolean,
+    )
+    early: bool = _setting(
+        "ROBOTSTXT_EARLY", "bool", False, "True or False", _boolean,
         "Whether requests that a file in memory forbids are dropped before they are queued.",
-    ),
-    Setting(
-        "ROBOTSTXT_DRY_RUN", "dry_run", "bool", False, "True or False", _boolean,
+    )
+    dry_run: bool = _setting(
+        "ROBOTSTXT_DRY_RUN", "bool", False, "True or False", _boolean,
         "Whether requests that are forbidden are let through: all is decided and counted, nothing is dropped.",
-    ),
-    Setting(
-        "ROBOTSTXT_EXEMPT", "exempt", "list of str", [],
+    )
+    exempt: tuple[Site, ...] = _setting(
+        "ROBOTSTXT_EXEMPT", "list of str", [],
         f"sites, as a list or separated by commas: {_SITE}",
         _sites, "Sites that are not asked for their robots.txt: all of their pages may be fetched.",
-    ),
-    Setting(
-        "ROBOTSTXT_OVERRIDES", "overrides", "dict", {},
+    )
+    overrides: Mapping[Origin, str] = _setting(
+        "ROBOTSTXT_OVERRIDES", "dict", {},
         "a dict, or one in JSON, from origins ('https://HOST' or 'https://HOST:PORT'), each once, to paths of files",
         _overrides, "Local files that decide in place of a site's own robots.txt, which is not asked for.",
-    ),
-    Setting(
-        "ROBOTSTXT_REPORT", "report", "dict", {},
+    )
+    report: Mapping[str, Mapping[str, Any]] = _setting(
+        "ROBOTSTXT_REPORT", "dict", {},
         "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS",
         _feeds, "Where a record of every request that is forbidden is written, as the crawl goes.",
-    ),
-)  # fmt: skip
+        shown=False,  # may hold credentials
+    )
+    # fmt: on
+
+    @property
+    def limit(self) -> Limit | None:
+        """The longest interval between requests that is kept; ``None``: intervals are not kept."""
+        return Limit(self.crawl_delay_max, self.crawl_delay_over) if self.crawl_delay else None
+
+    @property
+    def unheeded(self) -> str:
+        """The settings that have no effect because ROBOTSTXT_OBEY is off, separated by commas; empty: none."""
+        asked = ("dry_run", "early", "overrides", "report")
+        return ", ".join(BY_FIELD[name].key for name in asked if getattr(self, name) and not self.obey)
 
 
-BY_FIELD = {row.field: row for row in TABLE}
+#: Name of a field -> its row.
+BY_FIELD: dict[str, Setting] = {each.name: each.metadata["row"] for each in fields(Settings)}
+#: The rows, in the order of the reference page.
+TABLE = tuple(BY_FIELD.values())
 
 
 def read_settings(settings: BaseSettings) -> Settings:
@@ -393,7 +355,7 @@ def read_settings(settings: BaseSettings) -> Settings:
 
     :raises SettingError: a value is not accepted; the error names key, value and what is accepted.
     """
-    read = Settings(**{row.field: read_row(row, settings) for row in TABLE})  # type: ignore[arg-type]  # the table's types
+    read = Settings(**{name: read_row(row, settings) for name, row in BY_FIELD.items()})
     if read.cache is None and settings["JOBDIR"]:
         read = replace(read, cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age <= read.cache_max_age:
@@ -404,17 +366,7 @@ def read_settings(settings: BaseSettings) -> Settings:
     return replace(read, cache_min_age=read.cache_max_age)  # the user set a longest age below the default smallest one
 
 
-def read_max_size(settings: BaseSettings) -> int:
-    """Read and check ROBOTSTXT_MAX_SIZE alone, in octets; the parser uses it under Scrapy's own middleware.
-
-    :raises SettingError: the value is not accepted.
-    """
-    size = read_row(BY_FIELD["max_size"], settings)
-    assert isinstance(size, int)
-    return size
-
-
-def read_row(row: Setting, settings: BaseSettings) -> object:
+def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the type stands beside the field
     """Read and check one setting.
 
     :raises SettingError: its value is not accepted.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import CANCELLED, Threads, Waiter
@@ -18,7 +18,7 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.cache.stores.base import Store
@@ -38,10 +38,8 @@ PAUSE = 5.0
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: For how many keys a crawl remembers that their value cannot be read, so that each is counted once.
-_UNREADABLE = 1000
-#: Seconds that a store has to finish when the crawl ends, and to close.
-FAREWELL = 0.35
+#: Seconds that a store has to finish when the crawl ends, and as many to close.
+FAREWELL = 0.5
 
 
 class CircuitBreaker:
@@ -50,14 +48,11 @@ class CircuitBreaker:
     Each kind of call counts for itself, because on a full disk reading works and writing fails.
 
     :param name: the store, for people.
-    :param limit: seconds after which a call fails by itself.
     """
 
-    def __init__(self, name: str, limit: float, *, clock: Callable[[], float], count: Callable[[str], None]) -> None:
-        self._name, self._limit, self._clock, self._count = name, limit, clock, count
+    def __init__(self, name: str, *, clock: Callable[[], float], count: Callable[[str], None]) -> None:
+        self._name, self._clock, self._count = name, clock, count
         self._not_before: dict[str, float] = {}
-        # By kind: when the one call was made that tries whether the store works again.
-        self._trials: dict[str, float] = {}
         self._began: tuple[str, float] | None = None
         self._failed_last = 0.0
 
@@ -67,8 +62,7 @@ class CircuitBreaker:
         if now < self._not_before.get(call, now):
             return False
         if call in self._not_before:
-            self._not_before[call] = now + self._limit + PAUSE
-            self._trials[call] = now
+            self._not_before[call] = now + PATIENCE + PAUSE  # if the trial does not end, another one follows
         return True
 
     def failed(self, call: str, error: Exception) -> None:
@@ -76,7 +70,6 @@ class CircuitBreaker:
         self._count(stats.STORE_ERRORS)
         now = self._failed_last = self._clock()
         self._not_before[call] = now + PAUSE
-        self._trials.pop(call, None)
         if self._began is None:
             self._began = call, now
             logger.warning(
@@ -90,15 +83,9 @@ class CircuitBreaker:
 
         :param since: when the call was made. If that was before the last failure, its success says nothing.
         """
-        if not self._not_before:
-            return
-        if since < self._failed_last:
-            trial = self._trials.get(call)
-            if trial is not None and since >= trial:  # it was the trial, so another one may be made
-                self._not_before[call] = self._clock()
+        if since < self._failed_last or not self._not_before:
             return
         self._not_before.pop(call, None)
-        self._trials.pop(call, None)
         if self._began is not None:
             first, began = self._began
             now = self._clock()
@@ -116,21 +103,17 @@ class CacheClient:
     """
 
     def __init__(self, store: Store, name: str, *, runtime: Runtime, count: Callable[[str], None]) -> None:
-        self._store, self._name, self._runtime, self._count = store, name, runtime, count
-        self._shared = store if isinstance(store, SharedStore) else None
+        self._store: Any = store
+        self._name, self._runtime, self._count = name, runtime, count
+        #: Whether workers take turns by this store; only then is anything asked of leases and turns.
+        self.shared = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
-        self._breaker = CircuitBreaker(name, PATIENCE, clock=runtime.clock, count=count)
+        self._breaker = CircuitBreaker(name, clock=runtime.clock, count=count)
         self._under_way = 0
         self._idle: Waiter[None] | None = None
         self._closed = False
         self._warned = False
-        self._unreadable: dict[str, None] = {}  # keys whose value could not be read, oldest first
-
-    @property
-    def shared(self) -> bool:
-        """Whether workers take turns by this store."""
-        return self._shared is not None
 
     def start(self) -> None:
         """Open the store.
@@ -150,9 +133,9 @@ class CacheClient:
         key = str(origin)
         found = await self._ask("get", lambda: _read(self._store.get(key)), otherwise=None)
         if isinstance(found, ValueError):
-            self._count_unreadable(key, found)
+            self._tell_unreadable(key, found)
+            await self.drop(origin)  # so that it is counted once
             return None
-        self._unreadable.pop(key, None)
         return None if found is None else self._on_our_clock(found)
 
     async def save(self, origin: Origin, entry: CacheEntry, keep: float) -> None:
@@ -161,37 +144,29 @@ class CacheClient:
         :param keep: seconds after which nobody needs it.
         """
         key, dated = str(origin), entry.moved(self._since_1970())
-        self._unreadable.pop(key, None)
-        if keep > 0:
-            await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
+        await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
 
     async def drop(self, origin: Origin) -> None:
         """Delete the entry of an origin."""
-        await self._ask("delete", partial(self._store.delete, str(origin)), otherwise=False)
+        await self._ask("delete", lambda: self._store.delete(str(origin)), otherwise=False)
 
     async def lease(self, origin: Origin, seconds: float) -> bool:
-        """Whether this crawl is to fetch a file. It is, too, if the store is not shared, or fails."""
-        if self._shared is None:
-            return True
-        return await self._ask("lease", partial(self._shared.lease, str(origin), self._owner, seconds), otherwise=True)
+        """Whether this crawl is to fetch a file. It is, too, if the store fails."""
+        return await self._ask("lease", lambda: self._store.lease(str(origin), self._owner, seconds), otherwise=True)
 
     async def release(self, origin: Origin) -> None:
         """Let others fetch a file."""
-        if self._shared is not None:
-            await self._ask("release", partial(self._shared.release, str(origin), self._owner), otherwise=None)
+        await self._ask("release", lambda: self._store.release(str(origin), self._owner), otherwise=None)
 
     async def take_turn(self, origin: Origin, hold: float, longest: float) -> float | None:
-        """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store is not shared, or fails.
+        """Ask for a turn as `SharedStore.take_turn` does; ``None`` if the store fails.
 
         :param longest: seconds. If the store says more, the call has failed: its clock is wrong, or another crawl keeps
             longer intervals.
         """
-        if self._shared is None:
-            return None
-        ask = partial(self._shared.take_turn, str(origin), self._owner, hold)
 
         def take() -> float:
-            seconds = ask()
+            seconds: float = self._store.take_turn(str(origin), self._owner, hold)
             if 0 <= seconds <= longest:
                 return seconds
             raise StoreError(
@@ -203,23 +178,29 @@ class CacheClient:
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
         """End a turn as `SharedStore.end_turn` does."""
-        if self._shared is not None:
-            end = partial(self._shared.end_turn, str(origin), self._owner, interval)
-            await self._ask("end_turn", end, otherwise=None)
+        await self._ask("end_turn", lambda: self._store.end_turn(str(origin), self._owner, interval), otherwise=None)
 
-    async def close(self) -> None:
-        """Wait a little for what is still to be written, and close the store."""
+    def later(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background; the end of the crawl waits for it."""
+        self._runtime.spawn(self._counted(coroutine))
+
+    async def drain(self, patience: float) -> None:
+        """Wait until nothing is under way, for so many seconds at most. What was spawned before begins first."""
         begun: Waiter[None] = Waiter()
         self._runtime.call_later(0, partial(begun.resolve, None))
-        await begun  # so that calls that were spawned before this one begin
+        await begun
+        if self._under_way:
+            self._idle = Waiter()
+            timer = self._runtime.call_later(patience, partial(self._idle.resolve, None))
+            await self._idle
+            timer.cancel()
+
+    async def close(self) -> None:
+        """Wait a little for what is under way, and close the store."""
+        await self.drain(FAREWELL)
         if self._closed:
             return
         self._closed = True
-        if self._under_way:
-            self._idle = Waiter()
-            timer = self._runtime.call_later(FAREWELL, partial(self._idle.resolve, None))
-            await self._idle
-            timer.cancel()
         try:
             await self._threads.call(self._close_store, limit=FAREWELL)
         except Exception as error:  # noqa: BLE001 - a store's own
@@ -235,20 +216,24 @@ class CacheClient:
         if self._closed or not self._breaker.may_try(call):
             return otherwise
         since = self._runtime.clock()
-        self._under_way += 1
         try:
-            value = await self._threads.call(function, limit=PATIENCE)
+            value = await self._counted(self._threads.call(function, limit=PATIENCE))
         except CANCELLED:  # this is not the store's fault
             raise
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the crawl goes on
             self._breaker.failed(call, error)
             return otherwise
-        finally:
-            self._under_way -= 1
-            if self._under_way == 0 and self._idle is not None:
-                self._idle.resolve(None)
         self._breaker.worked(call, since)
         return value
+
+    async def _counted(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        self._under_way += 1
+        try:
+            return await coroutine
+        finally:
+            self._under_way -= 1
+            if not self._under_way and self._idle is not None:
+                self._idle.resolve(None)
 
     def _since_1970(self) -> float:
         """Return the seconds to add to a time on the clock of the crawl to get seconds since 1970."""
@@ -264,12 +249,7 @@ class CacheClient:
         entry = entry.moved(-self._since_1970(), latest=now)
         return entry.expiring(now) if far_ahead else entry
 
-    def _count_unreadable(self, key: str, error: ValueError) -> None:
-        if key in self._unreadable:  # a value is loaded twice, before and after a lock is taken
-            return
-        self._unreadable[key] = None
-        if len(self._unreadable) > _UNREADABLE:
-            del self._unreadable[next(iter(self._unreadable))]
+    def _tell_unreadable(self, key: str, error: ValueError) -> None:
         self._count(stats.STORE_UNREADABLE)
         if not self._warned:
             self._warned = True

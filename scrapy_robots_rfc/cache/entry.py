@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy import caching
@@ -185,12 +186,13 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
         "unreachable_since": validity.unreachable_since,
         "lifetime": entry.lifetime,
     }
-    if validators is not None and _is_url(validators.url):
-        head["url"] = validators.url
-        for key, value in (("etag", validators.etag), ("last_modified", validators.last_modified)):
-            # Latin-1 has a character for each octet, and an octet for each of these characters.
-            text = None if value is None else value.decode("latin-1")
-            head[key] = text if _is_header(text) else None
+    if validators is not None:
+        with contextlib.suppress(ValueError):
+            head["url"] = _url(validators.url)
+            for key, value in (("etag", validators.etag), ("last_modified", validators.last_modified)):
+                # Latin-1 has a character for each octet, and an octet for each of these characters.
+                text = None if value is None else value.decode("latin-1")
+                head[key] = text if text is not None and _HEADER.fullmatch(text) else None
     return {key: value for key, value in head.items() if value is not None}
 
 
@@ -200,82 +202,73 @@ def entry_of(head: dict[str, Any], body: bytes | None) -> CacheEntry:
     :raises ValueError: a value has a wrong type, or is not possible; the text names it.
     """
     version = head.get("version")
-    if not _is_number(version) or version < 0:
+    if type(version) is not int or version < 0:
         raise ValueError("it has no version")
     if version != VERSION:
         raise ValueError(f"written in version {version}, where {VERSION} is known")
-    for key, (valid, needed) in _VALUES.items():
+    read: dict[str, Any] = {}
+    for key, reader in _READERS.items():
         value = head.get(key)
-        if needed if value is None else not valid(value):
-            raise ValueError(f"damaged: {key} is not what it should be")
-    outcome = Outcome(head["outcome"])
+        try:
+            read[key] = None if value is None and key not in _NEEDED else reader(value)
+        except (ValueError, TypeError):
+            raise ValueError(f"damaged: {key} is not what it should be") from None
+    outcome, url = read["outcome"], read["url"]
     if (body is None) == (outcome is Outcome.SUCCESSFUL):
         raise ValueError("damaged: the file is missing, or too much")
-    confirmed, since, lifetime = (_float(head.get(key)) for key in ("confirmed", "unreachable_since", "lifetime"))
-    etag, modified = (_octets(head.get(key)) for key in ("etag", "last_modified"))
-    return CacheEntry(
-        Validity(outcome, float(head["fresh_until"]), confirmed, since),
-        head.get("status"),
-        head["cause"],
-        float(head["fetched"]),
-        None if head.get("url") is None else Validators(head["url"], etag, modified),
-        body,
-        lifetime,
-    )
+    validity = Validity(outcome, read["fresh_until"], read["confirmed"], read["unreachable_since"])
+    validators = None if url is None else Validators(url, read["etag"], read["last_modified"])
+    return CacheEntry(validity, read["status"], read["cause"], read["fetched"], validators, body, read["lifetime"])
 
 
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
+def _status(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError
+    return value
 
 
-def _octets(value: str | None) -> bytes | None:
-    return None if value is None else value.encode("latin-1")
+def _time(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _NEVER:  # it may be NaN
+        raise ValueError
+    return float(value)
 
 
-def _is_number(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _line(value: object, longest: int = _LONGEST_CAUSE) -> str:
+    """Return a text that can be shown in a log: it must not look like another line of it, or act on a terminal."""
+    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
+        raise ValueError
+    return value
 
 
-def _is_time(value: object) -> bool:
-    # It may be infinite, NaN, or an integer that is too large for a float. All of these can be compared.
-    return (_is_number(value) or isinstance(value, float)) and abs(value) < _NEVER
+def _url(value: object) -> str:
+    """Return a URL that may be shown: no password is in it."""
+    url = _line(value, _LONGEST_URL)
+    if without_userinfo(url) != url:
+        raise ValueError
+    return url
 
 
-def _is_line(value: object) -> bool:
-    """Whether a text can be shown in a log: it must not look like another line of it."""
-    return isinstance(value, str) and len(value) <= _LONGEST_CAUSE and value.isprintable()
-
-
-def _is_url(value: object) -> bool:
-    """Whether a URL may be shown: nothing in it acts on a terminal, or is a password."""
-    return (
-        isinstance(value, str)
-        and len(value) <= _LONGEST_URL
-        and value.isprintable()
-        and without_userinfo(value) == value
-    )
-
-
-def _is_header(value: object) -> bool:
-    """Whether a text can be sent as the value of a header: it must not begin another header."""
-    return isinstance(value, str) and _HEADER.fullmatch(value) is not None
+def _header(value: str) -> bytes:
+    """Return a text that can be sent as the value of a header: it must not begin another header."""
+    if not _HEADER.fullmatch(value):
+        raise ValueError
+    return value.encode("latin-1")
 
 
 _HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
-_OUTCOMES = tuple(outcome.value for outcome in Outcome)
 
-#: The names in a head, beside the version: whether a value is accepted, and whether there must be one. Other names are
-#: ignored.
-_VALUES: dict[str, tuple[Callable[[object], bool], bool]] = {
-    "outcome": (_OUTCOMES.__contains__, True),
-    "status": (_is_number, False),
-    "cause": (_is_line, True),
-    "fetched": (_is_time, True),
-    "fresh_until": (_is_time, True),
-    "confirmed": (_is_time, False),
-    "unreachable_since": (_is_time, False),
-    "lifetime": (_is_time, False),
-    "url": (_is_url, False),
-    "etag": (_is_header, False),
-    "last_modified": (_is_header, False),
+#: The names in a head, beside the version, and what reads their values. Other names are ignored.
+_READERS: dict[str, Callable[[Any], object]] = {
+    "outcome": Outcome,
+    "status": _status,
+    "cause": _line,
+    "fetched": _time,
+    "fresh_until": _time,
+    "confirmed": _time,
+    "unreachable_since": _time,
+    "lifetime": _time,
+    "url": _url,
+    "etag": _header,
+    "last_modified": _header,
 }
+_NEEDED = {"outcome", "cause", "fetched", "fresh_until"}

@@ -1,17 +1,14 @@
-"""FetchLocks: looks into the store before a fetch, writes to it afterwards, and locks a file while it is fetched.
+"""Keeps two crawls from fetching the same file: `FetchLocks` those that share a store, `Peers` those of one process.
 
-`client.py` handles the failures of a store. `fetching/service.py` calls this in the course of a fetch.
+`client.py` handles the failures of a store. `fetching/service.py` calls both in the course of a fetch.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc._runtime import Waiter
-
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Hashable
 
     from scrapy_robots_rfc._runtime import Cancellable, Runtime
     from scrapy_robots_rfc.cache.client import CacheClient
@@ -25,13 +22,15 @@ LEASE, RENEWED = 15.0, 5.0
 #: Seconds between two looks at a file that another crawl fetches: at first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-#: Seconds that the end of a crawl waits for what is still to be written, and for locks to be given back. With the
-#: time of `CacheClient.close` these are two seconds at most, even if the store hangs.
-_TO_WRITE, _TO_UNLOCK = 1.0, 0.3
+#: Seconds that the end of a crawl waits for what is still to be written. With the time of `CacheClient.close`, in which
+#: locks are given back, these are two seconds at most, even if the store hangs.
+_TO_WRITE = 1.0
 
 
 class FetchLocks:
-    """Uses the store of a crawl before and after its fetches. A lock is renewed until it is given back.
+    """Looks into the store of a crawl before a fetch, writes to it afterwards, and locks a file while it is fetched.
+
+    A lock is renewed until it is given back.
 
     :param client: the store, started.
     :param policy: for how long an entry of the store is used by this crawl.
@@ -39,16 +38,11 @@ class FetchLocks:
 
     def __init__(self, client: CacheClient, policy: CachePolicy, runtime: Runtime) -> None:
         self._client, self._policy, self._runtime = client, policy, runtime
+        #: Whether other crawls use the store at the same time.
+        self.shared = client.shared
         self._held: set[Origin] = set()
         self._timer: Cancellable | None = None
         self._closed = False
-        self._pending = 0
-        self._idle: Waiter[None] | None = None
-
-    @property
-    def shared(self) -> bool:
-        """Whether other crawls use the store at the same time."""
-        return self._client.shared
 
     async def look(self, origin: Origin, held: CacheEntry | None) -> tuple[CacheEntry | None, bool, bool]:
         """Look for an entry before a fetch.
@@ -82,7 +76,7 @@ class FetchLocks:
 
     def leave(self, origin: Origin) -> None:
         """Let others go on, without an entry for them."""
-        self._later(self.unlock(origin))
+        self._client.later(self.unlock(origin))
 
     def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
         """Put an entry into the store, in the background, and let others go on. A newer entry in the store stays.
@@ -90,7 +84,7 @@ class FetchLocks:
         :param stored: whether its site allows to store it.
         :param since: see `newer`.
         """
-        self._later(self._publish(origin, entry, stored=stored, since=since))
+        self._client.later(self._publish(origin, entry, stored=stored, since=since))
 
     async def _publish(self, origin: Origin, entry: CacheEntry, *, stored: bool, since: float) -> None:
         # A newer entry may be there if this process stood still for longer than its lock lasts, or there are no locks.
@@ -134,9 +128,8 @@ class FetchLocks:
 
     async def close(self) -> None:
         """Wait for what is under way, give all locks back, close the store."""
-        await self._drain(_TO_WRITE)
-        self._later(self.unlock_all())
-        await self._drain(_TO_UNLOCK)
+        await self._client.drain(_TO_WRITE)
+        self._client.later(self.unlock_all())
         await self._client.close()
 
     async def unlock_all(self) -> None:
@@ -148,27 +141,6 @@ class FetchLocks:
         for origin in list(self._held):
             await self.unlock(origin)
 
-    def _later(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        self._pending += 1
-        self._runtime.spawn(self._counted(coroutine))
-
-    async def _counted(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        try:
-            await coroutine
-        finally:
-            self._pending -= 1
-            if not self._pending and self._idle is not None:
-                self._idle.resolve(None)
-
-    async def _drain(self, patience: float) -> None:
-        if not self._pending:
-            return
-        idle = self._idle = Waiter()
-        timer = self._runtime.call_later(patience, partial(idle.resolve, None))
-        await idle
-        self._idle = None
-        timer.cancel()
-
 
 def pause(looks: int) -> float:
     """Return the seconds to wait for another crawl's fetch before the next look.
@@ -176,3 +148,76 @@ def pause(looks: int) -> float:
     :param looks: how many looks have found that the fetch is not over.
     """
     return min(_FIRST_PAUSE * 2.0 ** min(looks, 10), _LONGEST_PAUSE)
+
+
+# For how many origins a crawl remembers by which route it got their file. Peers fetch the files of others themselves.
+_REMEMBERED = 10_000
+
+# Event loop, kind of crawl -> the crawls that share.
+_GROUPS: dict[tuple[object, Hashable], list[Peers]] = {}
+
+
+class Peers:
+    """A crawl among its peers: the crawls on one event loop that ask for a robots.txt, and judge it, in the same way.
+
+    They show each other their entries, and while one of them fetches a file the others wait.
+
+    :param route: returns the route of the request that asks for a file, as its proxy: see `fetching/routes.py`.
+    :param closing: whether this crawl is ending: peers do not wait for what it still fetches.
+    """
+
+    def __init__(self, route: Callable[[Any], Hashable], closing: Callable[[], bool]) -> None:
+        self._route, self._closing = route, closing
+        self._entry: Callable[[Origin], CacheEntry | None] = lambda _: None
+        self._key: tuple[object, Hashable] | None = None
+        self._group: list[Peers] = []
+        self._fetching: dict[Origin, Hashable] = {}
+        self._had: dict[Origin, Hashable] = {}
+
+    def join(self, loop: object, kind: Hashable, entry: Callable[[Origin], CacheEntry | None]) -> None:
+        """Share with the crawls of the same kind on an event loop, until `leave`.
+
+        :param kind: equal for crawls that ask for a robots.txt, and judge its answer, in the same way.
+        :param entry: returns what this crawl remembers of an origin.
+        """
+        self._entry = entry
+        self._key = loop, kind
+        self._group = _GROUPS.setdefault(self._key, [])
+        self._group.append(self)
+
+    def leave(self) -> None:
+        """Share nothing any more."""
+        if self._key is not None:
+            self._group.remove(self)
+            if not self._group:
+                _GROUPS.pop(self._key, None)
+            self._key, self._group = None, []
+
+    def look(self, origin: Origin, asker: object) -> tuple[CacheEntry | None, bool]:
+        """Return the newest entry that a peer got by the same route, fresh or not; and whether a peer is fetching."""
+        if len(self._group) < 2:
+            return None, False
+        route = self._route(asker)
+        others = [peer for peer in self._group if peer is not self and not peer._closing()]
+        found = (peer._entry(origin) for peer in others if origin in peer._had and peer._had[origin] == route)
+        newest = max((entry for entry in found if entry), key=lambda entry: entry.fetched, default=None)
+        return newest, any(origin in peer._fetching and peer._fetching[origin] == route for peer in others)
+
+    def begin(self, origin: Origin, asker: object) -> None:
+        """Let the others wait for what this crawl fetches."""
+        self._fetching[origin] = self._route(asker)
+
+    def end(self, origin: Origin) -> None:
+        """Let the others go on."""
+        self._fetching.pop(origin, None)
+
+    def keep(self, origin: Origin, asker: object, *, shared: bool) -> None:
+        """Note the route by which this crawl got the file that it remembers.
+
+        :param shared: whether the others may have it.
+        """
+        self._had.pop(origin, None)
+        if shared:
+            self._had[origin] = self._route(asker)
+            if len(self._had) > _REMEMBERED:
+                del self._had[next(iter(self._had))]

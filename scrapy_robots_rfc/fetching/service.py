@@ -17,8 +17,7 @@ from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import cache_policy
 from scrapy_robots_rfc.cache.memory import MemoryCache
-from scrapy_robots_rfc.cache.peers import Peers
-from scrapy_robots_rfc.cache.shared import FetchLocks, pause
+from scrapy_robots_rfc.cache.shared import FetchLocks, Peers, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.faults import no_answer

@@ -22,6 +22,7 @@ from scrapy import Spider
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SettingsAttribute
 from scrapy.signalmanager import SignalManager
+from scrapy.statscollectors import StatsCollector
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
@@ -58,27 +59,10 @@ _ITEMS = {
     "FEED_EXPORT_INDENT": 0,
 }
 
-#: Field of a record -> what stands in it. `docs/report.md` is checked against this table.
-FIELDS = {
-    "time": "when it was decided: UTC, ISO 8601 with milliseconds",
-    "spider": "the name of the spider",
-    "url": "the URL of the request, without user and password",
-    "referrer": "the Referer header of the request, without user and password; null: it has none",
-    "origin": "scheme, host and port whose robots.txt it falls under; null: the URL has no valid authority",
-    "token": "the product token whose group applied, `*` for the wildcard group; null: none did",
-    "reason": "`rule`, `unreachable`, `local`, `parser`, `crawl_delay`; `exempt` in the last records",
-    "line": "the number of the line that decided; null: no rule did",
-    "rule": "the rule, as `Disallow: /private/`; null: no rule decided",
-    "why": "the text of the log line, as `robots.txt line 3: Disallow: /private/`",
-    "robots_url": "the URL of the robots.txt; of a local file of ROBOTSTXT_OVERRIDES its `file:` URI",
-    "digest": "`sha256:` and the digest of the octets of the file that count; null: there is no file",
-    "stale": "whether an earlier copy decided, because its refresh failed",
-    "dry_run": "whether the request was let through all the same",
-    "count": "how many requests the record is about: 1, but for the last records",
-}
-
-# The value of a field where a record has no other.
-_DEFAULTS: dict[str, Any] = {**dict.fromkeys(FIELDS), "stale": False, "dry_run": False, "count": 1}
+_NAMES = "time spider url referrer origin token reason line rule why robots_url digest"
+#: The fields of a record, in their order, with the value of one where a record has no other. `docs/report.md` says what
+#: stands in them.
+FIELDS: dict[str, Any] = {**dict.fromkeys(_NAMES.split()), "stale": False, "dry_run": False, "count": 1}
 
 
 class Feeds:
@@ -95,7 +79,7 @@ class Feeds:
         self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
         _check_places(crawler, settings.report)
         report = settings.report if can_export(crawler) else {}
-        example = self._exempt(0, "", 0)
+        example = self._exempt("", 0)
         self._feeds = [Feed(crawler, uri, options, runtime.clock, example) for uri, options in report.items()]
 
     def refused(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
@@ -106,7 +90,6 @@ class Feeds:
         rule, header = decision.rule, request.headers.get("Referer")
         referrer = None if header is None else header.decode("utf-8", "backslashreplace")
         record = self._record(
-            self._runtime.date(),
             url=printable(without_userinfo(request.url)),
             referrer=None if referrer is None else printable(without_userinfo(referrer)),
             origin=decision.origin,
@@ -128,20 +111,20 @@ class Feeds:
 
         :param exempt: the entries that were used -> by how many requests.
         """
-        now = self._runtime.date()
+        records = [self._exempt(entry, count) for entry, count in exempt.items()]
         for feed in self._feeds:
-            for entry, count in exempt.items():
-                feed.write(self._exempt(now, entry, count))
-        for feed in self._feeds:
+            for record in records:
+                feed.write(record)
             await feed.close()
 
-    def _exempt(self, now: float, entry: str, count: int) -> dict[str, Any]:
+    def _exempt(self, entry: str, count: int) -> dict[str, Any]:
         why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
-        return self._record(now, reason="exempt", rule=entry, why=why, count=count)
+        return self._record(reason="exempt", rule=entry, why=why, count=count)
 
-    def _record(self, now: float, **fields: object) -> dict[str, Any]:
-        time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return {**_DEFAULTS, "time": time, "spider": self._spider, **fields}
+    def _record(self, **fields: object) -> dict[str, Any]:
+        now = datetime.fromtimestamp(self._runtime.date(), UTC)
+        time = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return {**FIELDS, "time": time, "spider": self._spider, **fields}
 
     def _robots_url(self, robots: OriginPolicy) -> str | None:
         return robots.origin.robots_url if robots.override is None else self._overrides.get(robots.override)
@@ -162,7 +145,7 @@ def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:
 
 def _place(uri: object) -> str:
     """Return a URI so that two ways of writing a local file are one."""
-    text = os.fspath(uri) if isinstance(uri, Path) else str(uri)
+    text = str(uri)
     if text.startswith("file:"):
         text = file_uri_to_path(text)
     return text if "://" in text or text.startswith("stdout:") or "\0" in text else os.path.realpath(text)
@@ -195,11 +178,12 @@ class Feed:
         self._omit_null = completed["format"] == "xml"  # XML has no null
         # Scrapy reads all attributes of a spider to fill in a URI. Only a URI with placeholders needs them.
         filled_in = "%(" in uri or options.get("uri_params")
-        self.spider, self._asked = crawler.spider, crawler.spider if filled_in else Spider(crawler.spider.name)
-        self.file: _FeedFile | None = None
+        self.spider, asked = crawler.spider, crawler.spider if filled_in else Spider(crawler.spider.name)
+        self.storage: _FeedStorage | None = None
         self.started = self.closing = False
         try:
-            self._exporter = Exporter(crawler, _FeedCrawler(crawler, self, uri, completed), self._asked)
+            seen = _crawler_of(crawler, self, uri, completed)
+            self._exporter = Exporter(crawler, seen, asked)
             for plugin in completed.get("postprocessing") or ():
                 load_object(plugin)  # Scrapy's manager would log a second error
             self._exporter.try_out(example)  # Scrapy finds wrong options of an exporter only when it writes
@@ -208,7 +192,7 @@ class Feed:
             if isinstance(error, NotConfigured):
                 accepted = "a feed that Scrapy takes; the error above says what is wrong"
             raise SettingError(f"{REPORT}[{self._shown!r}]", dict(options), accepted) from None
-        self.started = True
+        self._stats, self.started = seen.stats, True
 
     def write(self, record: dict[str, Any]) -> None:
         """Write a record and flush the file; never raises."""
@@ -217,8 +201,8 @@ class Feed:
         try:
             if not self._exporter.write(record):
                 return  # a filter of the user's leaves it out
-            if self.file is not None:
-                self.file.written()
+            if self.storage is not None:
+                self.storage.pass_on()
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(error)
         else:
@@ -229,12 +213,16 @@ class Feed:
         """Wait until all is stored."""
         self.closing = True
         await self._exporter.close()
+        files = sum(
+            value for key, value in self._stats.get_stats().items() if key.startswith("feedexport/failed_count")
+        )
+        self._lose(files)
         lost = f"; writes that failed: {self._lost}" if self._lost else ""
         text = f"{many(self._written, 'record')} in {self.place}{lost}"
         logger.info("%s: %s", REPORT, text, extra={"spider": self.spider})
 
     def _failed(self, error: Exception) -> None:
-        self.lost()
+        self._lose(1)
         now = self._clock()
         if now >= self._quiet_until:
             self._quiet_until = now + ERROR_INTERVAL
@@ -244,41 +232,31 @@ class Feed:
                 REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
             )  # fmt: skip
 
-    def lost(self) -> None:
-        """Count a record, or a file, that could not be written."""
-        self._lost += 1
-        self._count(stats.REPORT_ERRORS)
+    def _lose(self, count: int) -> None:
+        """Count records, or files, that could not be written."""
+        if count:
+            self._lost += count
+            self._count(stats.REPORT_ERRORS, count)
 
 
-class _FeedCrawler:
-    """The crawler that the exporter of a feed sees. Its settings have only that feed; signals and stats are new."""
-
-    def __init__(self, crawler: Crawler, feed: Feed, uri: str, options: dict[str, Any]) -> None:
-        self._crawler, self._feed = crawler, feed
-        self.signals = SignalManager(self)
-        self.stats = self
-        self.settings = copy.copy(crawler.settings)  # a deep copy would copy the user's objects
-        # Scrapy logs the URI of a feed. So Scrapy gets it without credentials, and the storage gets the whole one.
-        user, at, _ = urlsplit(uri).netloc.rpartition("@")
-        secret = "" if "%(" in user else user + at
-        storages = crawler.settings.getwithbase("FEED_STORAGES")
-        wrapped = {
-            scheme: partial(_FeedStorage, feed, crawler, path, secret)
-            for scheme, path in storages.items()
-            if path is not None
-        }
-        feeds = {uri.replace(secret, "", 1) if secret else uri: options}
-        replaced = {**_ITEMS, "FEEDS": feeds, "FEED_STORAGES": wrapped, "FEED_STORAGES_BASE": {}}
-        attributes = {key: SettingsAttribute(value, 0) for key, value in replaced.items()}
-        self.settings.attributes = {**crawler.settings.attributes, **attributes}
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one
-        return getattr(self._crawler, name)
-
-    def inc_value(self, key: str, **_: object) -> None:
-        """Count what Scrapy could not store. Its other counts are about items."""
-        if key.startswith("feedexport/failed_count"):
-            self._feed.lost()
+def _crawler_of(crawler: Crawler, feed: Feed, uri: str, options: dict[str, Any]) -> Crawler:
+    """Return the crawler that an exporter sees: its settings have this feed only, its signals and stats are new."""
+    seen = copy.copy(crawler)
+    seen.settings = copy.copy(crawler.settings)  # a deep copy would copy the user's objects
+    # Scrapy logs the URI of a feed. So Scrapy gets it without credentials, and the storage gets the whole one.
+    user, at, _ = urlsplit(uri).netloc.rpartition("@")
+    secret = "" if "%(" in user else user + at
+    storages = {
+        scheme: partial(_FeedStorage, feed, crawler, path, secret)
+        for scheme, path in crawler.settings.getwithbase("FEED_STORAGES").items()
+        if path is not None
+    }
+    feeds = {uri.replace(secret, "", 1) if secret else uri: options}
+    replaced = {**_ITEMS, "FEEDS": feeds, "FEED_STORAGES": storages, "FEED_STORAGES_BASE": {}}
+    attributes = {key: SettingsAttribute(value, 0) for key, value in replaced.items()}
+    seen.settings.attributes = {**crawler.settings.attributes, **attributes}
+    seen.signals, seen.stats = SignalManager(seen), StatsCollector(seen)
+    return seen
 
 
 class _FeedStorage:
@@ -297,73 +275,44 @@ class _FeedStorage:
         self._feed = feed
         self._make = partial(build_from_crawler, load_object(path), crawler, real, feed_options=feed_options)
         self._inner: Any = None if feed.started else self._make()
-        self._error: Exception | None = None
+        self._file: Any = None
         if not feed_options["batch_item_count"]:
             feed.place = without_credentials(uri)
 
-    def open(self, _: Spider) -> _FeedFile:
-        """Open the file; before the crawl has started, one in memory that is thrown away.
+    def open(self, _: Spider) -> BytesIO:
+        """Open the file, and return one in memory for the exporter, which could not go on after an error of a disk.
 
-        If that fails, it is tried again with the next record. At the end of the crawl, `store` raises the error.
+        If that fails, it is tried again with the next record. Before the crawl has started, no other file is opened.
         """
-        if not self._feed.started:
-            return _FeedFile(BytesIO())
-        try:
-            self._inner = self._inner or self._make()
-            self._feed.file = _FeedFile(self._inner.open(self._feed.spider))
-        except Exception as error:
-            if not self._feed.closing:
-                raise
-            self._error, self._feed.file = error, _FeedFile(BytesIO())
-        return self._feed.file
+        if self._feed.started and not self._feed.closing:
+            self._begin()
+        self._written = BytesIO()
+        return self._written
 
-    async def store(self, file: _FeedFile) -> None:
-        """Store a file at the place of the feed.
+    def _begin(self) -> None:
+        self._inner = self._inner or self._make()
+        self._file, self._feed.storage = self._inner.open(self._feed.spider), self
+
+    def pass_on(self) -> None:
+        """Write into the file what the exporter has written."""
+        octets = self._written.getvalue()
+        self._written.seek(0)
+        self._written.truncate()
+        if octets:
+            self._file.write(octets)
+            self._file.flush()
+
+    async def store(self, _: BytesIO) -> None:
+        """Store the file at the place of the feed.
 
         :raises OSError: that failed. Its text has no credentials, since Scrapy logs it.
         """
         try:
-            if self._error is not None:
-                raise self._error
-            await ensure_awaitable(self._inner.store(file.inner))
+            if self._file is None:
+                self._begin()
+            self.pass_on()
+            await ensure_awaitable(self._inner.store(self._file))
         except Exception as error:  # noqa: BLE001 - whatever a storage raises
             with contextlib.suppress(Exception):
-                file.inner.close()
+                self._file.close()
             raise OSError(error_text(error)) from None
-
-
-class _FeedFile:
-    """A file that keeps errors until `written`: an exporter cannot go on after an error in the middle of a record."""
-
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - whatever a storage has opened
-        self.inner = inner
-        self._error: Exception | None = None
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the file itself
-        return getattr(self.inner, name)
-
-    def write(self, data: bytes) -> int:
-        """Write octets; an error is kept."""
-        try:
-            self.inner.write(data)
-        except Exception as error:  # noqa: BLE001 - whatever a file of the user's raises
-            self._error = error
-        return len(data)
-
-    def flush(self) -> None:
-        """Flush the file; an error is kept."""
-        try:
-            if not self.inner.closed:  # a batch that is full may be stored already
-                self.inner.flush()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._error = error
-
-    def written(self) -> None:
-        """Flush the file, and raise the last error since the last call.
-
-        :raises Exception: not all is written.
-        """
-        self.flush()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error

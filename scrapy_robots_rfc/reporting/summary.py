@@ -46,9 +46,6 @@ class TopK(Generic[K]):
         #: By how much a count may be too low at most, also that of a key that was forgotten.
         self.error = 0.0
 
-    def __len__(self) -> int:
-        return len(self._counts)
-
     def add(self, key: K, amount: float = 1) -> None:
         """Count a key.
 
@@ -107,19 +104,20 @@ class CrawlSummary:
         :param spider: its name, since several crawls may write to one log.
         """
         dry, local = self._count(stats.DRY_RUN), self._count(stats.OVERRIDDEN)
-        overridden = f"{local} {'request was' if local == 1 else 'requests were'}"
-        lines = [
-            *_titled("origins", self._origins()),
-            *_titled("requests", self._requests()),
-            *_titled("dry run", f"{dry} of the forbidden were let through" if dry else ""),
-            *_titled("local files", f"{overridden} decided by ROBOTSTXT_OVERRIDES" if local else ""),
-            *_ranked("origins that cost most requests", self.cost.origins, str),
-            *_ranked("rules that cost most requests", self.cost.rules, lambda rule: "{} line {}: {}".format(*rule)),
-            *_titled("delays", self._delays()),
-            *_ranked("origins that were slowed down most", self.slowed, str, " s"),
-            *_titled("unreachable", _all_of(self.origins.unreachable)),
-            *_titled("stale", _all_of(self.origins.stale)),
-        ]
+        decided = f"{local} {'request was' if local == 1 else 'requests were'}" if local else ""
+        sections = (
+            ("origins: {}", self._origins()),
+            ("requests: {}", self._requests()),
+            ("dry run: {} of the forbidden were let through", dry),
+            ("local files: {} decided by ROBOTSTXT_OVERRIDES", decided),
+            ("origins that cost most requests{}", _ranked(self.cost.origins, str)),
+            ("rules that cost most requests{}", _ranked(self.cost.rules, lambda rule: "{} line {}: {}".format(*rule))),
+            ("delays: {}", self._delays()),
+            ("origins that were slowed down most{}", _ranked(self.slowed, str, " s")),
+            ("unreachable: {}", _all_of(self.origins.unreachable)),
+            ("stale: {}", _all_of(self.origins.stale)),
+        )
+        lines = [line.format(found) for line, found in sections if found]
         return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
 
     def stats(self) -> Iterator[tuple[str, float]]:
@@ -171,25 +169,20 @@ class CrawlSummary:
         return self.counted.get(key, 0)
 
 
-def _titled(title: str, text: str) -> list[str]:
-    return [f"{title}: {text}"] if text else []
-
-
-def _ranked(title: str, top: TopK[K], name: Callable[[K], str], unit: str = "") -> list[str]:
-    """Return the title, and below it a line for each key that counts most."""
+def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
+    """Return what follows a title: how much may be missing, and a line for each key that counts most."""
     found = [(f"{_number(count)}{unit}", name(key)) for key, count in top.most(LISTED)]
     if not found:
-        return []
+        return ""
     error = f" (each may have cost up to {_number(top.error)}{unit} more)" if top.error else ""
     width = max(len(count) for count, _ in found)
-    return [f"{title}{error}:", *(f"  {count:>{width}}  {text}" for count, text in found)]
+    return "\n    ".join([f"{error}:", *(f"{count:>{width}}  {text}" for count, text in found)])
 
 
 def _all_of(names: Names) -> str:
     """List names with their texts, and how many more there were."""
-    return ", ".join(f"{name} ({_short(text)})" for name, (_, text) in names.named.items()) + (
-        f", and {names.more} more" if names.more else ""
-    )
+    more = f", and {names.more} more" if names.more else ""
+    return ", ".join(f"{name} ({_short(text)})" for name, (_, text) in names.named.items()) + more
 
 
 def _short(text: str) -> str:

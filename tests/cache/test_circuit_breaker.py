@@ -17,7 +17,7 @@ class Log:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         self.now = 100.0
-        self.outages = CircuitBreaker("a store", 5, clock=lambda: self.now, count=lambda _: None)
+        self.outages = CircuitBreaker("a store", clock=lambda: self.now, count=lambda _: None)
         self._caplog = caplog
 
     @property
@@ -55,7 +55,7 @@ def test_a_success_from_before(log: Log) -> None:
 
 
 def test_one_that_went_ahead_for_nothing(log: Log) -> None:
-    """Where another kind of call fails while one goes ahead, its success says nothing, and the next one goes ahead."""
+    """Where another kind of call fails while one goes ahead, its success says nothing, and one goes ahead later."""
     log.outages.failed("get", OSError())
     log.now += 6
     assert log.outages.may_try("get")
@@ -64,6 +64,8 @@ def test_one_that_went_ahead_for_nothing(log: Log) -> None:
     log.outages.failed("put", OSError())
     assert not log.outages.may_try("get")
     log.outages.worked("get", began)
+    assert not log.outages.may_try("get")
+    log.now += 10
     assert log.outages.may_try("get")
     assert not log.outages.may_try("get")
     log.outages.worked("get", log.now)

@@ -285,13 +285,14 @@ async def test_unreadable_values(store: Breakable, caplog: pytest.LogCaptureFixt
 
 @under_the_reactor
 async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
-    """A value that is looked at again before it is overwritten counts once; one that comes after it counts anew."""
+    """A value that cannot be read goes when it is looked at, so it counts once; one that comes after it counts anew."""
     crawl = Crawl(store)
     for times in (1, 2):
         store.put(str(A), b"damaged", 60)
         for _ in range(3):
             assert await crawl.client.load(A) is None
         assert len(crawl.counted) == times
+        assert store.get(str(A)) is None
         await crawl.client.save(A, FILE, 60)
     store.put(str(A), b"damaged", 60)
     assert await crawl.client.load(A) is None
@@ -299,22 +300,6 @@ async def test_an_unreadable_value_counts_once(store: Breakable) -> None:
     assert await crawl.client.load(A) is None
     store.put(str(A), b"damaged", 60)
     assert await crawl.client.load(A) is None
-    assert len(crawl.counted) == 4
-    await crawl.client.close()
-
-
-@under_the_reactor
-async def test_few_unreadable_values_are_remembered(store: Breakable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered of a store full of what cannot be read is bounded: the oldest goes first."""
-    monkeypatch.setattr(client_module, "_UNREADABLE", 2)
-    crawl = Crawl(store)
-    origins = [Origin("https", f"{number}.example", 443) for number in range(3)]
-    for origin in origins:
-        store.put(str(origin), b"damaged", 60)
-        await crawl.client.load(origin)
-    await crawl.client.load(origins[2])
-    assert len(crawl.counted) == 3
-    await crawl.client.load(origins[0])
     assert len(crawl.counted) == 4
     await crawl.client.close()
 
@@ -393,15 +378,6 @@ def test_a_store_that_cannot_be_opened(store: Breakable, error: Exception, text:
     with pytest.raises(StoreError) as raised:
         Crawl(store)
     assert str(raised.value) == text
-
-
-@under_the_reactor
-async def test_what_nobody_wants(store: Breakable) -> None:
-    """A copy that is not to be kept at all is not put."""
-    crawl = Crawl(store)
-    await crawl.client.save(A, FILE, 0)
-    assert store.calls == ["open"]
-    await crawl.client.close()
 
 
 @under_the_reactor

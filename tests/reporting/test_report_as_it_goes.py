@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import logging
 import os
 import threading
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, cast
+from xml.etree import ElementTree
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy.extensions.feedexport import FeedExporter, FeedSlot
+from scrapy.extensions.feedexport import FeedExporter, FeedSlot, FileFeedStorage
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.reporting.summary import CrawlSummary
 from tests.support.crawling import Pages, crawl, records
 from tests.support.site import Reply, Site, robots
 from tests.support.storages import Broken, Uploading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.reactor
 
@@ -207,6 +213,42 @@ async def test_full_disk(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFi
     assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 records in /dev/full; writes that failed: 4"
     [error] = records(caplog, logging.ERROR)
     assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error
+
+
+class Hiccup(FileFeedStorage):
+    """Its disk has no room for one write."""
+
+    def open(self, spider: Any) -> Any:
+        """Open a file that fails once."""
+        file = cast("BinaryIO", super().open(spider))
+        write, room = file.write, iter([True, True, False])
+
+        def write_or_fail(octets: bytes) -> int:
+            if next(room, True):
+                return write(octets)
+            raise OSError("no room")
+
+        return SimpleNamespace(write=write_or_fail, flush=file.flush, close=file.close)
+
+
+@pytest.mark.parametrize("format_", ["jsonlines", "csv", "json", "xml"])
+@ensureDeferred
+async def test_record_that_is_lost(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
+    """A write that fails costs one whole record: those before and after it can be read, in every format."""
+    site.replies["/robots.txt"] = robots(RULES)
+    monkeypatch.chdir(tmp_path)
+    settings = {"FEED_STORAGES": {"hiccup": Hiccup}}
+    report = {"hiccup:r": {"format": format_}}
+    result = await crawl(private(site, 4), {**settings, "ROBOTSTXT_REPORT": report})
+    assert (result.stat("report/records"), result.stat("report/errors")) == (3, 1)
+    text = (tmp_path / "hiccup:r").read_text(encoding="utf-8")
+    readers: dict[str, Callable[[], list[Any]]] = {
+        "jsonlines": lambda: [json.loads(line) for line in text.splitlines()],
+        "csv": lambda: list(csv.DictReader(text.splitlines(), strict=True)),
+        "json": lambda: list(json.loads(text)),
+        "xml": lambda: list(ElementTree.fromstring(text)),
+    }
+    assert len(readers[format_]()) == 3
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from twisted.internet import reactor as installed
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.cache import peers
+from scrapy_robots_rfc.cache.shared import _GROUPS
 from scrapy_robots_rfc.throttling import shared
 from tests.support.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.support.crawling import Crawl, crawl
@@ -37,7 +37,7 @@ def site() -> Iterator[Clocked]:
     """A site that asks for the delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         yield running
-    assert (shared._LOOPS, peers._GROUPS) == ({}, {})  # it went with the last crawl
+    assert (shared._LOOPS, _GROUPS) == ({}, {})  # it went with the last crawl
 
 
 @pytest.fixture

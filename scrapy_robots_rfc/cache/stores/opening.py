@@ -30,15 +30,22 @@ def store_of(spec: object, crawler: Crawler) -> tuple[Store, str] | None:
     """
     if spec in (None, "", "memory:"):
         return None
-    if isinstance(spec, str) and spec.startswith(_REDIS):
-        return _redis(spec)
-    if isinstance(spec, str) and (path := sqlite_path(spec)) is not None:
+    address = spec if isinstance(spec, str) else ""
+    if address.startswith(_REDIS):
+        return _redis(address)
+    if (path := sqlite_path(address)) is not None:
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - loaded when it is asked for
 
-        return SqliteStore(path), spec
-    if isinstance(spec, str) and ":" in spec:  # an address, and no path of a class
-        raise _refused(spec)
-    return _of_class(spec, crawler)
+        return SqliteStore(path), address
+    if ":" in address:  # and no path of a class
+        raise SettingError(CACHE, without_credentials(address), CACHE_ACCEPTED)
+    try:
+        found: Any = load_object(spec)  # type: ignore[arg-type]  # another type is refused, too
+        if not issubclass(found, Store):
+            raise TypeError("it is another class")
+    except Exception as error:
+        raise SettingError(CACHE, spec, f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})") from error
+    return build_from_crawler(found, crawler), f"{found.__module__}.{found.__qualname__}"
 
 
 def _redis(address: str) -> tuple[Store, str]:
@@ -51,23 +58,6 @@ def _redis(address: str) -> tuple[Store, str]:
         raise StoreError(text) from error
     store = RedisStore(address)
     return store, store.name
-
-
-def _of_class(spec: Any, crawler: Crawler) -> tuple[Store, str]:  # noqa: ANN401 - whatever the user wrote
-    try:
-        found: Any = load_object(spec)
-        if not issubclass(found, Store):
-            raise TypeError("it is another class")
-    except Exception as error:
-        raise _refused(spec, f" ({type(error).__name__}: {error})") from error
-    store: Store = build_from_crawler(found, crawler)
-    return store, f"{found.__module__}.{found.__qualname__}"
-
-
-def _refused(spec: object, because: str = "") -> SettingError:
-    return SettingError(
-        CACHE, without_credentials(spec) if isinstance(spec, str) else spec, f"{CACHE_ACCEPTED}{because}"
-    )
 
 
 def sqlite_path(address: str) -> str | None:

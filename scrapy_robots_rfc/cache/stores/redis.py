@@ -16,6 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from scrapy_robots_rfc.cache.stores.base import SharedStore
+from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import StoreError
 
 if TYPE_CHECKING:
@@ -142,18 +143,10 @@ class RedisStore(SharedStore):
             advice = "redis://user:password@host:port/database, with %2F for a / in the password, and so on"
             known = ", ".join(("prefix", "timeout", *_TLS))
             raise StoreError(f"the address of a Redis server must be like {advice}; after a ?: {known}") from None
-        self._tls = address.startswith("rediss:")
+        #: The address without credentials.
+        self.name = without_credentials(address)
         scripts = (_LEASE, _RELEASE, _TAKE, _END)
         self._lease, self._release, self._take, self._end = map(self._client.register_script, scripts)
-
-    @property
-    def name(self) -> str:
-        """The address without credentials."""
-        to = self._client.connection_pool.connection_kwargs
-        host, port = to.get("host", "localhost"), to.get("port", 6379)
-        host = f"[{host}]" if ":" in host else host
-        prefix = f"?prefix={self._prefix}" if self._prefix != PREFIX else ""
-        return f"{'rediss' if self._tls else 'redis'}://{host}:{port}/{to.get('db', 0)}{prefix}"
 
     def open(self) -> None:
         """Try the server.

@@ -12,7 +12,6 @@ import os
 import sqlite3
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -37,8 +36,6 @@ VERSION = 1
 _PATIENCE = 2.0
 #: How many values that nobody wants any more are deleted by a write at most.
 _SWEPT = 20
-#: Keys that are read at once. While keys are read nobody can write, so not all of them are read at once.
-_PAGE = 1000
 
 # A rollback journal, and no write-ahead log: if somebody removes the file, the log may stay there, and SQLite takes it
 # for the log of the next file. With a journal SQLite notices that the file was removed. SQLite does not wait for the
@@ -66,19 +63,14 @@ ON CONFLICT (key) DO UPDATE SET keep_until = excluded.keep_until, value = exclud
 _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_until <= ? LIMIT ?)"
 # A value whose time is over counts as absent. RETURNING is not used, because SQLite has it from 3.35 on only.
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
-_KEYS = "SELECT key FROM copies WHERE key > ? AND keep_until > ? ORDER BY key LIMIT ?"
+# Nobody can write while keys are read. The index has them all, so that takes a moment only.
+_KEYS = "SELECT key FROM copies INDEXED BY copies_by_end WHERE keep_until > ?"
 
-#: Errors that a new connection may not have: the file was removed, replaced or damaged while the old one had it open.
-_OPEN_ANEW = {
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_ERROR,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_READONLY,
-}
 #: Errors that mean a damaged file if a new connection has them, too. SQLITE_ERROR is among them: our statements are
 #: right, so the table is wrong.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+#: Errors that a new connection may not have: the file was removed, replaced or damaged while the old one had it open.
+_OPEN_ANEW = {*_DAMAGED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 
 
 class SqliteStore(Store):
@@ -144,10 +136,7 @@ class SqliteStore(Store):
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
-        last = ""
-        while rows := self._do(partial(self._page, last)):
-            yield from rows
-            last = rows[-1]
+        yield from self._do(lambda connection: [key for (key,) in connection.execute(_KEYS, (self._now(),))])
 
     def close(self) -> None:
         """See `Store`."""
@@ -155,9 +144,6 @@ class SqliteStore(Store):
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-
-    def _page(self, after: str, connection: sqlite3.Connection) -> list[str]:
-        return [key for (key,) in connection.execute(_KEYS, (after, self._now(), _PAGE))]
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do something with the file; if a new connection finds it damaged as well, do it with a new file."""
@@ -202,7 +188,9 @@ class SqliteStore(Store):
         if not new and owner != APPLICATION_ID:
             raise StoreError(f"{self._path} is a database of another program")
         if not new and version != VERSION:
-            raise _VersionError(f"version {version}, where {VERSION} is known")
+            wrong = sqlite3.DatabaseError(f"version {version}, where {VERSION} is known")
+            wrong.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+            raise wrong
         for statement in _JOURNAL:
             connection.execute(statement)
         if new:
@@ -221,12 +209,6 @@ class SqliteStore(Store):
 
     def _beside(self, suffix: str) -> Path:
         return self._path.with_name(self._path.name + suffix)
-
-
-class _VersionError(sqlite3.DatabaseError):
-    """The file has a table of another version."""
-
-    sqlite_errorcode = sqlite3.SQLITE_NOTADB
 
 
 def _code(error: sqlite3.Error) -> int:

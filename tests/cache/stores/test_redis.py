@@ -48,17 +48,21 @@ def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
 @pytest.mark.parametrize(
     ("text", "expected", "shown"),
     [
-        ("redis://", {}, "redis://localhost:6379/0"),
-        ("redis://h", {"host": "h"}, "redis://h:6379/0"),
+        ("redis://", {}, "redis://"),
+        ("redis://h", {"host": "h"}, "redis://h"),
         ("rediss://h:1/2", {"host": "h", "port": 1, "db": 2, "ssl_check_hostname": True}, "rediss://h:1/2"),
-        ("rediss://h?ssl_cert_reqs=none", {"ssl_cert_reqs": "none", "ssl_check_hostname": False}, "rediss://h:6379/0"),
-        ("redis://[::1]:5/", {"host": "::1", "port": 5}, "redis://[::1]:5/0"),
-        (f"redis://:{QUOTED}@h", {"host": "h", "password": PASSWORD}, "redis://h:6379/0"),
+        (
+            "rediss://h?ssl_cert_reqs=none",
+            {"ssl_cert_reqs": "none", "ssl_check_hostname": False},
+            "rediss://h?ssl_cert_reqs=none",
+        ),
+        ("redis://[::1]:5/", {"host": "::1", "port": 5}, "redis://[::1]:5/"),
+        (f"redis://:{QUOTED}@h", {"host": "h", "password": PASSWORD}, "redis://h"),
         (f"redis://me:{QUOTED}@h:7/1", {"username": "me", "password": PASSWORD, "db": 1}, "redis://h:7/1"),
         (
             "redis://h?prefix=a:&timeout=.5",
             {"host": "h", "socket_timeout": 0.5, "socket_connect_timeout": 0.5},
-            "redis://h:6379/0?prefix=a:",
+            "redis://h?prefix=a:&timeout=.5",
         ),
     ],
 )
