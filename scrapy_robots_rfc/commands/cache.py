@@ -16,14 +16,14 @@ from scrapy_robots_rfc.commands.common import (
     Failed,
     Style,
     as_url,
+    file_target,
     moment,
+    new_file,
     opened,
     origin_of,
     shown,
     span,
-    target_of,
     telling,
-    written,
 )
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.origins import Origin
@@ -256,7 +256,7 @@ def export_copies(store: OpenStore, console: Console, options: argparse.Namespac
     count = left = 0
     target: AbstractContextManager[IO[bytes]] = nullcontext(console.stdout.buffer)
     if options.file != STANDARD:
-        target = written(target_of(options.file, _EXPORT, store.files))
+        target = new_file(file_target(options.file, _EXPORT, store.files))
     with target as file:
         for key in store.origins():
             found = store.copy(key)

@@ -18,7 +18,7 @@ import textwrap
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 from urllib.parse import urlsplit
 
 from w3lib.url import safe_url_string
@@ -30,6 +30,7 @@ from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
+    from io import BufferedReader
 
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
@@ -320,14 +321,14 @@ def named(source: str) -> str:
     return stripped(source) if is_url(source) else source
 
 
-def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> AbstractContextManager[IO[bytes]]:
+def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> AbstractContextManager[BufferedReader]:
     """Open a file, which is closed at the end, or standard input, which is not.
 
     :param advice: what to do where it cannot be opened.
     :raises Failed: it cannot.
     """
     if source == STANDARD:
-        return contextlib.nullcontext(console.stdin.buffer)
+        return contextlib.nullcontext(cast("BufferedReader", console.stdin.buffer))
     with telling(source, advice):
         try:
             return Path(source).open("rb")
@@ -383,7 +384,7 @@ def doubt(source: str, file: RobotsTxt, console: Console) -> None:
 # Files are written whole or not at all, and never replace a device, a folder, or a file that is still to be read.
 
 
-def target_of(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Path:
+def file_target(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Path:
     """Return where a file goes: a link is followed.
 
     :param kind: of the file, for people, as in ``written as a page``; an example of a name; and what the sources are.
@@ -408,10 +409,10 @@ def target_of(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = (
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
+def new_file(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that appears under its name when it is whole, with the permissions of any other new file.
 
-    :param path: from `target_of`.
+    :param path: from `file_target`.
     :raises Failed: it cannot be made (2), or written to its end (1); then nothing has changed.
     """
     part = path.with_name(f".{path.name[:_NAME]}.{secrets.token_hex(4)}")
