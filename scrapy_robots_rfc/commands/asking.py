@@ -16,33 +16,31 @@ from urllib.parse import unquote_to_bytes, urldefrag, urlsplit
 from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
-from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, origin_of, shown, stripped
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
-from scrapy_robots_rfc.fetching.download import MARK
-from scrapy_robots_rfc.fetching.faults import access_after
-from scrapy_robots_rfc.fetching.fetch import through
+from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
+from scrapy_robots_rfc.fetching.fetch import cause_of, through
+from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Successful, target_of
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.signals import robots_fetched
 
 if TYPE_CHECKING:
     import argparse
-    from asyncio import Task
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import Settings
+    from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.access import Access
-    from scrapy_robots_rfc.settings import Settings as Ours
+    from scrapy_robots_rfc.settings import Settings
 
 #: A command asks a site once: with the default it would ask an unreachable one again for a minute.
 DEFAULTS: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
@@ -78,7 +76,7 @@ class Hop:
     target: str | None
 
 
-def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
+def prepared(settings: ScrapySettings, opts: argparse.Namespace) -> Settings:
     """Change the settings of a project to those of a command's crawl, and return those of this package.
 
     :param opts: of the command: a log is written where it says so.
@@ -90,27 +88,11 @@ def prepared(settings: Settings, opts: argparse.Namespace) -> Ours:
     path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
     if path is not None and not Path(path).exists():
         cache = None  # a command makes no store in the folder of a job
-    settings.set("ROBOTSTXT_CACHE", cache, "cmdline")
-    for name, value in _WITHOUT.items():
+    for name, value in {**_WITHOUT, "ROBOTSTXT_CACHE": cache}.items():
         settings.set(name, value, "cmdline")
     if not (opts.logfile or opts.loglevel):
         settings.set("LOG_ENABLED", False, "cmdline")
     return read_settings(settings)
-
-
-class Answer:
-    """What a site has for a robots.txt. Await `waiter` until it is there."""
-
-    def __init__(self) -> None:
-        self.waiter: Waiter[None] = Waiter()
-        self.is_there = False
-        #: ``None``: the crawl was stopped first.
-        self.robots: OriginPolicy | None = None
-
-    def resolve(self, robots: OriginPolicy | None) -> None:
-        """Give the answer to whoever waits."""
-        self.robots, self.is_there = robots, True
-        self.waiter.resolve(None)
 
 
 class Inquirer:
@@ -120,30 +102,28 @@ class Inquirer:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
         self._service = robots_service(crawler)
         self._settings = read_settings(crawler.settings)
-        self._under_way: dict[object, list[Hop]] = {}
-        self._hops: dict[str, tuple[Hop, ...]] = {}
+        self._download = Downloader(crawler, self._settings.max_size, retry=False, abandoned=lambda _: None)
+        #: URL -> its redirect; few files have one, and there may be many files.
+        self._hops: dict[str, Hop] = {}
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
-        crawler.signals.connect(self._fetched, robots_fetched)
 
-    def ask(self, origin: Origin) -> Answer:
-        """Begin to find out about an origin."""
-        answer = Answer()
+    def ask(self, origin: Origin) -> RouteWait[OriginPolicy]:
+        """Find out about an origin; the result is ``None`` if the crawl is stopped first."""
         robots = self._service.at_hand(origin)
-        if robots is None:
-            self._service.ask(origin).listen(answer.resolve)
-        else:
-            answer.resolve(robots)
-        return answer
+        return self._service.ask(origin) if robots is None else RouteWait(origin, settled=True, value=robots)
 
-    def redirects(self, origin: Origin) -> tuple[Hop, ...]:
-        """Return the redirects that the fetch of an origin's file followed; none where it came out of a store."""
-        return self._hops.get(origin.robots_url, ())
+    def redirects(self, url: str) -> tuple[Hop, ...]:
+        """Return the redirects that were followed from a URL; none where its file came out of a store."""
+        found: list[Hop] = []
+        while (hop := self._hops.get(url)) is not None and hop not in found:
+            found.append(hop)
+            url = hop.target or ""
+        return tuple(found)
 
-    async def download(self, url: str) -> tuple[bytes, tuple[Hop, ...]]:
-        """Return the octets that a URL has, and the redirects on the way; it is fetched as a robots.txt is.
+    async def download(self, url: str) -> bytes:
+        """Return the octets that a URL has; it is fetched as a robots.txt is.
 
         Userinfo is sent as a browser sends it (RFC 7617), to its own origin.
 
@@ -152,7 +132,7 @@ class Inquirer:
         first, mark = origin_of(url), object()
         runtime, authorization = Runtime(), _authorization(url)
         end = runtime.clock() + self._settings.timeout
-        state: Asking | Access = Asking(urldefrag(stripped(url)).url)
+        state: Asking | Access = Asking(file_of(url))
         while isinstance(state, Asking):
             request = self._service.download.request(state.url, timeout=max(end - runtime.clock(), 0.1), mark=mark)
             if authorization is not None and Origin.of(state.url) == first:
@@ -160,32 +140,26 @@ class Inquirer:
             try:
                 response, body = await self._service.download.send(request)
             except Exception as error:
-                cause = through(access_after(error, self._settings.timeout), request).cause
-                raise _unfetched(url, cause, isinstance(error, DecodingError)) from error
-            location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
-            state = state.answered(response.status, location, body, unreachable_statuses=statuses)
-        hops = self._under_way.pop(mark, [])
+                cause = through(Unreachable(None, cause_of(error, self._settings.timeout)), sent).cause
+                bad = isinstance(error, DecodingError)
+                advice = "see what its server sends, or name a copy of the file" if bad else "check the address"
+                raise Failed(f"{shown(url)} cannot be fetched: {cause}; {advice}", NO_ANSWER) from error
+            statuses = self._settings.unreachable_statuses
+            state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
-            raise _unfetched(url, because)
-        return state.body, tuple(hop for hop in hops if hop.status // 100 == 3)
+            raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address", NO_ANSWER)
+        return state.body
 
     def _downloaded(self, request: Request, response: Response) -> None:
-        transfer = request.meta.get(MARK)
-        if transfer is not None:
-            hops = self._under_way.setdefault(transfer.mark, [])
-            if not hops or hops[-1].url != stripped(request.url):  # a retry asks the same again
-                target = target_of(request.url, response.headers.get("Location"))
-                hops.append(Hop(stripped(request.url), response.status, target))
+        if MARK in request.meta and response.status // 100 == 3 and response.status != 304:
+            url = stripped(request.url)
+            self._hops[url] = Hop(url, response.status, target_of(request.url, response.headers.get("Location")))
 
-    def _fetched(self, origin: Origin) -> None:
-        for mark, hops in list(self._under_way.items()):
-            if hops[0].url == origin.robots_url:
-                del self._under_way[mark]
-                found = tuple(hop for hop in hops if hop.status // 100 == 3 and hop.status != 304)
-                self._hops.pop(origin.robots_url, None)
-                if found:  # few files have any, and there may be many files
-                    self._hops[origin.robots_url] = found
+
+def file_of(url: str) -> str:
+    """Return the URL that is asked for in place of one that a user named: without userinfo and fragment."""
+    return urldefrag(stripped(url)).url
 
 
 def _authorization(url: str) -> bytes | None:
@@ -193,15 +167,6 @@ def _authorization(url: str) -> bytes | None:
     userinfo, at, _ = urlsplit(url).netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
     return b"Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)) if at else None
-
-
-def _unfetched(url: str, because: str, is_there: bool = False) -> Failed:
-    """Return the error that a URL has no file.
-
-    :param is_there: it has one, which cannot be decoded.
-    """
-    advice = "see what its server sends, or name a copy of the file" if is_there else "check the address"
-    return Failed(f"{shown(url)} cannot be fetched: {because}; {advice}", NO_ANSWER)
 
 
 class _Spider(Spider):
@@ -215,8 +180,8 @@ class _Spider(Spider):
             yield request
 
 
-def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> None:
-    """Run a crawl that does some work and ends.
+def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[None]]) -> None:
+    """Run a crawl that does some work and ends, in the kind of process that Scrapy's own commands choose.
 
     :param settings: prepared.
     :raises Failed: it could not begin.
@@ -233,20 +198,36 @@ def crawl(settings: Settings, work: Callable[[Inquirer], Awaitable[None]]) -> No
         except OSError as error:  # that of an output, for instance: the command's own, and not the project's
             failures.append(error)
         except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
-            failures.append(_said(error))
+            failures.append(_told(error))
 
+    def ended(error: BaseException | None) -> None:
+        if error is not None:
+            failures.append(_told(error))
+
+    # A crawl leaves its own signal handlers, which call an event loop that has ended.
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    process: CrawlerProcess | AsyncCrawlerProcess
+    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
     try:
-        with _handlers_kept():
-            process = _begin(settings, guarded, failures)
-            if not any(isinstance(failure, KeyboardInterrupt) for failure in failures):  # there is no work left
-                process.start()
+        if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
+            process = AsyncCrawlerProcess(settings)
+            task = process.crawl(_Spider, work=guarded)
+            task.add_done_callback(lambda task: None if task.cancelled() else ended(task.exception()))
+        else:
+            process = CrawlerProcess(settings)
+            process.crawl(_Spider, work=guarded).addErrback(lambda failure: ended(failure.value))
+        if not any(isinstance(failure, KeyboardInterrupt) for failure in failures):  # there is no work left
+            process.start()
     except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
-        failures.append(_said(error))
+        ended(error)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     if failures:
         raise failures[0]
 
 
-def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:
+def downloaded(settings: ScrapySettings, urls: list[str]) -> dict[str, bytes]:
     """Return what URLs have, by URL.
 
     :param settings: prepared.
@@ -256,7 +237,7 @@ def downloaded(settings: Settings, urls: list[str]) -> dict[str, bytes]:
 
     async def work(inquirer: Inquirer) -> None:
         for url in urls:
-            found[url], _ = await inquirer.download(url)
+            found[url] = await inquirer.download(url)
 
     crawl(settings, work)
     for url in urls:
@@ -278,42 +259,7 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Restore the signal handlers after a crawl: it leaves its own, which call an event loop that has ended."""
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
-
-
-def _begin(
-    settings: Settings, work: Callable[[Crawler], Awaitable[None]], failures: list[BaseException]
-) -> CrawlerProcess | AsyncCrawlerProcess:
-    """Begin a crawl in the kind of process that Scrapy's own commands choose; add why it could not to `failures`."""
-
-    def ended(task: Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            failures.append(_said(error))
-
-    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
-    if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
-        process = AsyncCrawlerProcess(settings)
-        process.crawl(_Spider, work=work).add_done_callback(ended)
-        return process
-
-    def failed(failure: Any) -> None:  # noqa: ANN401 - Twisted's
-        failures.append(_said(failure.value))
-
-    other = CrawlerProcess(settings)
-    other.crawl(_Spider, work=work).addErrback(failed)
-    return other
-
-
-def _said(failure: BaseException) -> BaseException:
+def _told(failure: BaseException) -> BaseException:
     """Return the exception that ends the command: one of the project's own code becomes a `Failed` with one line."""
     while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
         failure = failure.__context__  # Scrapy may fail once more when it ends a crawl that could not begin

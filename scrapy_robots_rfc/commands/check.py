@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands import asking, common, verdict
 from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
-from scrapy_robots_rfc.commands.verdict import Judgement
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -22,15 +21,16 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.asking import Answer, Hop, Inquirer
+    from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker
+    from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.fetching.queue import RouteWait
     from scrapy_robots_rfc.settings import Settings
 
+HELP = "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
 #: Exit codes; beside them there is NO_ANSWER.
 ALLOWED, DISALLOWED = 0, 1
 
@@ -41,23 +41,17 @@ _MOST_LOST = 20
 _COLOURS = {"allowed": Colour.GOOD, "disallowed": Colour.BAD, "undecided": Colour.DOUBT}
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser."""
-    text = (
-        "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
-    )
-    topic = topics.add_parser("check", help=text, description=text)
-    topic.set_defaults(work=check, failed=NO_ANSWER)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     topic.add_argument(
         "urls", metavar="URL", nargs="*", help="absolute, http or https; -, or none: from standard input"
     )
     verdict.add_agent(topic)
     topic.add_argument("--robots", metavar="FILE|URL|-", help="the robots.txt to go by, in place of the sites' own")
     topic.add_argument("--json", action="store_true", help="an object in one line for each URL")
-    yield topic
 
 
-def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
     if opts.robots is not None and common.is_url(opts.robots):
@@ -112,16 +106,18 @@ class _Judge:
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
         """Judge the URLs by the robots.txt files of their sites."""
-        left: deque[str] = deque(urls)
-        ahead: deque[tuple[str, Answer | None]] = deque()
+        left = deque(urls)
+        ahead: deque[tuple[str, RouteWait[OriginPolicy] | None]] = deque()
         while left or ahead:
             with asking.stoppable():
-                self._go_on(left, ahead, inquirer)
-            if ahead and ahead[0][1] is not None:
-                await ahead[0][1].waiter
+                wait = self._go_on(left, ahead, inquirer)
+            if wait is not None:
+                await wait.result()
 
-    def _go_on(self, left: deque[str], ahead: deque[tuple[str, Answer | None]], inquirer: Inquirer) -> None:
-        """Judge URLs, up to one whose robots.txt is not there yet.
+    def _go_on(
+        self, left: deque[str], ahead: deque[tuple[str, RouteWait[OriginPolicy] | None]], inquirer: Inquirer
+    ) -> RouteWait[OriginPolicy] | None:
+        """Judge URLs, up to one whose robots.txt is not there yet; return what to wait for.
 
         :param ahead: those whose robots.txt is asked for; without an origin there is none to ask.
         """
@@ -130,21 +126,22 @@ class _Judge:
                 url = left.popleft()
                 origin = Origin.of(url)
                 ahead.append((url, None if origin is None else inquirer.ask(origin)))
-            url, answer = ahead[0]
-            if answer is None:
+            url, wait = ahead[0]
+            if wait is None:
                 self._judge(url, None, "")
-            elif not answer.is_there:
-                return
-            elif answer.robots is not None:
-                origin = answer.robots.origin
-                self._judge(url, answer.robots, origin.robots_url, inquirer.redirects(origin))
+            elif not wait.settled:
+                return wait
+            elif wait.value is not None:  # else the crawl was stopped first
+                source = wait.value.origin.robots_url
+                self._judge(url, wait.value, source, inquirer.redirects(source))
             ahead.popleft()
+        return None
 
     async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
         """Judge the URLs by the robots.txt at one URL."""
-        body, hops = await inquirer.download(source)
+        body = await inquirer.download(source)
         with asking.stoppable():
-            self.go_by(urls, body, source, hops)
+            self.go_by(urls, body, source, inquirer.redirects(asking.file_of(source)))
 
     def go_by(self, urls: list[str], body: bytes, source: str, hops: tuple[Hop, ...] = ()) -> None:
         """Judge the URLs by one robots.txt."""
@@ -162,11 +159,13 @@ class _Judge:
         if self._console.stdout.isatty():
             self.progress.clear()
         for number, asker in enumerate(self._askers):
-            if robots is None:
-                judgement = Judgement(common.stripped(url), asker, None, f"it is {common.NO_URL}")
+            judgement = verdict.judged(url, robots, source, asker, self._settings, hops)
+            if self._json:
+                self._console.say_json(verdict.judgement_record(judgement))
             else:
-                judgement = verdict.judged(url, robots, source, asker, self._settings, hops)
-            self._print(judgement, first=self.done == number == 0)
+                if self.done or number:
+                    self._console.say()
+                self._console.say_all(_lines(judgement, self._style, agent=len(self._askers) > 1))
             if not judgement.decided:
                 self.code = NO_ANSWER
             elif self.code == ALLOWED and judgement.verdict == "disallowed":
@@ -178,19 +177,11 @@ class _Judge:
         self.done += 1
         self.progress.show(self.done)
 
-    def _print(self, judgement: Judgement, *, first: bool) -> None:
-        if self._json:
-            self._console.say_json(verdict.record_of(judgement))
-            return
-        if not first:
-            self._console.say()
-        self._console.say_all(lines_of(judgement, self._style, agent=len(self._askers) > 1))
-
 
 # A judgement for people.
 
 
-def lines_of(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterator[str]:
+def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterator[str]:
     """Yield the lines that explain a judgement.
 
     :param agent: say who asks.

@@ -20,29 +20,25 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.settings import Settings
 
+HELP = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
 #: Exit codes, as those of diff(1).
 SAME, DIFFERENT = 0, 1
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser."""
-    text = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
-    topic = topics.add_parser("diff", help=text, description=text)
-    topic.set_defaults(work=diff, failed=NO_ANSWER)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     topic.add_argument("old", metavar="OLD", help="a file, the URL of a robots.txt, or -, standard input")
     topic.add_argument("new", metavar="NEW", help="the same")
     verdict.add_agent(topic)
     topic.add_argument("--urls", metavar="FILE", help="URLs to judge by both, one a line; -: from standard input")
     topic.add_argument("--json", action="store_true", help="an object in one line for each change")
-    yield topic
 
 
-def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
     names = tuple(common.file_url(name) if common.is_url(name) else name for name in (opts.old, opts.new))
     if [*names, opts.urls].count(STANDARD) > 1:
@@ -64,7 +60,7 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
         for change in changes:
             console.say_json(_record(change))
         for before, after in changed:
-            old, new = verdict.record_of(before), verdict.record_of(after)
+            old, new = verdict.judgement_record(before), verdict.judgement_record(after)
             console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
     else:
         console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.asking import downloaded, prepared
-from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Style, file_url, is_url, read, stripped
+from scrapy_robots_rfc.commands.common import Colour, Style, file_url, is_url, read, stripped
 from scrapy_robots_rfc.core.lint import Severity, lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
@@ -16,14 +16,14 @@ from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.core.lint import Finding
 
+HELP = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
 #: The exit code of the worst finding; 2 is left for what could not be read.
 EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}
 
@@ -31,16 +31,12 @@ _INDENT = 4
 _COLOURS = {Severity.ERROR: Colour.BAD, Severity.WARNING: Colour.DOUBT, Severity.NOTICE: Colour.STRONG}
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser; `work` is what it does."""
-    text = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
-    topic = topics.add_parser("lint", help=text, description=text)
-    topic.set_defaults(work=run, failed=NO_ANSWER)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     what = "a file; a URL, of the file itself or of a site; or -, standard input"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
     topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")
     topic.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
-    yield topic
 
 
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.common import Console
 
     Row = dict[str, Any]
 
+HELP = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: by reason, origin and rule."
 #: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
 TOP, TOP_OF_PAGE = 10, 1000
 #: Bars in a plot of the page, whatever the length of its tables.
@@ -34,18 +35,14 @@ NO_ORIGIN, NO_SPIDER = "(no origin)", "(no name)"
 _PAGE = ("a page", "report.html", "one of the reports")
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser; `work` is what it does."""
-    text = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: by reason, origin and rule."
-    topic = topics.add_parser("report", help=text, description=text)
-    topic.set_defaults(work=report)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     what = "jsonlines, json or csv, as it is or packed with gzip, bz2 or xz; or -, standard input"
     topic.add_argument("files", metavar="FILE", nargs="+", help=what)
     top = f"how many origins, rules and so on are listed (default: {TOP}; {TOP_OF_PAGE:,} as JSON and in the page)"
     topic.add_argument("--top", metavar="N", type=_positive, help=top)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
     topic.add_argument("--html", metavar="FILE", help="write a page with tables and plots, too")
-    yield topic
 
 
 def _positive(text: str) -> int:
@@ -58,7 +55,7 @@ def _positive(text: str) -> int:
 _positive.__name__ = "number from 1 on"  # argparse names what it refuses by this
 
 
-def report(_: object, console: Console, options: argparse.Namespace) -> int:
+def run(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.files.count(STANDARD) > 1:
         raise Failed("standard input can be one of the files only once", NO_ANSWER)
@@ -88,16 +85,14 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
     known: dict[object, str] = {}
     again: list[tuple[str, str]] = []
     for name in names:
-        try:
+        identity: object = object()
+        with contextlib.suppress(OSError, ValueError):  # a ValueError: a NUL in the name, or standard input is closed
             found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
-            file = stat.S_ISREG(found.st_mode)
-        except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
-            file = False
-        identity = (found.st_dev, found.st_ino) if file else object()  # two pipes are never the same file
+            if stat.S_ISREG(found.st_mode):  # two pipes are never the same file
+                identity = (found.st_dev, found.st_ino)
         if identity in known:
             again.append((name, known[identity]))
-        else:
-            known[identity] = name
+        known.setdefault(identity, name)
     if again:
         name, first = again[0]
         more = f" (and {len(again) - 1:,} more)" if again[1:] else ""

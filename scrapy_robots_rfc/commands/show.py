@@ -19,15 +19,53 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.commands.verdict import Asker
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.pacing import Bound, Limit
+    from scrapy_robots_rfc.policy.pacing import Limit
+
+HELP = "Show the robots.txt that a URL falls under: how it was fetched, its groups, and what else it says."
 
 _SITEMAPS = frozenset({"sitemap", "site-map"})
+
+
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
+    topic.add_argument("url", metavar="URL", help="of any page, http or https")
+    verdict.add_agent(topic)
+    topic.add_argument("--json", action="store_true", help="one object, in one line")
+
+
+def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+    """Print what is known; the exit code is 0 unless the file cannot be reached."""
+    origin = origin_of(as_url(opts.url))
+    ours = asking.prepared(settings, opts)
+    askers = verdict.askers_for(opts.agent, ours, settings)
+    found: list[_Shown] = []
+
+    async def ask(inquirer: Inquirer) -> None:
+        robots = await inquirer.ask(origin).result()
+        if robots is not None:
+            fresh_for = robots.validity.fresh_until - Runtime().clock()
+            found.append(_Shown(robots, inquirer.redirects(origin.robots_url), fresh_for, ours.limit))
+
+    asking.crawl(settings, ask)
+    if not found:
+        raise Failed(f"stopped before {origin.robots_url} was there", NO_ANSWER)
+    (shown,) = found
+    if opts.json:
+        for asker in askers:
+            console.say_json(_record(shown, asker))
+    else:
+        console.say_all(_lines(shown, askers, Style.of(console.stdout)))
+    outcome, cause = shown.robots.outcome, shown.robots.cause
+    if outcome is Outcome.UNREACHABLE:
+        console.complain(f"{origin.robots_url} is unreachable: {cause}; see whether the site is up")
+    elif outcome is Outcome.LOCAL:
+        console.complain(f"{origin.robots_url} could not be asked for, because the crawl itself failed: {cause}")
+    return NO_ANSWER if outcome in (Outcome.UNREACHABLE, Outcome.LOCAL) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,71 +81,19 @@ class _Shown:
     fresh_for: float
     limit: Limit | None
 
-    def interval(self, asker: Asker) -> float | None:
-        """Return the seconds that a crawl keeps between two requests now; ``None``: it keeps no interval."""
-        bound = self.robots.bound(asker.agent, Runtime().utc())
-        if bound is None or self.limit is None or self._forbidden(bound, self.limit):
-            return None
-        return min(bound.seconds, self.limit.longest)
-
-    def pace(self, asker: Asker) -> str:
-        """Return which interval the file asks for now, and what a crawl makes of it, for people."""
+    def pace(self, asker: Asker) -> tuple[str, float | None]:
+        """Return which interval the file asks for now, for people, and the seconds of it that a crawl keeps, if any."""
         bound = self.robots.bound(asker.agent, Runtime().utc())
         if bound is None:
-            return "none is asked for"
+            return "none is asked for", None
         text = self.robots.cited(bound.text)
         if self.limit is None:
-            return f"{text}: not kept (ROBOTSTXT_CRAWL_DELAY)"
-        if (refused := self._forbidden(bound, self.limit)) is not None:
-            return f"{refused}: no page may be fetched"
-        over = bound.seconds > self.limit.longest
-        return f"{text}: kept at {self.limit.longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)" if over else text
-
-    def _forbidden(self, bound: Bound, limit: Limit) -> str | None:
-        return self.robots.refused(f"{self.robots.origin}/", bound, limit)
-
-
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser."""
-    text = "Show the robots.txt that a URL falls under: how it was fetched, its groups, and what else it says."
-    topic = topics.add_parser("show", help=text, description=text)
-    topic.set_defaults(work=show, failed=NO_ANSWER)
-    topic.add_argument("url", metavar="URL", help="of any page, http or https")
-    verdict.add_agent(topic)
-    topic.add_argument("--json", action="store_true", help="one object, in one line")
-    yield topic
-
-
-def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
-    """Print what is known; the exit code is 0 unless the file cannot be reached."""
-    origin = origin_of(as_url(opts.url))
-    ours = asking.prepared(settings, opts)
-    askers = verdict.askers_for(opts.agent, ours, settings)
-    found: list[_Shown] = []
-
-    async def ask(inquirer: Inquirer) -> None:
-        answer = inquirer.ask(origin)
-        await answer.waiter
-        if (robots := answer.robots) is not None:
-            fresh_for = robots.validity.fresh_until - Runtime().clock()
-            found.append(_Shown(robots, inquirer.redirects(origin), fresh_for, ours.limit))
-
-    asking.crawl(settings, ask)
-    if not found:
-        raise Failed(f"stopped before {origin.robots_url} was there", NO_ANSWER)
-    if opts.json:
-        for asker in askers:
-            console.say_json(_record(found[0], asker))
-    else:
-        console.say_all(_lines(found[0], askers, Style.of(console.stdout)))
-    robots = found[0].robots
-    if robots.outcome is Outcome.UNREACHABLE:
-        console.complain(f"{origin.robots_url} is unreachable: {robots.cause}; see whether the site is up")
-        return NO_ANSWER
-    if robots.outcome is Outcome.LOCAL:
-        console.complain(f"{origin.robots_url} could not be asked for, because the crawl itself failed: {robots.cause}")
-        return NO_ANSWER
-    return 0
+            return f"{text}: not kept (ROBOTSTXT_CRAWL_DELAY)", None
+        if (refused := self.robots.refused(f"{self.robots.origin}/", bound, self.limit)) is not None:
+            return f"{refused}: no page may be fetched", None
+        if bound.seconds > (longest := self.limit.longest):
+            return f"{text}: kept at {longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)", longest
+        return text, bound.seconds
 
 
 def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
@@ -126,7 +112,7 @@ def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
         if len(askers) > 1:
             yield from style.fact("agent", asker.name)
         yield from verdict.group_fact(explanation, style)
-        yield from style.fact("delay", shown.pace(asker))
+        yield from style.fact("delay", shown.pace(asker)[0])
         for group in explanation.groups:
             applying.setdefault(group.line, []).append(asker.name)
     for sitemap in file.sitemaps:
@@ -171,7 +157,7 @@ def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
         "truncated": file is not None and file.truncated,
         "group": None if explanation is None else explanation.token,
         "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
-        "interval": shown.interval(asker),
+        "interval": shown.pace(asker)[1],
         "sitemaps": list(robots.sitemaps),
         "records": [
             {"line": record.line, "key": record.key, "value": record.value} for record in (file.records if file else ())

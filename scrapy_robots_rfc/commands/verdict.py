@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, stripped
+from scrapy_robots_rfc.commands.common import NO_ANSWER, NO_URL, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
@@ -131,13 +131,16 @@ def given(file: RobotsTxt, url: str) -> OriginPolicy | None:
 
 
 def judged(
-    url: str, robots: OriginPolicy, source: str, asker: Asker, settings: Settings, hops: tuple[Hop, ...] = ()
+    url: str, robots: OriginPolicy | None, source: str, asker: Asker, settings: Settings, hops: tuple[Hop, ...] = ()
 ) -> Judgement:
     """Return the verdict on a URL.
 
+    :param robots: ``None``: it has no origin.
     :param source: where the robots.txt is from.
     :param hops: the redirects that its fetch followed.
     """
+    if robots is None:
+        return Judgement(stripped(url), asker, None, f"it is {NO_URL}")
     agent = asker.agent
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
     decision = replace(decision, origin=str(robots.origin))
@@ -153,7 +156,7 @@ def judged(
 # As JSON.
 
 
-def record_of(judgement: Judgement) -> dict[str, Any]:
+def judgement_record(judgement: Judgement) -> dict[str, Any]:
     """Return a judgement as an object of JSON; its keys are always the same."""
     decision, robots, explanation = judgement.decision, judgement.robots, judgement.explanation
     groups = () if explanation is None else explanation.groups

@@ -17,7 +17,7 @@ from scrapy.spiders import Spider
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from scrapy_robots_rfc.commands.cache_store import record_of
+from scrapy_robots_rfc.commands.cache import copy_record
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
 from tests.commands.running import run
 from tests.support.entries import changed
@@ -217,7 +217,7 @@ def test_import_names_what_is_wrong(robots: Callable[..., Done], tmp_path: Path)
 def test_import_of_what_is_to_come(robots: Callable[..., Done], store: Store, address: str, name: str) -> None:
     """What was fetched more than a day from now is refused: the clock that made it is wrong; a day is forgiven."""
     lines = [
-        json.dumps({**record_of(f"http://{host}.example", OPEN), name: NOW + ahead, "fresh_until": NOW + 300 * DAY})
+        json.dumps({**copy_record(f"http://{host}.example", OPEN), name: NOW + ahead, "fresh_until": NOW + 300 * DAY})
         for host, ahead in {"a": DAY - 1, "b": DAY + 1, "c": 9e9}.items()
     ]
     done = robots("cache", "import", "--store", address, stdin="\n".join(lines))
