@@ -19,7 +19,19 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands.common import NO_ANSWER, Failed, origin_of, shown, stripped
+from scrapy_robots_rfc.commands.common import (
+    NO_ANSWER,
+    STANDARD,
+    Failed,
+    file_url,
+    is_url,
+    named,
+    read,
+    shown,
+    stripped,
+)
+from scrapy_robots_rfc.core.lint import is_markup
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
 from scrapy_robots_rfc.fetching.fetch import cause_of, through
@@ -31,6 +43,7 @@ from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
     import argparse
+    from asyncio import Task
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from scrapy import Request
@@ -38,12 +51,10 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
-
-#: A command asks a site once: with the default it would ask an unreachable one again for a minute.
-DEFAULTS: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
 
 #: The parts of a project that may write files or open ports, which no command is to do.
 _WITHOUT: dict[str, Any] = {
@@ -76,13 +87,37 @@ class Hop:
     target: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class GivenFile:
+    """A robots.txt that a command is given, in place of those of sites.
+
+    :param source: a path, a URL, or ``-``.
+    :param hops: the redirects that its fetch followed.
+    """
+
+    source: str
+    file: RobotsTxt
+    hops: tuple[Hop, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called for people."""
+        return named(self.source)
+
+    def doubt(self, console: Console) -> None:
+        """Warn where it is a web page: as a robots.txt that would allow everything."""
+        if is_markup(self.file):
+            again = self.source if self.source == STANDARD else self.name
+            console.complain(f"{self.name} looks like an HTML page, no robots.txt: see scrapy robots lint {again}")
+
+
 def prepared(settings: ScrapySettings, opts: argparse.Namespace) -> Settings:
     """Change the settings of a project to those of a command's crawl, and return those of this package.
 
     :param opts: of the command: a log is written where it says so.
     """
-    for name, value in DEFAULTS.items():
-        settings.set(name, value, "command")
+    # A command asks a site once: with the default it would ask an unreachable one again for a minute.
+    settings.set("ROBOTSTXT_UNREACHABLE_BACKOFF", [], "command")
     Addon().update_settings(settings)
     cache = read_settings(settings).cache
     path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
@@ -122,21 +157,20 @@ class Inquirer:
             url = hop.target or ""
         return tuple(found)
 
-    async def download(self, url: str) -> bytes:
-        """Return the octets that a URL has; it is fetched as a robots.txt is.
+    async def download(self, url: str) -> GivenFile:
+        """Return the file that a URL has; it is fetched as a robots.txt is.
 
         Userinfo is sent as a browser sends it (RFC 7617), to its own origin.
 
-        :raises Failed: it has nothing.
+        :raises Failed: it has none.
         """
-        first, mark = origin_of(url), object()
-        runtime, authorization = Runtime(), _authorization(url)
-        end = runtime.clock() + self._settings.timeout
-        state: Asking | Access = Asking(file_of(url))
+        first, mark, sent = Asking(urldefrag(stripped(url)).url), object(), Sent()
+        clock, authorization = Runtime().clock, _authorization(url)
+        end = clock() + self._settings.timeout
+        state: Asking | Access = first
         while isinstance(state, Asking):
-            request = self._service.download.request(state.url, timeout=max(end - runtime.clock(), 0.1), mark=mark)
-            if authorization is not None and Origin.of(state.url) == first:
-                request.headers[b"Authorization"] = authorization
+            known = authorization if Origin.of(state.url) == Origin.of(url) else None
+            left = max(end - clock(), 0.1)
             try:
                 response, body = await self._service.download.send(request)
             except Exception as error:
@@ -149,17 +183,13 @@ class Inquirer:
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
             raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address", NO_ANSWER)
-        return state.body
+        file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
+        return GivenFile(url, file, self.redirects(first.url))
 
     def _downloaded(self, request: Request, response: Response) -> None:
         if MARK in request.meta and response.status // 100 == 3 and response.status != 304:
             url = stripped(request.url)
             self._hops[url] = Hop(url, response.status, target_of(request.url, response.headers.get("Location")))
-
-
-def file_of(url: str) -> str:
-    """Return the URL that is asked for in place of one that a user named: without userinfo and fragment."""
-    return urldefrag(stripped(url)).url
 
 
 def _authorization(url: str) -> bytes | None:
@@ -175,13 +205,12 @@ class _Spider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         await self.work(self.crawler)
-        nothing: tuple[Any, ...] = ()
-        for request in nothing:
+        for request in list[Any]():
             yield request
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[None]]) -> None:
-    """Run a crawl that does some work and ends, in the kind of process that Scrapy's own commands choose.
+    """Run a crawl that does some work and ends.
 
     :param settings: prepared.
     :raises Failed: it could not begin.
@@ -200,26 +229,14 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[None]])
         except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
             failures.append(_told(error))
 
-    def ended(error: BaseException | None) -> None:
-        if error is not None:
-            failures.append(_told(error))
-
     # A crawl leaves its own signal handlers, which call an event loop that has ended.
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    process: CrawlerProcess | AsyncCrawlerProcess
-    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
     try:
-        if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
-            process = AsyncCrawlerProcess(settings)
-            task = process.crawl(_Spider, work=guarded)
-            task.add_done_callback(lambda task: None if task.cancelled() else ended(task.exception()))
-        else:
-            process = CrawlerProcess(settings)
-            process.crawl(_Spider, work=guarded).addErrback(lambda failure: ended(failure.value))
+        process = _begin(settings, guarded, lambda error: failures.append(_told(error)))
         if not any(isinstance(failure, KeyboardInterrupt) for failure in failures):  # there is no work left
             process.start()
     except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
-        ended(error)
+        failures.append(_told(error))
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -227,23 +244,52 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[None]])
         raise failures[0]
 
 
-def downloaded(settings: ScrapySettings, urls: list[str]) -> dict[str, bytes]:
-    """Return what URLs have, by URL.
+def _begin(
+    settings: ScrapySettings, work: Callable[[Crawler], Awaitable[None]], failed: Callable[[BaseException], None]
+) -> CrawlerProcess | AsyncCrawlerProcess:
+    """Begin a crawl in the kind of process that Scrapy's own commands choose.
+
+    :param failed: called with what keeps the crawl from beginning.
+    """
+
+    def ended(task: Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            failed(error)
+
+    on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
+    if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
+        process = AsyncCrawlerProcess(settings)
+        process.crawl(_Spider, work=work).add_done_callback(ended)
+        return process
+    other = CrawlerProcess(settings)
+    other.crawl(_Spider, work=work).addErrback(lambda failure: failed(failure.value))  # type: ignore[call-overload]  # Twisted's
+    return other
+
+
+def given_files(settings: ScrapySettings, sources: list[str], console: Console) -> list[GivenFile]:
+    """Read files, or fetch those that are URLs, as a project fetches pages: its proxies, its identification.
 
     :param settings: prepared.
-    :raises Failed: one has nothing, or the crawl was stopped before.
+    :raises Failed: one is not there, or the crawl was stopped before.
     """
-    found: dict[str, bytes] = {}
+    urls = {source: file_url(source) for source in sources if is_url(source)}
+    size = read_settings(settings).max_size
+    found = {
+        source: GivenFile(source, RobotsTxt.parse(read(source, console, size), max_size=size))
+        for source in sources
+        if source not in urls
+    }
 
-    async def work(inquirer: Inquirer) -> None:
-        for url in urls:
-            found[url] = await inquirer.download(url)
+    async def fetch(inquirer: Inquirer) -> None:
+        for source, url in urls.items():
+            found[source] = await inquirer.download(url)
 
-    crawl(settings, work)
-    for url in urls:
-        if url not in found:
+    if urls:
+        crawl(settings, fetch)
+    for source, url in urls.items():
+        if source not in found:
             raise Failed(f"stopped before {shown(url)} was there", NO_ANSWER)
-    return found
+    return [found[source] for source in sources]
 
 
 @contextmanager

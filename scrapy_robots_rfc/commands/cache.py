@@ -1,6 +1,6 @@
 """`scrapy robots cache ACTION`: look into a store, drop copies, take them from one store to another.
 
-The store is opened and asked on this thread. As JSON a copy is an object; which values are valid is in `cache/entry.py`.
+The store is asked on this thread. As JSON a copy is an object; which values are valid is in `cache/entry.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import binascii
 import json
 import re
 import time
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -102,11 +102,11 @@ def add_arguments(topic: argparse.ArgumentParser) -> list[argparse.ArgumentParse
 
 def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
     """Do what is asked for with the store, and return the exit code."""
-    with ExitStack() as stack:
-        imports = opts.act is import_copies
-        if imports:  # opened first: where there is nothing to import, no store is to be made for it
-            opts.source = stack.enter_context(common.opened(opts.file, console, _IMPORT_ADVICE))
-        store = stack.enter_context(_open_store(settings, opts.store, may_be_made=imports))
+    imports = opts.act is import_copies
+    if imports:  # where there is nothing to import, no store is to be made for it
+        with common.opened(opts.file, console, _IMPORT_ADVICE):
+            pass
+    with _open_store(settings, opts.store, may_be_made=imports) as store:
         code: int = opts.act(store, console, opts)
         return code
 
@@ -357,7 +357,7 @@ def export_copies(store: _OpenStore, console: Console, opts: argparse.Namespace)
     count = left = 0
     target: AbstractContextManager[IO[bytes]] = nullcontext(console.stdout.buffer)
     if opts.file != STANDARD:
-        target = common.new_file(common.file_target(opts.file, _EXPORT, store.files))
+        target = common.new_file(opts.file, _EXPORT, store.files)
     with target as file:
         for key, found in store.copies():
             if Origin.written(key) is not None and isinstance(found, CacheEntry):
@@ -375,8 +375,8 @@ def export_copies(store: _OpenStore, console: Console, opts: argparse.Namespace)
 def import_copies(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     """Put copies into a store: of two of one origin, that of the later fetch stays. Broken lines are told on stderr."""
     imported = kept = old = wrong = 0
-    with common.telling(opts.file, _IMPORT_ADVICE):
-        for number, line in enumerate(opts.source, 1):
+    with common.opened(opts.file, console, _IMPORT_ADVICE) as source:
+        for number, line in enumerate(source, 1):
             if not line.strip():
                 continue
             try:

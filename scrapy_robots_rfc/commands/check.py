@@ -11,7 +11,6 @@ from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import Origin
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
     from scrapy_robots_rfc.settings import Settings
@@ -54,18 +54,18 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
-    if opts.robots is not None and common.is_url(opts.robots):
-        opts.robots = common.file_url(opts.robots)
     ours = asking.prepared(settings, opts)
     judge = _Judge(console, opts.json, ours, verdict.askers_for(opts.agent, ours, settings), len(urls))
     judge.progress.show(0)  # the first site may be slow
     try:
         if opts.robots is None:
             asking.crawl(settings, partial(judge.ask, urls))
-        elif common.is_url(opts.robots):
-            asking.crawl(settings, partial(judge.download, urls, opts.robots))
         else:
-            judge.go_by(urls, common.read(opts.robots, console, ours.max_size), opts.robots)
+            (given,) = asking.given_files(settings, [opts.robots], console)
+            judge.progress.clear()
+            given.doubt(console)
+            for url in urls:
+                judge.judge(url, verdict.given(given.file, url), given.name, given.hops)
     finally:
         judge.progress.clear()
     if judge.done < len(urls):
@@ -128,30 +128,16 @@ class _Judge:
                 ahead.append((url, None if origin is None else inquirer.ask(origin)))
             url, wait = ahead[0]
             if wait is None:
-                self._judge(url, None, "")
+                self.judge(url, None, "")
             elif not wait.settled:
                 return wait
             elif wait.value is not None:  # else the crawl was stopped first
                 source = wait.value.origin.robots_url
-                self._judge(url, wait.value, source, inquirer.redirects(source))
+                self.judge(url, wait.value, source, inquirer.redirects(source))
             ahead.popleft()
         return None
 
-    async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
-        """Judge the URLs by the robots.txt at one URL."""
-        body = await inquirer.download(source)
-        with asking.stoppable():
-            self.go_by(urls, body, source, inquirer.redirects(asking.file_of(source)))
-
-    def go_by(self, urls: list[str], body: bytes, source: str, hops: tuple[Hop, ...] = ()) -> None:
-        """Judge the URLs by one robots.txt."""
-        file = RobotsTxt.parse(body, max_size=self._settings.max_size)
-        self.progress.clear()
-        common.doubt(source, file, self._console)
-        for url in urls:
-            self._judge(url, verdict.given(file, url), common.named(source), hops)
-
-    def _judge(self, url: str, robots: OriginPolicy | None, source: str, hops: tuple[Hop, ...] = ()) -> None:
+    def judge(self, url: str, robots: OriginPolicy | None, source: str, hops: tuple[Hop, ...] = ()) -> None:
         """Print the verdicts on one URL, and what is wrong with it once.
 
         :param robots: ``None`` where it has no origin.

@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import enum
 import json
+import math
 import os
 import re
 import secrets
@@ -23,16 +24,13 @@ from urllib.parse import urlsplit
 
 from w3lib.url import safe_url_string
 
-from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
     from io import BufferedReader
 
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: The exit code where a command has no answer: it was stopped, or something is wrong with its command line.
 NO_ANSWER = 2
@@ -321,31 +319,21 @@ def named(source: str) -> str:
     return stripped(source) if is_url(source) else source
 
 
-def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> AbstractContextManager[BufferedReader]:
+@contextlib.contextmanager
+def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> Iterator[BufferedReader]:
     """Open a file, which is closed at the end, or standard input, which is not.
 
-    :param advice: what to do where it cannot be opened.
-    :raises Failed: it cannot.
-    """
-    if source == STANDARD:
-        return contextlib.nullcontext(cast("BufferedReader", console.stdin.buffer))
-    with telling(source, advice):
-        try:
-            return Path(source).open("rb")
-        except ValueError as error:  # there is a NUL in the name
-            raise OSError(0, "no name of a file") from error
-
-
-@contextlib.contextmanager
-def telling(source: str, advice: str = _FILE_ADVICE) -> Iterator[None]:
-    """End the command where a source cannot be read.
-
-    :raises Failed: in place of an OSError.
+    :param advice: what to do where it cannot be read.
+    :raises Failed: it cannot, in place of any OSError.
     """
     try:
-        yield
+        if source == STANDARD:
+            yield cast("BufferedReader", console.stdin.buffer)
+        else:
+            with Path(source).open("rb") as file:
+                yield file
     except OSError as error:
-        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", NO_ANSWER) from error
+        raise Failed(f"{named(source)} cannot be read: {error.strerror}; {advice}", NO_ANSWER) from error
 
 
 def read(source: str, console: Console, max_size: int | None = None) -> bytes:
@@ -355,11 +343,11 @@ def read(source: str, console: Console, max_size: int | None = None) -> bytes:
         may have no end. ``None``: all are read.
     :raises Failed: it cannot be read.
     """
-    most = None if max_size is None else max_size + 1
+    most = math.inf if max_size is None else max_size + 1
     found = bytearray()
-    with opened(source, console) as file, telling(source):
+    with opened(source, console) as file:
         # In pieces, so that Ctrl-C is noticed between them, and memory is taken for what there is only.
-        while piece := file.read(_PIECE if most is None else min(most - len(found), _PIECE)):
+        while piece := file.read(int(min(most - len(found), _PIECE))):
             found += piece
     return bytes(found)
 
@@ -374,47 +362,21 @@ def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
     return [(number, as_url(line)) for number, line in found if line and not line.startswith("#")]
 
 
-def doubt(source: str, file: RobotsTxt, console: Console) -> None:
-    """Warn of a source that is a web page: as a robots.txt it would allow everything."""
-    if is_markup(file):
-        name = source if source == STANDARD else named(source)
-        console.complain(f"{named(source)} looks like an HTML page, no robots.txt: see scrapy robots lint {name}")
-
-
 # Files are written whole or not at all, and never replace a device, a folder, or a file that is still to be read.
 
 
-def file_target(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Path:
-    """Return where a file goes: a link is followed.
+@contextlib.contextmanager
+def new_file(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
+    """Yield a file that appears under its name when it is whole, with the permissions of any other new file.
+
+    A link is followed.
 
     :param kind: of the file, for people, as in ``written as a page``; an example of a name; and what the sources are.
     :param sources: what is not to be written over.
-    :raises Failed: there is a device, a pipe, a folder, or a source.
+    :raises Failed: there is a device, a pipe, a folder, or a source; it cannot be made (2), or written to its end (1).
+        Then nothing has changed.
     """
-    what, example, source = kind
-    try:
-        path = Path(name).resolve()
-        # Asked by the name: where it stands for a pipe of this process, there is nothing under the path it leads to.
-        taken = path.is_symlink() or (Path(name).exists() and not (Path(name).is_file() and path.is_file()))
-        read_from = any(
-            path == each.resolve() or (path.exists() and each.exists() and path.samefile(each)) for each in sources
-        )
-    except (OSError, ValueError, RuntimeError):  # a loop of links in some versions of Python, a NUL
-        taken, read_from = True, False
-    if taken or name == STANDARD:
-        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", NO_ANSWER)
-    if read_from:
-        raise Failed(f"{name} is {source}; name another file, such as {example}", NO_ANSWER)
-    return path
-
-
-@contextlib.contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that appears under its name when it is whole, with the permissions of any other new file.
-
-    :param path: from `file_target`.
-    :raises Failed: it cannot be made (2), or written to its end (1); then nothing has changed.
-    """
+    path = _target(name, kind, sources)
     part = path.with_name(f".{path.name[:_NAME]}.{secrets.token_hex(4)}")
     try:
         file = part.open("xb")
@@ -430,3 +392,21 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError):
             raise Failed(f"{path} cannot be written: {error.strerror}; name a file where there is room") from error
         raise
+
+
+def _target(name: str, kind: tuple[str, str, str], sources: Iterable[Path]) -> Path:
+    what, example, source = kind
+    try:
+        path = Path(name).resolve()
+        # Asked by the name: where it stands for a pipe of this process, there is nothing under the path it leads to.
+        taken = path.is_symlink() or (Path(name).exists() and not (Path(name).is_file() and path.is_file()))
+        is_source = any(
+            path == each.resolve() or (path.exists() and each.exists() and path.samefile(each)) for each in sources
+        )
+    except (OSError, RuntimeError):  # a loop of links in some versions of Python
+        taken, is_source = True, False
+    if taken or name == STANDARD:
+        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", NO_ANSWER)
+    if is_source:
+        raise Failed(f"{name} is {source}; name another file, such as {example}", NO_ANSWER)
+    return path

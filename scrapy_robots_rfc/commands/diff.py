@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy_robots_rfc.commands import asking, common, verdict
 from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style
 from scrapy_robots_rfc.core.difference import Change, differences
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.origins import Origin
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_robots_rfc.commands.asking import GivenFile
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.settings import Settings
@@ -40,28 +40,24 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    names = tuple(common.file_url(name) if common.is_url(name) else name for name in (opts.old, opts.new))
-    if [*names, opts.urls].count(STANDARD) > 1:
+    if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others", NO_ANSWER)
     ours = asking.prepared(settings, opts)
     askers = verdict.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
     urls = [url for number, url in lines if _is_url(url, number, opts.urls, console)]
-    bodies = {name: common.read(name, console, ours.max_size) for name in names if not common.is_url(name)}
-    if wanted := [name for name in dict.fromkeys(names) if name not in bodies]:
-        bodies |= asking.downloaded(settings, wanted)
-    files = [RobotsTxt.parse(bodies[name], max_size=ours.max_size) for name in names]
-    for name, file in dict(zip(names, files, strict=True)).items():
-        common.doubt(name, file, console)
+    old, new = asking.given_files(settings, [opts.old, opts.new], console)
+    for given in {each.source: each for each in (old, new)}.values():
+        given.doubt(console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
-    changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
-    changed = list(_changed(urls, files, names, askers, ours))
+    changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
+    changed = list(_changed(urls, old, new, askers, ours))
     if opts.json:
         for change in changes:
             console.say_json(_record(change))
         for before, after in changed:
-            old, new = verdict.judgement_record(before), verdict.judgement_record(after)
-            console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
+            both = {"old": verdict.judgement_record(before), "new": verdict.judgement_record(after)}
+            console.say_json({"url": before.url, "agent": before.asker.name, **both})
     else:
         console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
@@ -80,16 +76,13 @@ def _is_url(url: str, number: int, source: str, console: Console) -> bool:
 
 
 def _changed(
-    urls: list[str], files: list[RobotsTxt], names: tuple[str, ...], askers: list[Asker], settings: Settings
+    urls: list[str], old: GivenFile, new: GivenFile, askers: list[Asker], settings: Settings
 ) -> Iterator[tuple[Judgement, Judgement]]:
     """Yield the verdicts on the URLs that change theirs: before, and after."""
     for url in urls:
-        robots = [verdict.given(file, url) for file in files]
         for asker in askers:
             before, after = (
-                verdict.judged(url, found, common.named(name), asker, settings)
-                for found, name in zip(robots, names, strict=True)
-                if found is not None
+                verdict.judged(url, verdict.given(given.file, url), given.name, asker, settings) for given in (old, new)
             )
             if before.verdict != after.verdict:
                 yield before, after

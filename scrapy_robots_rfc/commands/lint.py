@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands.asking import downloaded, prepared
-from scrapy_robots_rfc.commands.common import Colour, Style, file_url, is_url, read, stripped
+from scrapy_robots_rfc.commands.asking import given_files, prepared
+from scrapy_robots_rfc.commands.common import Colour, Style, stripped
 from scrapy_robots_rfc.core.lint import Severity, lint
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
-from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
     import argparse
@@ -41,17 +39,10 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
-    size = read_settings(settings).max_size
-    name = options.source
-    if is_url(name):  # fetched as the project fetches pages: its proxies, its identification, its time limits
-        url = file_url(name)
-        name = stripped(url)
-        prepared(settings, options)
-        body = downloaded(settings, [url])[url]
-    else:
-        body = read(name, console, size)
-    found = lint(RobotsTxt.parse(body, max_size=size))
-    _FORMATS[options.format](name, found, console)
+    prepared(settings, options)
+    (given,) = given_files(settings, [options.source], console)
+    found = lint(given.file)
+    _FORMATS[options.format](stripped(given.source), found, console)
     return max((EXIT[finding.severity] for finding in found), default=0)
 
 

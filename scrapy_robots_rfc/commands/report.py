@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style, file_target, new_file
+from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style, new_file
 from scrapy_robots_rfc.commands.report_sums import ReportFile, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
@@ -60,16 +60,14 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
     if options.files.count(STANDARD) > 1:
         raise Failed("standard input can be one of the files only once", NO_ANSWER)
     reports = [Path(name) for name in options.files if name != STANDARD]
-    target = None if options.html is None else file_target(options.html, _PAGE, reports)
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
-    for file in files:
-        for fields in file.read(console):
-            sums.add(fields)
-        _complain(file, console)
-    if target is not None:
-        text = page(sums, files, options.top or TOP_OF_PAGE)
-        with new_file(target) as place:
-            place.write(text.encode())
+    with contextlib.nullcontext() if options.html is None else new_file(options.html, _PAGE, reports) as page_file:
+        for file in files:
+            for fields in file.read(console):
+                sums.add(fields)
+            _complain(file, console)
+        if page_file is not None:
+            page_file.write(page(sums, files, options.top or TOP_OF_PAGE).encode())
     if options.json:
         console.say_json(sums.record(files, options.top or TOP_OF_PAGE))
     else:

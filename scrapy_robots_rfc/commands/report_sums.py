@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Failed, opened, telling
+from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Failed, opened
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
@@ -104,7 +104,7 @@ class ReportFile:
 
         :raises Failed: the file cannot be read, or holds something else.
         """
-        with opened(self.name, console, _ADVICE) as file, telling(self.title, _ADVICE):
+        with opened(self.name, console, _ADVICE) as file:
             try:
                 for fields in self._parsed(file):
                     if isinstance(fields, dict) and not MARKS.isdisjoint(fields):

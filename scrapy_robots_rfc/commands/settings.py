@@ -74,7 +74,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         text = f"no crawl is possible with these settings: {type(error).__name__}: {error}"
         raise Failed(text, NO_ANSWER) from error
     if opts.json:
-        console.say_json(_plain(found))
+        console.say_json({key: _plain(value) for key, value in found.items()})
     else:
         console.say_all(_lines(found, Style.of(console.stdout)))
     levels = {line["level"] for line in found["lines"]}
