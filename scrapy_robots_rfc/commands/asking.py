@@ -20,7 +20,6 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
 from scrapy_robots_rfc.commands.common import (
-    NO_ANSWER,
     STANDARD,
     Failed,
     file_url,
@@ -134,10 +133,11 @@ class Inquirer:
     """Asks within the crawl.
 
     :param crawler: it runs.
+    :param handler: the crawl's own of Ctrl-C.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._service = robots_service(crawler)
+    def __init__(self, crawler: Crawler, handler: object) -> None:
+        self._service, self._handler = robots_service(crawler), handler
         self._settings = read_settings(crawler.settings)
         self._download = Downloader(crawler, self._settings.max_size, retry=False, abandoned=lambda _: None)
         #: URL -> its redirect; few files have one, and there may be many files.
@@ -145,9 +145,16 @@ class Inquirer:
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
 
     def ask(self, origin: Origin) -> RouteWait[OriginPolicy]:
-        """Find out about an origin; the result is ``None`` if the crawl is stopped first."""
+        """Begin to find out about an origin."""
         robots = self._service.at_hand(origin)
         return self._service.ask(origin) if robots is None else RouteWait(origin, settled=True, value=robots)
+
+    async def answer(self, wait: RouteWait[OriginPolicy]) -> OriginPolicy | None:
+        """Return what `ask` has found out; ``None``: the crawl was stopped first."""
+        if wait.settled:
+            return wait.value
+        with _on_interrupt(self._handler):
+            return await wait.result()
 
     def redirects(self, url: str) -> tuple[Hop, ...]:
         """Return the redirects that were followed from a URL; none where its file came out of a store."""
@@ -172,17 +179,18 @@ class Inquirer:
             known = authorization if Origin.of(state.url) == Origin.of(url) else None
             left = max(end - clock(), 0.1)
             try:
-                response, body = await self._service.download.send(request)
+                with _on_interrupt(self._handler):
+                    answer = await self._download(state.url, timeout=left, mark=mark, sent=sent, authorization=known)
             except Exception as error:
                 cause = through(Unreachable(None, cause_of(error, self._settings.timeout)), sent).cause
                 bad = isinstance(error, DecodingError)
                 advice = "see what its server sends, or name a copy of the file" if bad else "check the address"
-                raise Failed(f"{shown(url)} cannot be fetched: {cause}; {advice}", NO_ANSWER) from error
+                raise Failed(f"{shown(url)} cannot be fetched: {cause}; {advice}") from error
             statuses = self._settings.unreachable_statuses
             state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
-            raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address", NO_ANSWER)
+            raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
         return GivenFile(url, file, self.redirects(first.url))
 
@@ -219,7 +227,10 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[None]])
 
     async def guarded(crawler: Crawler) -> None:
         try:
-            await work(Inquirer(crawler))
+            # Ctrl-C ends at once what does not wait, such as printing. The crawl's own handler acts when the event loop
+            # goes on, so it is there only while the work waits for the crawl.
+            with _on_interrupt(signal.default_int_handler) as handler:
+                await work(Inquirer(crawler, handler))
         except KeyboardInterrupt as error:
             failures.append(error)
             if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -288,21 +299,18 @@ def given_files(settings: ScrapySettings, sources: list[str], console: Console) 
         crawl(settings, fetch)
     for source, url in urls.items():
         if source not in found:
-            raise Failed(f"stopped before {shown(url)} was there", NO_ANSWER)
+            raise Failed(f"stopped before {shown(url)} was there")
     return [found[source] for source in sources]
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Make Ctrl-C raise KeyboardInterrupt at once, in code that does not wait, such as printing.
-
-    The crawl's own handler acts when the event loop goes on, which is when all is printed.
-    """
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+def _on_interrupt(handler: Any) -> Iterator[Any]:  # noqa: ANN401 - what the module `signal` has for a handler
+    """Have Ctrl-C handled in another way for a while; the value is the handler that it has otherwise."""
+    before = signal.signal(signal.SIGINT, handler)
     try:
-        yield
+        yield before
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGINT, before)
 
 
 def _told(failure: BaseException) -> BaseException:
@@ -312,4 +320,4 @@ def _told(failure: BaseException) -> BaseException:
     if isinstance(failure, (Failed, SettingError)) or not isinstance(failure, Exception):
         return failure
     text = str(failure) if isinstance(failure, (RobotsError, RuntimeError)) else f"{type(failure).__name__}: {failure}"
-    return Failed(f"no crawl is possible with these settings: {text}", NO_ANSWER)
+    return Failed(f"no crawl is possible with these settings: {text}")

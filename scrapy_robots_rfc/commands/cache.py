@@ -22,7 +22,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc.cache.entry import CacheEntry, cache_policy, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style, moment, shown, span
+from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, moment, shown, span
 from scrapy_robots_rfc.core.text import error_text, many, printable
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
@@ -173,7 +173,7 @@ class _OpenStore:
         try:
             yield
         except Exception as error:
-            raise Failed(f"the store {self.name} failed ({error_text(error)})") from error
+            raise Failed(f"the store {self.name} failed ({error_text(error)})", 1) from error
 
 
 @contextmanager
@@ -198,9 +198,9 @@ def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -
         raise
     except Exception as error:
         ours_is_it = isinstance(error, RobotsError)
-        raise Failed(str(error) if ours_is_it else f"the store cannot be opened ({error_text(error)})") from error
+        raise Failed(str(error) if ours_is_it else f"the store cannot be opened ({error_text(error)})", 1) from error
     if made is None:
-        raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE", NO_ANSWER)
+        raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE")
     with closing(made[0]):
         yield _OpenStore(*made, cache_policy(ours), time.time(), files)
 
@@ -213,11 +213,11 @@ def _look_at(path: Path, *, may_be_made: bool) -> None:
     except FileNotFoundError:
         if may_be_made:
             return
-        raise Failed(f"{path} is not there") from None
+        raise Failed(f"{path} is not there", 1) from None
     except OSError as error:
-        raise Failed(f"{path}: {error.strerror}") from error
+        raise Failed(f"{path}: {error.strerror}", 1) from error
     if first and first != _SQLITE:
-        raise Failed(f"{path} is no SQLite file")
+        raise Failed(f"{path} is no SQLite file", 1)
 
 
 def _key(url: str) -> str:
@@ -287,9 +287,9 @@ def show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     key = _key(opts.url)
     found = store.copy(key)
     if found is None:
-        raise Failed(f"{key} is not in {store.name}")
+        raise Failed(f"{key} is not in {store.name}", 1)
     if isinstance(found, ValueError):
-        raise Failed(f"{key} cannot be read: {found}")
+        raise Failed(f"{key} cannot be read: {found}", 1)
     if opts.json:
         console.say_json(copy_record(key, found))
         return 0
@@ -336,7 +336,7 @@ def purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     """Drop copies, and say how many."""
     named = list(dict.fromkeys(map(_key, opts.urls)))
     if [bool(named), opts.expired, opts.all].count(True) != 1:
-        raise Failed("name the URLs of origins, or say --expired, or --all", NO_ANSWER)
+        raise Failed("name the URLs of origins, or say --expired, or --all")
     dropped = 0
     for key in named or store.origins():
         if opts.expired and store.is_fresh(store.copy(key)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands import asking, common, verdict
@@ -69,7 +70,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     finally:
         judge.progress.clear()
     if judge.done < len(urls):
-        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs", NO_ANSWER)
+        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs")
     return judge.code
 
 
@@ -78,12 +79,12 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
     if STANDARD not in named:
         return [common.as_url(url) for url in named]
     if opts.robots == STANDARD:
-        raise Failed("standard input is the robots.txt: name the URLs on the command line", NO_ANSWER)
+        raise Failed("standard input is the robots.txt: name the URLs on the command line")
     if not opts.urls and console.stdin.isatty():
-        raise Failed("name the URLs, or send them to standard input, one a line", NO_ANSWER)
+        raise Failed("name the URLs, or send them to standard input, one a line")
     found = [url for _, url in common.urls_in(STANDARD, console)]
     if not found:
-        raise Failed("there is no URL on standard input; send some, one a line, or name them", NO_ANSWER)
+        raise Failed("there is no URL on standard input; send some, one a line, or name them")
     at = named.index(STANDARD)
     return [*map(common.as_url, named[:at]), *found, *map(common.as_url, named[at + 1 :])]
 
@@ -105,37 +106,18 @@ class _Judge:
         self.code = ALLOWED
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
-        """Judge the URLs by the robots.txt files of their sites."""
-        left = deque(urls)
-        ahead: deque[tuple[str, RouteWait[OriginPolicy] | None]] = deque()
-        while left or ahead:
-            with asking.stoppable():
-                wait = self._go_on(left, ahead, inquirer)
-            if wait is not None:
-                await wait.result()
-
-    def _go_on(
-        self, left: deque[str], ahead: deque[tuple[str, RouteWait[OriginPolicy] | None]], inquirer: Inquirer
-    ) -> RouteWait[OriginPolicy] | None:
-        """Judge URLs, up to one whose robots.txt is not there yet; return what to wait for.
-
-        :param ahead: those whose robots.txt is asked for; without an origin there is none to ask.
-        """
-        while left or ahead:
-            while left and len(ahead) <= _AHEAD:
-                url = left.popleft()
-                origin = Origin.of(url)
-                ahead.append((url, None if origin is None else inquirer.ask(origin)))
-            url, wait = ahead[0]
+        """Judge the URLs by the robots.txt files of their sites, of which some are asked for ahead of their turn."""
+        ahead: deque[RouteWait[OriginPolicy] | None] = deque()
+        later = iter(urls)
+        for url in urls:
+            for origin in map(Origin.of, islice(later, _AHEAD - len(ahead))):
+                ahead.append(None if origin is None else inquirer.ask(origin))
+            wait = ahead.popleft()
             if wait is None:
                 self.judge(url, None, "")
-            elif not wait.settled:
-                return wait
-            elif wait.value is not None:  # else the crawl was stopped first
-                source = wait.value.origin.robots_url
-                self.judge(url, wait.value, source, inquirer.redirects(source))
-            ahead.popleft()
-        return None
+            elif (robots := await inquirer.answer(wait)) is not None:  # else the crawl was stopped first
+                source = robots.origin.robots_url
+                self.judge(url, robots, source, inquirer.redirects(source))
 
     def judge(self, url: str, robots: OriginPolicy | None, source: str, hops: tuple[Hop, ...] = ()) -> None:
         """Print the verdicts on one URL, and what is wrong with it once.

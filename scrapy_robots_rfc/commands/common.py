@@ -53,9 +53,6 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*")  # RFC 3986, 3.1
 _LINE_END = re.compile("\r\n?|\n")
-#: An octet that is not UTF-8, as Python keeps it in a text: a lone surrogate (PEP 383).
-_STRAY = re.compile("[\udc80-\udcff]")
-_FIRST_STRAY = 0xDC00
 #: What a request removes from its URL, or changes in it (WHATWG URL, 4.4).
 _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
@@ -66,10 +63,10 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 class Failed(Exception):  # noqa: N818 - the end of a command, said in one line
     """A command cannot go on.
 
-    :param code: of the process: 1, something failed or is not there; 2, the command line makes no sense.
+    :param code: of the process: NO_ANSWER, or 1 where a store or a disk failed, or something is not there.
     """
 
-    def __init__(self, text: str, code: int = 1) -> None:
+    def __init__(self, text: str, code: int = NO_ANSWER) -> None:
         super().__init__(text)
         self.code = code
 
@@ -157,11 +154,11 @@ class Style:
     width: int | None = None
 
     @classmethod
-    def of(cls, stream: TextIO, environment: Mapping[str, str] = os.environ) -> Style:
+    def of(cls, stream: TextIO) -> Style:
         """Return the style for a stream: NO_COLOR (no-color.org), TERM=dumb and COLUMNS are heeded."""
         if not stream.isatty():
             return cls()
-        colour = not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+        colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return cls(colour, max(shutil.get_terminal_size().columns, _NARROWEST))
 
     def paint(self, text: str, *colours: Colour) -> str:
@@ -204,12 +201,8 @@ class Style:
 
 def columns(text: str) -> int:
     """Return how many columns of a terminal a printable text takes (Unicode, annex 11)."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
 class ProgressBar:
@@ -218,19 +211,16 @@ class ProgressBar:
     :param total: how much there is to do.
     """
 
-    def __init__(self, stream: TextIO, total: int, environment: Mapping[str, str] = os.environ) -> None:
-        self._stream = stream
-        self._total = total
-        self._on = total > 1 and stream.isatty() and environment.get("TERM") != "dumb"
-        self._shown = ""
+    def __init__(self, stream: TextIO, total: int) -> None:
+        self._stream, self._total, self._shown = stream, total, ""
+        self._on = total > 1 and stream.isatty() and os.environ.get("TERM") != "dumb"
 
     def show(self, done: int) -> None:
         """Draw it, in one line, where it has changed."""
-        if not self._on:
-            return
-        full = _BAR * done // self._total
-        text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
-        self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
+        if self._on:
+            full = _BAR * done // self._total
+            text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
+            self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
 
     def clear(self) -> None:
         """Remove it, so that something else can be printed in its place."""
@@ -249,12 +239,9 @@ class ProgressBar:
 def as_url(text: str) -> str:
     """Return a typed URL as a crawl requests it: without blanks around it, for instance.
 
-    :param text: octets that are not UTF-8 are surrogates in it, as in arguments of a command, and become escapes
-        (RFC 3986, 2.5).
+    :param text: octets that are not UTF-8 are surrogates in it (PEP 383), and become escapes (RFC 3986, 2.5).
     """
-    if _STRAY.search(text):
-        octets = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")  # the locale may be ASCII
-        text = _STRAY.sub(lambda match: f"%{ord(match[0]) - _FIRST_STRAY:02X}", octets)
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")  # w3lib's way with such octets
     if _ODD.search(text):
         with contextlib.suppress(ValueError):
             asked = safe_url_string(text)
@@ -270,7 +257,7 @@ def origin_of(url: str) -> Origin:
     """
     origin = Origin.of(url)
     if origin is None:
-        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}", NO_ANSWER)
+        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}")
     return origin
 
 
@@ -333,7 +320,7 @@ def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> Iterato
             with Path(source).open("rb") as file:
                 yield file
     except OSError as error:
-        raise Failed(f"{named(source)} cannot be read: {error.strerror}; {advice}", NO_ANSWER) from error
+        raise Failed(f"{named(source)} cannot be read: {error.strerror}; {advice}") from error
 
 
 def read(source: str, console: Console, max_size: int | None = None) -> bytes:
@@ -382,7 +369,7 @@ def new_file(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()
         file = part.open("xb")
     except OSError as error:
         text = f"{path} cannot be written: {error.strerror}; name a file in a folder of yours"
-        raise Failed(text, NO_ANSWER) from error
+        raise Failed(text) from error
     try:
         with file:
             yield file
@@ -390,7 +377,7 @@ def new_file(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise Failed(f"{path} cannot be written: {error.strerror}; name a file where there is room") from error
+            raise Failed(f"{path} cannot be written: {error.strerror}; name a file where there is room", 1) from error
         raise
 
 
@@ -406,7 +393,7 @@ def _target(name: str, kind: tuple[str, str, str], sources: Iterable[Path]) -> P
     except (OSError, RuntimeError):  # a loop of links in some versions of Python
         taken, is_source = True, False
     if taken or name == STANDARD:
-        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", NO_ANSWER)
+        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}")
     if is_source:
-        raise Failed(f"{name} is {source}; name another file, such as {example}", NO_ANSWER)
+        raise Failed(f"{name} is {source}; name another file, such as {example}")
     return path

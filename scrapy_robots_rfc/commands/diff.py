@@ -41,7 +41,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
     if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
-        raise Failed("standard input can be one thing only: name files for the others", NO_ANSWER)
+        raise Failed("standard input can be one thing only: name files for the others")
     ours = asking.prepared(settings, opts)
     askers = verdict.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)

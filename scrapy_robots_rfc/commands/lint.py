@@ -79,19 +79,15 @@ def _json(name: str, found: Sequence[Finding], console: Console) -> None:
 
 
 def _github(name: str, found: Sequence[Finding], console: Console) -> None:
+    def escaped(text: str) -> str:
+        """As GitHub's workflow commands want it; a text that a site wrote must not end the command."""
+        return printable(text).replace("%", "%25")
+
+    file = escaped(name).replace(":", "%3A").replace(",", "%2C")
     for finding in found:
         told = [finding.text, finding.effect, *([f"meant: {finding.meant}"] if finding.meant else [])]
-        place = f"file={_property(name)},line={finding.line},title={finding.code.value}"
-        console.say(f"::{finding.severity.value} {place}::{_data('; '.join(told))}")
-
-
-def _data(text: str) -> str:
-    """Escape a text as GitHub's workflow commands want it; one that a site wrote must not end the command."""
-    return printable(text).replace("%", "%25")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+        place = f"file={file},line={finding.line},title={finding.code.value}"
+        console.say(f"::{finding.severity.value} {place}::{escaped('; '.join(told))}")
 
 
 _FORMATS: dict[str, Callable[[str, Sequence[Finding], Console], None]] = {

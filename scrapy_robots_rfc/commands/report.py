@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style, new_file
+from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, new_file
 from scrapy_robots_rfc.commands.report_sums import ReportFile, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
@@ -58,7 +58,7 @@ _positive.__name__ = "number from 1 on"  # argparse names what it refuses by thi
 def run(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.files.count(STANDARD) > 1:
-        raise Failed("standard input can be one of the files only once", NO_ANSWER)
+        raise Failed("standard input can be one of the files only once")
     reports = [Path(name) for name in options.files if name != STANDARD]
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
     with contextlib.nullcontext() if options.html is None else new_file(options.html, _PAGE, reports) as page_file:

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Failed, opened
+from scrapy_robots_rfc.commands.common import STANDARD, Failed, opened
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
@@ -120,7 +120,7 @@ class ReportFile:
         if self.records == 0 and (self.broken or self.others):
             what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
             read = "records of ROBOTSTXT_REPORT in a format that is read (JSON lines, JSON, CSV)"
-            raise Failed(f"{self.title} holds no {read}; {what}", NO_ANSWER)
+            raise Failed(f"{self.title} holds no {read}; {what}")
 
     def _leave_out(self, line: int, because: str, count: int = 1) -> None:
         """Count broken records."""

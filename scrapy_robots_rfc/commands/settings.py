@@ -72,7 +72,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         raise
     except Exception as error:  # what the project's settings name raises what it likes
         text = f"no crawl is possible with these settings: {type(error).__name__}: {error}"
-        raise Failed(text, NO_ANSWER) from error
+        raise Failed(text) from error
     if opts.json:
         console.say_json({key: _plain(value) for key, value in found.items()})
     else:
@@ -91,13 +91,13 @@ def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
         crawler = runner.create_crawler(Spider if opts.spider is None else opts.spider)
     except KeyError:
         known = ", ".join(sorted(runner.spider_loader.list())) or "none"
-        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}", NO_ANSWER) from None
+        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}") from None
     if opts.spider is not None:
         try:
             crawler.spider = crawler.spidercls.from_crawler(crawler, **arguments)
         except Exception as error:
             text = f"the spider {opts.spider} cannot be made ({type(error).__name__}: {error})"
-            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE", NO_ANSWER) from error
+            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE") from error
     return crawler
 
 

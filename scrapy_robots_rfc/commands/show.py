@@ -46,14 +46,14 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     found: list[_Shown] = []
 
     async def ask(inquirer: Inquirer) -> None:
-        robots = await inquirer.ask(origin).result()
+        robots = await inquirer.answer(inquirer.ask(origin))
         if robots is not None:
             fresh_for = robots.validity.fresh_until - Runtime().clock()
             found.append(_Shown(robots, inquirer.redirects(origin.robots_url), fresh_for, ours.limit))
 
     asking.crawl(settings, ask)
     if not found:
-        raise Failed(f"stopped before {origin.robots_url} was there", NO_ANSWER)
+        raise Failed(f"stopped before {origin.robots_url} was there")
     (shown,) = found
     if opts.json:
         for asker in askers:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands.common import NO_ANSWER, NO_URL, Failed, stripped
+from scrapy_robots_rfc.commands.common import NO_URL, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
@@ -59,15 +59,13 @@ def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings:
     for name in names or ():
         agent = agent_of(name)
         if agent is None:
-            raise Failed("--agent names nobody: give it a product token, or a User-Agent header", NO_ANSWER)
+            raise Failed("--agent names nobody: give it a product token, or a User-Agent header")
         found.setdefault(agent, Asker(name.strip(), agent))
-    if found:
-        return list(found.values())
-    if settings.user_agent is not None:
-        agent = settings.user_agent
-        return [Asker(",".join(agent.tokens) or agent.identification, agent)]
-    agent = agent_of(default_header(scrapy_settings)) or NOBODY
-    return [Asker(agent.identification, agent)]
+    if not found:
+        agent = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
+        own = ",".join(agent.tokens) if settings.user_agent is not None else ""
+        found[agent] = Asker(own or agent.identification, agent)
+    return list(found.values())
 
 
 # What is found out about a URL.
