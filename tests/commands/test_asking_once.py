@@ -79,7 +79,8 @@ def log_of(command: str, url: str, folder: Path, *options: str) -> str:
     ("command", "reactor"),
     [
         *((command, "asyncio") for command in COMMANDS),
-        *((c, r) for c in ("fetch", "shell") for r in ("select", "none")),
+        ("fetch", "select"),
+        ("shell", "none"),
     ],
 )
 def test_no_backoff(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:

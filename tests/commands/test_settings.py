@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.commands.copies import Done
-from tests.commands.running import TIMEOUT, environment, launch, run
+from tests.commands.running import run, scrapy
 from tests.support.documents import block
 from tests.support.site import Site
 
@@ -80,8 +77,8 @@ def test_document(folder: Path) -> None:
 @pytest.mark.parametrize("runtime", [SELECT, NONE])
 def test_runtimes(folder: Path, runtime: str) -> None:
     """With another reactor, and with none, the same is said."""
-    plain, other = asked("news", folder=folder), launch("settings", "news", "-s", runtime, "--json", folder=folder)
-    assert {**plain, "spider_middlewares": 0} == {**json.loads(other.out), "code": other.code, "spider_middlewares": 0}
+    plain, other = asked("news", folder=folder), asked("news", "-s", runtime, folder=folder)
+    assert {**plain, "spider_middlewares": 0} == {**other, "spider_middlewares": 0}
 
 
 def test_sources(folder: Path) -> None:
@@ -205,21 +202,8 @@ def test_the_crawl_says_the_same(folder: Path) -> None:
         (folder / "shop" / "spiders" / "news.py").write_text(
             block("docs/cli.md", "python", "class News") + f"    start_urls = [{site.url('/x')!r}]\n"
         )
-        done = crawled("crawl", "news", "-s", "ROBOTSTXT_CACHE=", "-s", "TELNETCONSOLE_ENABLED=0", folder=folder)
+        options = ("-s", "ROBOTSTXT_CACHE=", "-s", "TELNETCONSOLE_ENABLED=0", "-s", "LOG_ENABLED=True")
+        done = scrapy("crawl", "news", *options, folder=folder)
         assert "/x" in site.targets
     logged = re.findall(r"\[scrapy_robots_rfc\.[\w.]+\] WARNING: (.*)", done.err)
     assert logged == warned
-
-
-def crawled(*arguments: str, folder: Path) -> Done:
-    """Run one of Scrapy's own commands."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", *arguments],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=True,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
