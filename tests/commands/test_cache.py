@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.commands.copies import Done
 
 
-def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_ls_has_a_line_for_each_origin(robots: Callable[..., Done], store: Store, address: str) -> None:
     """One line for each origin, by name: what holds, and for how long; then how many there are."""
     fill(store, b=MISSING, a=OPEN, c=CLOSED, d=changed(OPEN, unreachable_since=NOW - HOUR))
     store.put("http://e.example:81", b"junk", DAY)
@@ -92,7 +92,7 @@ def test_ls_json(robots: Callable[..., Done], store: Store, address: str) -> Non
     assert second == {"origin": "http://e.example", "error": "not a copy of a robots.txt"}
 
 
-def test_show(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_show_has_what_is_known_and_the_file(robots: Callable[..., Done], store: Store, address: str) -> None:
     """The copy that a page falls under: when it was fetched, from where, and the file itself."""
     fill(store, a=OPEN)
     done = robots("cache", "show", "http://user:pw@A.example:80/some/page?x", "--store", address)
@@ -123,7 +123,7 @@ def test_show_what_is_not_there(robots: Callable[..., Done], store: Store, addre
     assert done.err == "scrapy robots cache: http://a.example cannot be read: not a copy of a robots.txt\n"
 
 
-def test_purge(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_purge_by_url(robots: Callable[..., Done], store: Store, address: str) -> None:
     """Origins are dropped by the URL of any of their pages; one that is not there is named."""
     fill(store, a=OPEN, b=OPEN)
     done = robots("cache", "purge", "http://a.example/page", "http://x.example/", "--store", address)
@@ -274,7 +274,7 @@ def test_a_store_that_fails(robots: Callable[..., Done]) -> None:
         ),
     ],
 )
-def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str) -> None:
+def test_errors_are_one_line(robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str) -> None:
     """Whatever is wrong is one line on stderr: 2, the command line or a setting; 1, the world. No credentials in it."""
     done = robots(*arguments)
     assert (done.code, done.out) == (code, "")
@@ -297,7 +297,7 @@ def test_a_path_that_was_mistaken(robots: Callable[..., Done], tmp_path: Path, a
 
 
 @pytest.mark.parametrize("arguments", [(), ("cache",), ("cache", "ls", "more")])
-def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
+def test_a_command_line_that_is_no_whole_one(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
     """A command line that is no whole one shows how one looks, and ends with 2."""
     done = robots(*arguments)
     assert done.code == 2
@@ -326,7 +326,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     store = store_of(address, Crawler(Spider, Settings()))
     assert store is not None
     store[0].open()
-    for number in range(2000):  # more than a pipe holds
+    for number in range(600):  # more than a pipe holds
         store[0].put(f"http://host-{number:0100}.example", encode(MISSING), DAY)
     store[0].close()
     command = f"'{sys.executable}' -m scrapy robots cache ls --store '{address}' | head -n 1"

@@ -61,7 +61,7 @@ def test_proxy_is_named(tmp_path: Path, tls: bool) -> None:
         assert site.asked == []
 
 
-def test_explained(robots: Callable[..., Done], given: str) -> None:
+def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> None:
     """The verdict, the reason, the group with the line that decided, its pattern marked, and the rules that lost."""
     done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo,FooBot", "--robots", given)
     assert (done.code, done.err) == (0, "")
@@ -185,7 +185,9 @@ def test_standard_input(robots: Callable[..., Done], given: str) -> None:
         ((SITE, "-s", "ROBOTSTXT_TIMEOUT=never"), "", "ROBOTSTXT_TIMEOUT = 'never' is not accepted"),
     ],
 )
-def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str) -> None:
+def test_what_makes_no_sense_is_refused(
+    robots: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str
+) -> None:
     """What makes no sense is one line on stderr that says what to do."""
     done = robots("check", *arguments, stdin=stdin)
     assert (done.code, done.out) == (2, "")
@@ -274,7 +276,7 @@ def test_access_table(tmp_path: Path) -> None:
         )
 
 
-def test_project(tmp_path: Path) -> None:
+def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
     """In a project, its settings hold and its store is used; its feeds and jobs are left alone."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
     feed = tmp_path / "items.json"
@@ -312,7 +314,7 @@ class Gate(threading.Event):
         return super().wait(timeout)
 
 
-def test_stopped(tmp_path: Path) -> None:
+def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
     """Ctrl-C ends the command at once, and what is not decided is not said to be allowed."""
     gate = Gate()
     with Site({"/robots.txt": Reply(gate=gate)}) as site:
@@ -359,7 +361,7 @@ def test_a_store_that_cannot_work(tmp_path: Path) -> None:
     assert "secret" not in done.err
 
 
-def test_timeout(tmp_path: Path) -> None:
+def test_a_site_that_says_nothing(tmp_path: Path) -> None:
     """A site that says nothing keeps nobody waiting for longer than a crawl would."""
     with Site({"/robots.txt": HANG}) as site:
         done = run("check", site.url("/x"), "-s", "ROBOTSTXT_TIMEOUT=0.5", folder=tmp_path)
