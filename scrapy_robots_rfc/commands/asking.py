@@ -5,6 +5,7 @@ What differs from such a crawl is in `_WITHOUT`. The modules of the topics decid
 
 from __future__ import annotations
 
+import math
 import signal
 from base64 import b64encode
 from contextlib import contextmanager
@@ -29,14 +30,17 @@ from scrapy_robots_rfc.commands.common import (
     shown,
     stripped,
 )
+from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
 from scrapy_robots_rfc.fetching.fetch import cause_of, through
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.downloader import robots_service
-from scrapy_robots_rfc.policy.access import Asking, Successful, target_of
+from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, Unreachable, target_of
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 
@@ -51,7 +55,6 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
 
@@ -87,6 +90,19 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What governs a URL, and where that is from.
+
+    :param source: the URL of the robots.txt, or the name of the file that was given in its place.
+    :param hops: the redirects that its fetch followed.
+    """
+
+    robots: OriginPolicy
+    source: str
+    hops: tuple[Hop, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GivenFile:
     """A robots.txt that a command is given, in place of those of sites.
 
@@ -102,6 +118,13 @@ class GivenFile:
     def name(self) -> str:
         """What it is called for people."""
         return named(self.source)
+
+    def found(self, url: str) -> Found | None:
+        """Return what governs a URL by this file; ``None``: it has no origin."""
+        if (origin := Origin.of(url)) is None:
+            return None
+        validity, file = Validity(Outcome.SUCCESSFUL, math.inf), RfcFile(None, self.file)
+        return Found(OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY), self.name, self.hops)
 
     def doubt(self, console: Console) -> None:
         """Warn where it is a web page: as a robots.txt that would allow everything."""
@@ -149,14 +172,17 @@ class Inquirer:
         robots = self._service.at_hand(origin)
         return self._service.ask(origin) if robots is None else RouteWait(origin, settled=True, value=robots)
 
-    async def answer(self, wait: RouteWait[OriginPolicy]) -> OriginPolicy | None:
+    async def answer(self, wait: RouteWait[OriginPolicy]) -> Found | None:
         """Return what `ask` has found out; ``None``: the crawl was stopped first."""
-        if wait.settled:
-            return wait.value
-        with _on_interrupt(self._handler):
-            return await wait.result()
+        if not wait.settled:
+            with _on_interrupt(self._handler):
+                await wait.result()
+        if wait.value is None:
+            return None
+        source = wait.value.origin.robots_url
+        return Found(wait.value, source, self._redirects(source))
 
-    def redirects(self, url: str) -> tuple[Hop, ...]:
+    def _redirects(self, url: str) -> tuple[Hop, ...]:
         """Return the redirects that were followed from a URL; none where its file came out of a store."""
         found: list[Hop] = []
         while (hop := self._hops.get(url)) is not None and hop not in found:
@@ -192,7 +218,7 @@ class Inquirer:
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
             raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
-        return GivenFile(url, file, self.redirects(first.url))
+        return GivenFile(url, file, self._redirects(first.url))
 
     def _downloaded(self, request: Request, response: Response) -> None:
         if MARK in request.meta and response.status // 100 == 3 and response.status != 304:

@@ -220,10 +220,6 @@ def _look_at(path: Path, *, may_be_made: bool) -> None:
         raise Failed(f"{path} is no SQLite file", 1)
 
 
-def _key(url: str) -> str:
-    return str(common.origin_of(common.as_url(url)))
-
-
 # ls
 
 
@@ -284,7 +280,7 @@ def _table(rows: Iterator[tuple[str, ...]], style: Style) -> Iterator[str]:
 
 def show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     """Print all that is known of one origin, and its file."""
-    key = _key(opts.url)
+    key = str(common.origin_of(common.as_url(opts.url)))
     found = store.copy(key)
     if found is None:
         raise Failed(f"{key} is not in {store.name}", 1)
@@ -334,7 +330,7 @@ def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
 
 def purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     """Drop copies, and say how many."""
-    named = list(dict.fromkeys(map(_key, opts.urls)))
+    named = list(dict.fromkeys(str(common.origin_of(common.as_url(url))) for url in opts.urls))
     if [bool(named), opts.expired, opts.all].count(True) != 1:
         raise Failed("name the URLs of origins, or say --expired, or --all")
     dropped = 0
@@ -431,12 +427,8 @@ def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
     except (AttributeError, TypeError, UnicodeEncodeError, binascii.Error):
         raise ValueError("its file is no text, or no base64") from None
     validity = copy.validity
-    times = {
-        "fetched": copy.fetched,
-        "confirmed": validity.confirmed,
-        "unreachable_since": validity.unreachable_since,
-    }
-    for name, then in times.items():
+    times = (copy.fetched, validity.confirmed, validity.unreachable_since)
+    for name, then in zip(("fetched", "confirmed", "unreachable_since"), times, strict=True):
         if then is not None and then > now + _AHEAD:
             raise ValueError(f"{name} lies more than a day in the future")
     return key, copy

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.asking import Hop, Inquirer
+    from scrapy_robots_rfc.commands.asking import Found, Inquirer
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.core.decision import Rule
@@ -66,7 +66,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
             judge.progress.clear()
             given.doubt(console)
             for url in urls:
-                judge.judge(url, verdict.given(given.file, url), given.name, given.hops)
+                judge.judge(url, given.found(url))
     finally:
         judge.progress.clear()
     if judge.done < len(urls):
@@ -114,20 +114,19 @@ class _Judge:
                 ahead.append(None if origin is None else inquirer.ask(origin))
             wait = ahead.popleft()
             if wait is None:
-                self.judge(url, None, "")
-            elif (robots := await inquirer.answer(wait)) is not None:  # else the crawl was stopped first
-                source = robots.origin.robots_url
-                self.judge(url, robots, source, inquirer.redirects(source))
+                self.judge(url, None)
+            elif (found := await inquirer.answer(wait)) is not None:  # else the crawl was stopped first
+                self.judge(url, found)
 
-    def judge(self, url: str, robots: OriginPolicy | None, source: str, hops: tuple[Hop, ...] = ()) -> None:
+    def judge(self, url: str, found: Found | None) -> None:
         """Print the verdicts on one URL, and what is wrong with it once.
 
-        :param robots: ``None`` where it has no origin.
+        :param found: ``None`` where it has no origin.
         """
         if self._console.stdout.isatty():
             self.progress.clear()
         for number, asker in enumerate(self._askers):
-            judgement = verdict.judged(url, robots, source, asker, self._settings, hops)
+            judgement = verdict.judged(url, found, asker, self._settings)
             if self._json:
                 self._console.say_json(verdict.judgement_record(judgement))
             else:
@@ -140,7 +139,7 @@ class _Judge:
                 self.code = DISALLOWED
         if not judgement.decided:
             advice = "see whether the site is up, or name a copy of its file with --robots FILE"
-            advice = common.URL_ADVICE if robots is None else advice
+            advice = common.URL_ADVICE if found is None else advice
             self._console.complain(f"{judgement.url} is not decided: {judgement.why}; {advice}")
         self.done += 1
         self.progress.show(self.done)
@@ -159,14 +158,13 @@ def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterat
     if agent:
         yield from style.fact("agent", judgement.asker.name)
     yield from style.fact("why", judgement.why)
-    if judgement.robots is not None and judgement.source is not None:
-        yield from verdict.access_facts(judgement.robots, judgement.source, judgement.hops, style)
-    if judgement.explanation is None:
+    if judgement.found is None:
+        return
+    yield from verdict.access_facts(judgement.found, style)
+    file = judgement.found.robots.robots
+    if judgement.explanation is None or file is None:
         return
     yield from verdict.group_fact(judgement.explanation, style)
-    assert judgement.robots is not None
-    file = judgement.robots.robots
-    assert file is not None
     lost = judgement.lost
     if judgement.rule is not None:
         yield from _excerpt(file, judgement.explanation.groups, judgement.rule, [rule.line for rule in lost], style)

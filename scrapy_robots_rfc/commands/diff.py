@@ -45,7 +45,11 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     ours = asking.prepared(settings, opts)
     askers = verdict.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
-    urls = [url for number, url in lines if _is_url(url, number, opts.urls, console)]
+    urls = [url for _, url in lines if Origin.of(url) is not None]
+    for number, url in lines:
+        if Origin.of(url) is None:
+            place = f"{common.named(opts.urls)} line {number}"
+            console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
     old, new = asking.given_files(settings, [opts.old, opts.new], console)
     for given in {each.source: each for each in (old, new)}.values():
         given.doubt(console)
@@ -66,24 +70,13 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return DIFFERENT if changed or any(change.significant for change in changes) else SAME
 
 
-def _is_url(url: str, number: int, source: str, console: Console) -> bool:
-    """Whether a line can be judged; else say which it is."""
-    if Origin.of(url) is None:
-        place = f"{common.named(source)} line {number}"
-        console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
-        return False
-    return True
-
-
 def _changed(
     urls: list[str], old: GivenFile, new: GivenFile, askers: list[Asker], settings: Settings
 ) -> Iterator[tuple[Judgement, Judgement]]:
     """Yield the verdicts on the URLs that change theirs: before, and after."""
     for url in urls:
         for asker in askers:
-            before, after = (
-                verdict.judged(url, verdict.given(given.file, url), given.name, asker, settings) for given in (old, new)
-            )
+            before, after = (verdict.judged(url, given.found(url), asker, settings) for given in (old, new))
             if before.verdict != after.verdict:
                 yield before, after
 

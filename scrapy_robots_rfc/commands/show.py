@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.asking import Hop, Inquirer
+    from scrapy_robots_rfc.commands.asking import Found, Inquirer
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.commands.verdict import Asker
     from scrapy_robots_rfc.core.groups import Group
@@ -43,24 +42,22 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     origin = origin_of(as_url(opts.url))
     ours = asking.prepared(settings, opts)
     askers = verdict.askers_for(opts.agent, ours, settings)
-    found: list[_Shown] = []
+    answers: list[tuple[Found, float]] = []
 
     async def ask(inquirer: Inquirer) -> None:
-        robots = await inquirer.answer(inquirer.ask(origin))
-        if robots is not None:
-            fresh_for = robots.validity.fresh_until - Runtime().clock()
-            found.append(_Shown(robots, inquirer.redirects(origin.robots_url), fresh_for, ours.limit))
+        if (found := await inquirer.answer(inquirer.ask(origin))) is not None:
+            answers.append((found, found.robots.validity.fresh_until - Runtime().clock()))
 
     asking.crawl(settings, ask)
-    if not found:
+    if not answers:
         raise Failed(f"stopped before {origin.robots_url} was there")
-    (shown,) = found
+    found, fresh_for = answers[0]
     if opts.json:
         for asker in askers:
-            console.say_json(_record(shown, asker))
+            console.say_json(_record(found, fresh_for, asker, ours.limit))
     else:
-        console.say_all(_lines(shown, askers, Style.of(console.stdout)))
-    outcome, cause = shown.robots.outcome, shown.robots.cause
+        console.say_all(_lines(found, fresh_for, askers, ours.limit, Style.of(console.stdout)))
+    outcome, cause = found.robots.outcome, found.robots.cause
     if outcome is Outcome.UNREACHABLE:
         console.complain(f"{origin.robots_url} is unreachable: {cause}; see whether the site is up")
     elif outcome is Outcome.LOCAL:
@@ -68,40 +65,29 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return NO_ANSWER if outcome in (Outcome.UNREACHABLE, Outcome.LOCAL) else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What is known of an origin's file.
+def _pace(robots: OriginPolicy, asker: Asker, limit: Limit | None) -> tuple[str, float | None]:
+    """Return which interval a file asks for now, for people, and the seconds of it that a crawl keeps, if any.
 
-    :param fresh_for: seconds for which it is used before it is asked for again.
-    :param limit: the longest interval between requests that a crawl keeps; ``None``: it keeps none.
+    :param limit: the longest interval that a crawl keeps; ``None``: it keeps none.
     """
-
-    robots: OriginPolicy
-    hops: tuple[Hop, ...]
-    fresh_for: float
-    limit: Limit | None
-
-    def pace(self, asker: Asker) -> tuple[str, float | None]:
-        """Return which interval the file asks for now, for people, and the seconds of it that a crawl keeps, if any."""
-        bound = self.robots.bound(asker.agent, Runtime().utc())
-        if bound is None:
-            return "none is asked for", None
-        text = self.robots.cited(bound.text)
-        if self.limit is None:
-            return f"{text}: not kept (ROBOTSTXT_CRAWL_DELAY)", None
-        if (refused := self.robots.refused(f"{self.robots.origin}/", bound, self.limit)) is not None:
-            return f"{refused}: no page may be fetched", None
-        if bound.seconds > (longest := self.limit.longest):
-            return f"{text}: kept at {longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)", longest
-        return text, bound.seconds
+    bound = robots.bound(asker.agent, Runtime().utc())
+    if bound is None:
+        return "none is asked for", None
+    text = robots.cited(bound.text)
+    if limit is None:
+        return f"{text}: not kept (ROBOTSTXT_CRAWL_DELAY)", None
+    if (refused := robots.refused(f"{robots.origin}/", bound, limit)) is not None:
+        return f"{refused}: no page may be fetched", None
+    if bound.seconds > limit.longest:
+        return f"{text}: kept at {limit.longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)", limit.longest
+    return text, bound.seconds
 
 
-def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
-    robots = shown.robots
-    yield from verdict.access_facts(robots, robots.origin.robots_url, shown.hops, style)
-    if math.isfinite(shown.fresh_for):
-        yield from style.fact("fresh for", span(shown.fresh_for))
-    file = robots.robots
+def _lines(found: Found, fresh_for: float, askers: list[Asker], limit: Limit | None, style: Style) -> Iterator[str]:
+    yield from verdict.access_facts(found, style)
+    if math.isfinite(fresh_for):
+        yield from style.fact("fresh for", span(fresh_for))
+    file = found.robots.robots
     if file is None:
         return
     cut = ", the rest is too much and does not count" if file.truncated else ""
@@ -112,7 +98,7 @@ def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
         if len(askers) > 1:
             yield from style.fact("agent", asker.name)
         yield from verdict.group_fact(explanation, style)
-        yield from style.fact("delay", shown.pace(asker)[0])
+        yield from style.fact("delay", _pace(found.robots, asker, limit)[0])
         for group in explanation.groups:
             applying.setdefault(group.line, []).append(asker.name)
     for sitemap in file.sitemaps:
@@ -140,9 +126,9 @@ def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
         yield style.cut(f"{'':>2}{rule.line:>5}  {'':>2}{rule}")
 
 
-def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
+def _record(found: Found, fresh_for: float, asker: Asker, limit: Limit | None) -> dict[str, Any]:
     """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
-    robots, file = shown.robots, shown.robots.robots
+    robots, file = found.robots, found.robots.robots
     explanation = None if file is None else explain(file, "/", asker.agent.tokens)
     applying = set() if explanation is None else {group.line for group in explanation.groups}
     delay = None if robots.file is None else robots.file.crawl_delay(asker.agent)
@@ -151,13 +137,13 @@ def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
         "robots_txt": robots.origin.robots_url,
         "agent": asker.name,
         "tokens": list(asker.agent.tokens),
-        **verdict.access_record(robots, shown.hops),
-        "fresh_for": round(shown.fresh_for, 1) if math.isfinite(shown.fresh_for) else None,
+        **verdict.access_record(found),
+        "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
         "octets": None if file is None else file.size,
         "truncated": file is not None and file.truncated,
         "group": None if explanation is None else explanation.token,
         "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
-        "interval": shown.pace(asker)[1],
+        "interval": _pace(robots, asker, limit)[1],
         "sitemaps": list(robots.sitemaps),
         "records": [
             {"line": record.line, "key": record.key, "value": record.value} for record in (file.records if file else ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,8 @@ from scrapy_robots_rfc.commands.common import NO_URL, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
 from scrapy_robots_rfc.middleware.user_agent import default_header
-from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import Validity
-from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
+from scrapy_robots_rfc.policy.origins import without_dot_segments
 
 if TYPE_CHECKING:
     import argparse
@@ -23,9 +19,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.asking import Hop
+    from scrapy_robots_rfc.commands.asking import Found
     from scrapy_robots_rfc.commands.common import Style
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.settings import Settings
 
 
@@ -78,9 +73,7 @@ class Judgement:
     :param url: without userinfo.
     :param decision: the verdict; ``None``: there is none, and `why` says what is wrong with the URL.
     :param why: what the verdict is based on, for people.
-    :param robots: what was asked; ``None`` where nothing could be.
-    :param source: the URL of the robots.txt, or the name of the file that was given in its place.
-    :param hops: the redirects that its fetch followed.
+    :param found: what governs it; ``None`` where nothing could be asked.
     :param explanation: ``None`` where there is no file, or another parser has it.
     """
 
@@ -88,9 +81,7 @@ class Judgement:
     asker: Asker
     decision: Decision | None
     why: str
-    robots: OriginPolicy | None = None
-    source: str | None = None
-    hops: tuple[Hop, ...] = ()
+    found: Found | None = None
     explanation: Explanation | None = None
 
     @property
@@ -118,27 +109,14 @@ class Judgement:
         return [rule for rule in self.explanation.matches if self.rule is None or rule.line != self.rule.line]
 
 
-def given(file: RobotsTxt, url: str) -> OriginPolicy | None:
-    """Return the policy of a file that is used in place of that of a URL's origin; ``None``: it has no origin."""
-    origin = Origin.of(url)
-    if origin is None:
-        return None
-    return OriginPolicy(
-        origin, Validity(Outcome.SUCCESSFUL, math.inf), None, "given", RfcFile(None, file), lambda: NOBODY
-    )
-
-
-def judged(
-    url: str, robots: OriginPolicy | None, source: str, asker: Asker, settings: Settings, hops: tuple[Hop, ...] = ()
-) -> Judgement:
+def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> Judgement:
     """Return the verdict on a URL.
 
-    :param robots: ``None``: it has no origin.
-    :param source: where the robots.txt is from.
-    :param hops: the redirects that its fetch followed.
+    :param found: ``None``: it has no origin.
     """
-    if robots is None:
+    if found is None:
         return Judgement(stripped(url), asker, None, f"it is {NO_URL}")
+    robots = found.robots
     agent = asker.agent
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
     decision = replace(decision, origin=str(robots.origin))
@@ -148,7 +126,7 @@ def judged(
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
         deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
         explanation = explain(robots.robots, deciding, agent.tokens)
-    return Judgement(stripped(url), asker, decision, why or robots.why(decision), robots, source, hops, explanation)
+    return Judgement(stripped(url), asker, decision, why or robots.why(decision), found, explanation)
 
 
 # As JSON.
@@ -156,7 +134,7 @@ def judged(
 
 def judgement_record(judgement: Judgement) -> dict[str, Any]:
     """Return a judgement as an object of JSON; its keys are always the same."""
-    decision, robots, explanation = judgement.decision, judgement.robots, judgement.explanation
+    decision, found, explanation = judgement.decision, judgement.found, judgement.explanation
     groups = () if explanation is None else explanation.groups
     return {
         "url": judgement.url,
@@ -169,12 +147,13 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
         "group": None if explanation is None else explanation.token,
         "group_lines": [[group.line, group.last] for group in groups],
         "lost": [rule_record(rule) for rule in judgement.lost],
-        "robots_txt": None if robots is None else {"url": judgement.source, **access_record(robots, judgement.hops)},
+        "robots_txt": None if found is None else {"url": found.source, **access_record(found)},
     }
 
 
-def access_record(robots: OriginPolicy, hops: Sequence[Hop]) -> dict[str, Any]:
+def access_record(found: Found) -> dict[str, Any]:
     """Return what came of the fetch of a robots.txt, as keys of an object of JSON."""
+    robots = found.robots
     return {
         "result": robots.outcome.value,
         "status": robots.status,
@@ -182,7 +161,7 @@ def access_record(robots: OriginPolicy, hops: Sequence[Hop]) -> dict[str, Any]:
         "stale": robots.stale,
         "override": robots.override,
         "exempt": robots.exempt,
-        "redirects": [{"url": hop.url, "status": hop.status, "target": hop.target} for hop in hops],
+        "redirects": [{"url": hop.url, "status": hop.status, "target": hop.target} for hop in found.hops],
     }
 
 
@@ -194,8 +173,9 @@ def rule_record(rule: Rule) -> dict[str, Any]:
 # As text: what `check` and `show` have in common.
 
 
-def access_facts(robots: OriginPolicy, source: str, hops: Sequence[Hop], style: Style) -> Iterator[str]:
+def access_facts(found: Found, style: Style) -> Iterator[str]:
     """Yield where the file came from, what came of it, and the redirects that its fetch followed."""
+    robots, source = found.robots, found.source
     text = f"{source} ({robots.outcome.value}: {robots.cause}{', an earlier copy is obeyed' if robots.stale else ''})"
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
@@ -204,7 +184,7 @@ def access_facts(robots: OriginPolicy, source: str, hops: Sequence[Hop], style: 
     elif robots.exempt is not None:
         text = f"{source} (not asked, by ROBOTSTXT_EXEMPT)"
     yield from style.fact("robots.txt", text)
-    for hop in hops:
+    for hop in found.hops:
         where = "without a usable Location" if hop.target is None else f"to {hop.target}"
         yield from style.fact("redirected", f"{hop.status} {where}")
 
