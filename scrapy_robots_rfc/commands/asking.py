@@ -264,16 +264,16 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[None]])
         except OSError as error:  # that of an output, for instance: the command's own, and not the project's
             failures.append(error)
         except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
-            failures.append(_told(error))
+            failures.append(told(error))
 
     # A crawl leaves its own signal handlers, which call an event loop that has ended.
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        process = _begin(settings, guarded, lambda error: failures.append(_told(error)))
+        process = _begin(settings, guarded, lambda error: failures.append(told(error)))
         if not any(isinstance(failure, KeyboardInterrupt) for failure in failures):  # there is no work left
             process.start()
     except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
-        failures.append(_told(error))
+        failures.append(told(error))
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -339,7 +339,7 @@ def _on_interrupt(handler: Any) -> Iterator[Any]:  # noqa: ANN401 - what the mod
         signal.signal(signal.SIGINT, before)
 
 
-def _told(failure: BaseException) -> BaseException:
+def told(failure: BaseException) -> BaseException:
     """Return the exception that ends the command: one of the project's own code becomes a `Failed` with one line."""
     while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
         failure = failure.__context__  # Scrapy may fail once more when it ends a crawl that could not begin

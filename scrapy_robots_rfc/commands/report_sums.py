@@ -17,7 +17,7 @@ import re
 import zlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands.common import STANDARD, Failed, opened
 from scrapy_robots_rfc.core.decision import Reason
@@ -214,15 +214,6 @@ def _cells(text: str, delimiter: str) -> list[str] | None:
 # The sums.
 
 
-class RuleKey(NamedTuple):
-    """A rule in its file, for a token."""
-
-    origin: str | None
-    line: int | None
-    rule: str
-    token: str | None
-
-
 class Timeline:
     """Counts requests by time and reason, in a number of buckets that does not grow: they get wider instead."""
 
@@ -250,14 +241,14 @@ class Timeline:
                 yield index * self.width, self._buckets.get(index, Counter())
 
 
-#: The lists of the sums, each with the name of what it is by; that of rules is by several.
+#: The lists of the sums, each with what it is by.
 _LISTS = {
-    "by_reason": "reason",
-    "by_spider": "spider",
-    "by_origin": "origin",
-    "by_rule": "rule",
-    "unreachable": "why",
-    "exempt": "entry",
+    "by_reason": ("reason",),
+    "by_spider": ("spider",),
+    "by_origin": ("origin",),
+    "by_rule": ("origin", "line", "rule", "token"),
+    "unreachable": ("why",),
+    "exempt": ("entry",),
 }
 
 
@@ -270,7 +261,7 @@ class Sums:
         #: Name of a list -> what it is by -> a second division -> requests; the lists without a second one have "".
         self._lists: dict[str, dict[Any, Counter[Any]]] = {name: defaultdict(Counter) for name in _LISTS}
         #: Rule -> the URL of the first request that it disallowed.
-        self._examples: dict[RuleKey, str] = {}
+        self._examples: dict[Any, str] = {}
         self._first: float | None = None
         self._last: float | None = None
         self._timeline = Timeline()
@@ -296,7 +287,7 @@ class Sums:
         lists["by_spider"][_text(get("spider"))][""] += count
         lists["by_origin"][origin][reason] += count
         if rule is not None:
-            key = RuleKey(origin, _number(get("line")), rule, _text(get("token")))
+            key = (origin, _number(get("line")), rule, _text(get("token")))
             lists["by_rule"][key][""] += count
             if (url := _address(get("url"))) is not None:
                 self._examples.setdefault(key, url)
@@ -338,7 +329,7 @@ class Sums:
     def _rows(self, name: str, top: int) -> Iterator[dict[str, Any]]:
         """Yield the rows of a list: those that count most, the largest first, then by name."""
         for key, parts in sorted(self._lists[name].items(), key=lambda item: (-item[1].total(), str(item[0])))[:top]:
-            row = key._asdict() if isinstance(key, RuleKey) else {_LISTS[name]: key}
+            row = dict(zip(_LISTS[name], key if name == "by_rule" else (key,), strict=True))
             row["requests"] = parts.total()
             if name != "exempt":
                 row["share"] = round(parts.total() / self.requests, 4)

@@ -18,6 +18,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import configure_logging
 
 from scrapy_robots_rfc import _scrapy
+from scrapy_robots_rfc.commands.asking import told
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
@@ -68,11 +69,8 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     try:
         configure_logging(settings)
         found = _set_up(_crawler(settings, opts), opts.spider)
-    except Failed:
-        raise
     except Exception as error:  # what the project's settings name raises what it likes
-        text = f"no crawl is possible with these settings: {type(error).__name__}: {error}"
-        raise Failed(text) from error
+        raise told(error) from error
     if opts.json:
         console.say_json({key: _plain(value) for key, value in found.items()})
     else:
@@ -108,8 +106,7 @@ def _set_up(crawler: Crawler, spider: str | None) -> dict[str, Any]:
     if not _scrapy.apply_addons(crawler):
         text = "Crawler.addons.load_settings() is missing in this Scrapy, so what add-ons set is not shown here"
         lines.append((logging.WARNING, text))
-    errors = list(_errors(settings))
-    read = None if errors else read_settings(settings)
+    read, errors = _read(settings)
     tokens = None
     try:
         naming = UserAgents(crawler, None if read is None else read.user_agent)
@@ -142,20 +139,18 @@ def _set_up(crawler: Crawler, spider: str | None) -> dict[str, Any]:
     }
 
 
-def _errors(settings: ScrapySettings) -> Iterator[SettingError]:
-    """Yield what is wrong with every setting, and not with the first one only."""
-    found = False
+def _read(settings: ScrapySettings) -> tuple[Settings | None, list[SettingError]]:
+    """Return the settings of this package, or what is wrong with each of them, and not with the first one only."""
+    errors = []
     for row in TABLE:
         try:
             read_row(row, settings)
         except SettingError as error:
-            found = True
-            yield error
-    if not found:
-        try:
-            read_settings(settings)
-        except SettingError as error:  # two that do not go together
-            yield error
+            errors.append(error)
+    try:
+        return read_settings(settings), errors
+    except SettingError as error:
+        return None, errors or [error]  # each is accepted, but two do not go together
 
 
 def _row(key: str, value: object, settings: ScrapySettings, read: Settings | None = None) -> dict[str, Any]:
