@@ -20,16 +20,8 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands.common import (
-    STANDARD,
-    Failed,
-    file_url,
-    is_url,
-    named,
-    read,
-    shown,
-    stripped,
-)
+from scrapy_robots_rfc.commands import common
+from scrapy_robots_rfc.commands.common import STANDARD, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -54,7 +46,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
 
@@ -117,7 +108,7 @@ class GivenFile:
     @property
     def name(self) -> str:
         """What it is called for people."""
-        return named(self.source)
+        return common.named(self.source)
 
     def found(self, url: str) -> Found | None:
         """Return what governs a URL by this file; ``None``: it has no origin."""
@@ -126,7 +117,7 @@ class GivenFile:
         validity, file = Validity(Outcome.SUCCESSFUL, math.inf), RfcFile(None, self.file)
         return Found(OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY), self.name, self.hops)
 
-    def doubt(self, console: Console) -> None:
+    def doubt(self, console: common.Console) -> None:
         """Warn where it is a web page: as a robots.txt that would allow everything."""
         if is_markup(self.file):
             again = self.source if self.source == STANDARD else self.name
@@ -211,12 +202,12 @@ class Inquirer:
                 cause = through(Unreachable(None, cause_of(error, self._settings.timeout)), sent).cause
                 bad = isinstance(error, DecodingError)
                 advice = "see what its server sends, or name a copy of the file" if bad else "check the address"
-                raise Failed(f"{shown(url)} cannot be fetched: {cause}; {advice}") from error
+                raise Failed(f"{common.shown(url)} cannot be fetched: {cause}; {advice}") from error
             statuses = self._settings.unreachable_statuses
             state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
-            raise Failed(f"{shown(url)} cannot be fetched: {because}; check the address")
+            raise Failed(f"{common.shown(url)} cannot be fetched: {because}; check the address")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
         return GivenFile(url, file, self._redirects(first.url))
 
@@ -303,16 +294,16 @@ def _begin(
     return other
 
 
-def given_files(settings: ScrapySettings, sources: list[str], console: Console) -> list[GivenFile]:
+def given_files(settings: ScrapySettings, sources: list[str], console: common.Console) -> list[GivenFile]:
     """Read files, or fetch those that are URLs, as a project fetches pages: its proxies, its identification.
 
     :param settings: prepared.
     :raises Failed: one is not there, or the crawl was stopped before.
     """
-    urls = {source: file_url(source) for source in sources if is_url(source)}
+    urls = {source: common.file_url(source) for source in sources if common.is_url(source)}
     size = read_settings(settings).max_size
     found = {
-        source: GivenFile(source, RobotsTxt.parse(read(source, console, size), max_size=size))
+        source: GivenFile(source, RobotsTxt.parse(common.read(source, console, size), max_size=size))
         for source in sources
         if source not in urls
     }
@@ -325,7 +316,7 @@ def given_files(settings: ScrapySettings, sources: list[str], console: Console) 
         crawl(settings, fetch)
     for source, url in urls.items():
         if source not in found:
-            raise Failed(f"stopped before {shown(url)} was there")
+            raise Failed(f"stopped before {common.shown(url)} was there")
     return [found[source] for source in sources]
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from scrapy_robots_rfc.cache.stores.base import Store
-    from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.policy.caching import CachePolicy
 
 HELP = "Look into the store of robots.txt files, drop what stands there, take it from one store to another."
@@ -100,7 +99,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     return added
 
 
-def run(settings: Settings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
     """Do what is asked for with the store, and return the exit code."""
     imports = opts.act is import_copies
     if imports:  # where there is nothing to import, no store is to be made for it
@@ -223,7 +222,7 @@ def _look_at(path: Path, *, may_be_made: bool) -> None:
 # ls
 
 
-def ls(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print a line for each origin."""
     fresh = count = 0
 
@@ -278,7 +277,7 @@ def _table(rows: Iterator[tuple[str, ...]], style: Style) -> Iterator[str]:
 # show
 
 
-def show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print all that is known of one origin, and its file."""
     key = str(common.origin_of(common.as_url(opts.url)))
     found = store.copy(key)
@@ -328,7 +327,7 @@ def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
 # purge
 
 
-def purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Drop copies, and say how many."""
     named = list(dict.fromkeys(str(common.origin_of(common.as_url(url))) for url in opts.urls))
     if [bool(named), opts.expired, opts.all].count(True) != 1:
@@ -348,7 +347,7 @@ def purge(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
 # export and import: a copy is a line of JSON
 
 
-def export_copies(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def export_copies(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Write all copies that can be read; the others are named on stderr."""
     count = left = 0
     target: AbstractContextManager[IO[bytes]] = nullcontext(console.stdout.buffer)
@@ -368,7 +367,7 @@ def export_copies(store: _OpenStore, console: Console, opts: argparse.Namespace)
     return 1 if left else 0
 
 
-def import_copies(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
+def import_copies(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Put copies into a store: of two of one origin, that of the later fetch stays. Broken lines are told on stderr."""
     imported = kept = old = wrong = 0
     with common.opened(opts.file, console, _IMPORT_ADVICE) as source:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.asking import GivenFile
-    from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.settings import Settings
+
+    #: Verdicts by the old file and by the new one, where they differ.
+    Changed = list[tuple[verdict.Judgement, verdict.Judgement]]
 
 HELP = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
 #: Exit codes, as those of diff(1).
@@ -38,7 +38,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     topic.add_argument("--json", action="store_true", help="an object in one line for each change")
 
 
-def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
     if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others")
@@ -71,8 +71,8 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
 
 
 def _changed(
-    urls: list[str], old: GivenFile, new: GivenFile, askers: list[Asker], settings: Settings
-) -> Iterator[tuple[Judgement, Judgement]]:
+    urls: list[str], old: asking.GivenFile, new: asking.GivenFile, askers: list[verdict.Asker], settings: Settings
+) -> Iterator[tuple[verdict.Judgement, verdict.Judgement]]:
     """Yield the verdicts on the URLs that change theirs: before, and after."""
     for url in urls:
         for asker in askers:
@@ -81,9 +81,7 @@ def _changed(
                 yield before, after
 
 
-def _lines(
-    changes: list[Change], changed: list[tuple[Judgement, Judgement]], style: Style, *, agent: bool
-) -> Iterator[str]:
+def _lines(changes: list[Change], changed: Changed, style: Style, *, agent: bool) -> Iterator[str]:
     """Yield what changed.
 
     :param agent: say whose verdict it is.
@@ -123,7 +121,7 @@ def _applies(change: Change) -> str:
     return f": it was that of {change.old}, now that of {change.new}"
 
 
-def _summary(changes: list[Change], changed: list[tuple[Judgement, Judgement]], urls: int | None) -> str:
+def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:
     """Say how much changed; a line counts once, however many groups it is in."""
     removed = {rule.line for change in changes for rule in change.removed}
     rules = len(removed) + len({rule.line for change in changes for rule in change.added})

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.asking import Found, Inquirer
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.pacing import Limit
@@ -42,9 +40,9 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     origin = origin_of(as_url(opts.url))
     ours = asking.prepared(settings, opts)
     askers = verdict.askers_for(opts.agent, ours, settings)
-    answers: list[tuple[Found, float]] = []
+    answers: list[tuple[asking.Found, float]] = []
 
-    async def ask(inquirer: Inquirer) -> None:
+    async def ask(inquirer: asking.Inquirer) -> None:
         if (found := await inquirer.answer(inquirer.ask(origin))) is not None:
             answers.append((found, found.robots.validity.fresh_until - Runtime().clock()))
 
@@ -65,7 +63,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return NO_ANSWER if outcome in (Outcome.UNREACHABLE, Outcome.LOCAL) else 0
 
 
-def _pace(robots: OriginPolicy, asker: Asker, limit: Limit | None) -> tuple[str, float | None]:
+def _pace(robots: OriginPolicy, asker: verdict.Asker, limit: Limit | None) -> tuple[str, float | None]:
     """Return which interval a file asks for now, for people, and the seconds of it that a crawl keeps, if any.
 
     :param limit: the longest interval that a crawl keeps; ``None``: it keeps none.
@@ -83,7 +81,9 @@ def _pace(robots: OriginPolicy, asker: Asker, limit: Limit | None) -> tuple[str,
     return text, bound.seconds
 
 
-def _lines(found: Found, fresh_for: float, askers: list[Asker], limit: Limit | None, style: Style) -> Iterator[str]:
+def _lines(
+    found: asking.Found, fresh_for: float, askers: list[verdict.Asker], limit: Limit | None, style: Style
+) -> Iterator[str]:
     yield from verdict.access_facts(found, style)
     if math.isfinite(fresh_for):
         yield from style.fact("fresh for", span(fresh_for))
@@ -126,7 +126,7 @@ def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
         yield style.cut(f"{'':>2}{rule.line:>5}  {'':>2}{rule}")
 
 
-def _record(found: Found, fresh_for: float, asker: Asker, limit: Limit | None) -> dict[str, Any]:
+def _record(found: asking.Found, fresh_for: float, asker: verdict.Asker, limit: Limit | None) -> dict[str, Any]:
     """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
     robots, file = found.robots, found.robots.robots
     explanation = None if file is None else explain(file, "/", asker.agent.tokens)
