@@ -1,19 +1,27 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why."""
+"""`scrapy robots check URL...`: may these URLs be fetched, and why. `diff` and `show` take verdicts from here, too.
+
+The verdicts are those of a crawl.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands import asking, common, verdict
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
-from scrapy_robots_rfc.core.decision import RuleKind
+from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
+from scrapy_robots_rfc.core.robotstxt import Explanation, explain
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.middleware.user_agent import default_header
+from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:
     import argparse
@@ -23,8 +31,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.commands.asking import Found, Inquirer
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker, Judgement
-    from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -47,7 +53,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     topic.add_argument(
         "urls", metavar="URL", nargs="*", help="absolute, http or https; -, or none: from standard input"
     )
-    verdict.add_agent(topic)
+    add_agent(topic)
     topic.add_argument("--robots", metavar="FILE|URL|-", help="the robots.txt to go by, in place of the sites' own")
     topic.add_argument("--json", action="store_true", help="an object in one line for each URL")
 
@@ -56,7 +62,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
     ours = asking.prepared(settings, opts)
-    judge = _Judge(console, opts.json, ours, verdict.askers_for(opts.agent, ours, settings), len(urls))
+    judge = _Judge(console, opts.json, ours, askers_for(opts.agent, ours, settings), len(urls))
     judge.progress.show(0)  # the first site may be slow
     try:
         if opts.robots is None:
@@ -126,9 +132,9 @@ class _Judge:
         if self._console.stdout.isatty():
             self.progress.clear()
         for number, asker in enumerate(self._askers):
-            judgement = verdict.judged(url, found, asker, self._settings)
+            judgement = judged(url, found, asker, self._settings)
             if self._json:
-                self._console.say_json(verdict.judgement_record(judgement))
+                self._console.say_json(judgement_record(judgement))
             else:
                 if self.done or number:
                     self._console.say()
@@ -160,11 +166,11 @@ def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterat
     yield from style.fact("why", judgement.why)
     if judgement.found is None:
         return
-    yield from verdict.access_facts(judgement.found, style)
+    yield from access_facts(judgement.found, style)
     file = judgement.found.robots.robots
     if judgement.explanation is None or file is None:
         return
-    yield from verdict.group_fact(judgement.explanation, style)
+    yield from group_fact(judgement.explanation, style)
     lost = judgement.lost
     if judgement.rule is not None:
         yield from _excerpt(file, judgement.explanation.groups, judgement.rule, [rule.line for rule in lost], style)
@@ -224,3 +230,178 @@ def _because(rule: Rule, decided: Rule | None) -> str:
     if rule.kind is not decided.kind:
         return "as specific, and of such the allow decides"
     return "as specific, and of such the first one decides"
+
+
+# Who asks.
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A crawler that asks robots.txt.
+
+    :param name: what the command line calls it, else the project.
+    """
+
+    name: str
+    agent: Agent
+
+
+def add_agent(topic: argparse.ArgumentParser) -> None:
+    """Add the option that says who asks."""
+    text = "product token, or User-Agent; A,B: A, or else B; as often as you like (default: the project's)"
+    topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
+
+
+def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[Asker]:
+    """Return who asks, each of them once: those whom the command line names, else the crawl.
+
+    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of preference.
+    :raises Failed: one is empty.
+    """
+    found: dict[Agent, Asker] = {}
+    for name in names or ():
+        agent = agent_of(name)
+        if agent is None:
+            raise Failed("--agent names nobody: give it a product token, or a User-Agent header")
+        found.setdefault(agent, Asker(name.strip(), agent))
+    if not found:
+        agent = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
+        own = ",".join(agent.tokens) if settings.user_agent is not None else ""
+        found[agent] = Asker(own or agent.identification, agent)
+    return list(found.values())
+
+
+# What is found out about a URL.
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is found out about a URL.
+
+    :param url: without userinfo.
+    :param decision: the verdict; ``None``: there is none, and `why` says what is wrong with the URL.
+    :param why: what the verdict is based on, for people.
+    :param found: what governs it; ``None`` where nothing could be asked.
+    :param explanation: ``None`` where there is no file, or another parser has it.
+    """
+
+    url: str
+    asker: Asker
+    decision: Decision | None
+    why: str
+    found: Found | None = None
+    explanation: Explanation | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is a verdict. There is none where the file is unreachable, or the crawl itself failed."""
+        return self.decision is not None and self.decision.reason not in (Reason.UNREACHABLE, Reason.LOCAL)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a word."""
+        if self.decision is None or not self.decided:
+            return "undecided"
+        return "allowed" if self.decision.allowed else "disallowed"
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that decided."""
+        return None if self.decision is None else self.decision.rule
+
+    @property
+    def lost(self) -> list[Rule]:
+        """The rules that match, and did not decide."""
+        if self.explanation is None:
+            return []
+        return [rule for rule in self.explanation.matches if self.rule is None or rule.line != self.rule.line]
+
+
+def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> Judgement:
+    """Return the verdict on a URL.
+
+    :param found: ``None``: it has no origin.
+    """
+    if found is None:
+        return Judgement(common.stripped(url), asker, None, f"it is {common.NO_URL}")
+    robots = found.robots
+    agent = asker.agent
+    decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
+    decision = replace(decision, origin=str(robots.origin))
+    explanation = None
+    if robots.robots is not None:
+        assert robots.file is not None
+        resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
+        deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
+        explanation = explain(robots.robots, deciding, agent.tokens)
+    return Judgement(common.stripped(url), asker, decision, why or robots.why(decision), found, explanation)
+
+
+# A judgement as JSON.
+
+
+def judgement_record(judgement: Judgement) -> dict[str, Any]:
+    """Return a judgement as an object of JSON; its keys are always the same."""
+    decision, found, explanation = judgement.decision, judgement.found, judgement.explanation
+    groups = () if explanation is None else explanation.groups
+    return {
+        "url": judgement.url,
+        "agent": judgement.asker.name,
+        "tokens": list(judgement.asker.agent.tokens),
+        "verdict": judgement.verdict,
+        "why": judgement.why,
+        "reason": None if decision is None else decision.reason.value,
+        "rule": None if judgement.rule is None else rule_record(judgement.rule),
+        "group": None if explanation is None else explanation.token,
+        "group_lines": [[group.line, group.last] for group in groups],
+        "lost": [rule_record(rule) for rule in judgement.lost],
+        "robots_txt": None if found is None else {"url": found.source, **access_record(found)},
+    }
+
+
+def access_record(found: Found) -> dict[str, Any]:
+    """Return what came of the fetch of a robots.txt, as keys of an object of JSON."""
+    robots = found.robots
+    return {
+        "result": robots.outcome.value,
+        "status": robots.status,
+        "cause": robots.cause,
+        "stale": robots.stale,
+        "override": robots.override,
+        "exempt": robots.exempt,
+        "redirects": [{"url": hop.url, "status": hop.status, "target": hop.target} for hop in found.hops],
+    }
+
+
+def rule_record(rule: Rule) -> dict[str, Any]:
+    """Return a rule as an object of JSON."""
+    return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}
+
+
+# What `check` and `show` say of a file, as text.
+
+
+def access_facts(found: Found, style: Style) -> Iterator[str]:
+    """Yield where the file came from, what came of it, and the redirects that its fetch followed."""
+    robots, source = found.robots, found.source
+    text = f"{source} ({robots.outcome.value}: {robots.cause}{', an earlier copy is obeyed' if robots.stale else ''})"
+    if robots.cause == "given" and robots.status is None:
+        text = f"{source} (given)"
+    elif robots.override is not None:
+        text = f"{robots.source} (in place of {source}, by ROBOTSTXT_OVERRIDES)"
+    elif robots.exempt is not None:
+        text = f"{source} (not asked, by ROBOTSTXT_EXEMPT)"
+    yield from style.fact("robots.txt", text)
+    for hop in found.hops:
+        where = "without a usable Location" if hop.target is None else f"to {hop.target}"
+        yield from style.fact("redirected", f"{hop.status} {where}")
+
+
+def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:
+    """Yield which group applies, and where it stands."""
+    groups, places = explanation.groups, ""
+    if groups:
+        ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
+        lines = "line" if ends[0].isdigit() and len(ends) == 1 else "lines"
+        places = f" ({lines} {', '.join(ends)}{', together' if len(groups) > 1 else ''})"
+    yield from style.fact("group", f"{explanation.choice}{places}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands import asking, common, verdict
+from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.text import many, printable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
 
     #: Verdicts by the old file and by the new one, where they differ.
-    Changed = list[tuple[verdict.Judgement, verdict.Judgement]]
+    Changed = list[tuple[check.Judgement, check.Judgement]]
 
 HELP = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
 #: Exit codes, as those of diff(1).
@@ -33,7 +33,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
     topic.add_argument("old", metavar="OLD", help="a file, the URL of a robots.txt, or -, standard input")
     topic.add_argument("new", metavar="NEW", help="the same")
-    verdict.add_agent(topic)
+    check.add_agent(topic)
     topic.add_argument("--urls", metavar="FILE", help="URLs to judge by both, one a line; -: from standard input")
     topic.add_argument("--json", action="store_true", help="an object in one line for each change")
 
@@ -43,7 +43,7 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
     if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others")
     ours = asking.prepared(settings, opts)
-    askers = verdict.askers_for(opts.agent, ours, settings)
+    askers = check.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
     urls = [url for _, url in lines if Origin.of(url) is not None]
     for number, url in lines:
@@ -60,7 +60,7 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         for change in changes:
             console.say_json(_record(change))
         for before, after in changed:
-            both = {"old": verdict.judgement_record(before), "new": verdict.judgement_record(after)}
+            both = {"old": check.judgement_record(before), "new": check.judgement_record(after)}
             console.say_json({"url": before.url, "agent": before.asker.name, **both})
     else:
         console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))
@@ -71,12 +71,12 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
 
 
 def _changed(
-    urls: list[str], old: asking.GivenFile, new: asking.GivenFile, askers: list[verdict.Asker], settings: Settings
-) -> Iterator[tuple[verdict.Judgement, verdict.Judgement]]:
+    urls: list[str], old: asking.GivenFile, new: asking.GivenFile, askers: list[check.Asker], settings: Settings
+) -> Iterator[tuple[check.Judgement, check.Judgement]]:
     """Yield the verdicts on the URLs that change theirs: before, and after."""
     for url in urls:
         for asker in askers:
-            before, after = (verdict.judged(url, given.found(url), asker, settings) for given in (old, new))
+            before, after = (check.judged(url, given.found(url), asker, settings) for given in (old, new))
             if before.verdict != after.verdict:
                 yield before, after
 
@@ -142,9 +142,7 @@ def _record(change: Change) -> dict[str, Any]:
         "group": change.name,
         "old": change.old,
         "new": change.new,
-        "removed": [verdict.rule_record(rule) for rule in change.removed],
-        "added": [verdict.rule_record(rule) for rule in change.added],
-        "rewritten": [
-            {"old": verdict.rule_record(old), "new": verdict.rule_record(new)} for old, new in change.rewritten
-        ],
+        "removed": [check.rule_record(rule) for rule in change.removed],
+        "added": [check.rule_record(rule) for rule in change.added],
+        "rewritten": [{"old": check.rule_record(old), "new": check.rule_record(new)} for old, new in change.rewritten],
     }

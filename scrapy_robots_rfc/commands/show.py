@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands import asking, verdict
+from scrapy_robots_rfc.commands import asking, check
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style, as_url, columns, origin_of, span
 from scrapy_robots_rfc.core.robotstxt import explain
 from scrapy_robots_rfc.core.text import printable
@@ -31,7 +31,7 @@ _SITEMAPS = frozenset({"sitemap", "site-map"})
 def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
     topic.add_argument("url", metavar="URL", help="of any page, http or https")
-    verdict.add_agent(topic)
+    check.add_agent(topic)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
 
 
@@ -39,7 +39,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     """Print what is known; the exit code is 0 unless the file cannot be reached."""
     origin = origin_of(as_url(opts.url))
     ours = asking.prepared(settings, opts)
-    askers = verdict.askers_for(opts.agent, ours, settings)
+    askers = check.askers_for(opts.agent, ours, settings)
     answers: list[tuple[asking.Found, float]] = []
 
     async def ask(inquirer: asking.Inquirer) -> None:
@@ -63,7 +63,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return NO_ANSWER if outcome in (Outcome.UNREACHABLE, Outcome.LOCAL) else 0
 
 
-def _pace(robots: OriginPolicy, asker: verdict.Asker, limit: Limit | None) -> tuple[str, float | None]:
+def _pace(robots: OriginPolicy, asker: check.Asker, limit: Limit | None) -> tuple[str, float | None]:
     """Return which interval a file asks for now, for people, and the seconds of it that a crawl keeps, if any.
 
     :param limit: the longest interval that a crawl keeps; ``None``: it keeps none.
@@ -82,9 +82,9 @@ def _pace(robots: OriginPolicy, asker: verdict.Asker, limit: Limit | None) -> tu
 
 
 def _lines(
-    found: asking.Found, fresh_for: float, askers: list[verdict.Asker], limit: Limit | None, style: Style
+    found: asking.Found, fresh_for: float, askers: list[check.Asker], limit: Limit | None, style: Style
 ) -> Iterator[str]:
-    yield from verdict.access_facts(found, style)
+    yield from check.access_facts(found, style)
     if math.isfinite(fresh_for):
         yield from style.fact("fresh for", span(fresh_for))
     file = found.robots.robots
@@ -97,7 +97,7 @@ def _lines(
         explanation = explain(file, "/", asker.agent.tokens)
         if len(askers) > 1:
             yield from style.fact("agent", asker.name)
-        yield from verdict.group_fact(explanation, style)
+        yield from check.group_fact(explanation, style)
         yield from style.fact("delay", _pace(found.robots, asker, limit)[0])
         for group in explanation.groups:
             applying.setdefault(group.line, []).append(asker.name)
@@ -126,7 +126,7 @@ def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
         yield style.cut(f"{'':>2}{rule.line:>5}  {'':>2}{rule}")
 
 
-def _record(found: asking.Found, fresh_for: float, asker: verdict.Asker, limit: Limit | None) -> dict[str, Any]:
+def _record(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Limit | None) -> dict[str, Any]:
     """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
     robots, file = found.robots, found.robots.robots
     explanation = None if file is None else explain(file, "/", asker.agent.tokens)
@@ -137,7 +137,7 @@ def _record(found: asking.Found, fresh_for: float, asker: verdict.Asker, limit: 
         "robots_txt": robots.origin.robots_url,
         "agent": asker.name,
         "tokens": list(asker.agent.tokens),
-        **verdict.access_record(found),
+        **check.access_record(found),
         "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
         "octets": None if file is None else file.size,
         "truncated": file is not None and file.truncated,
@@ -153,7 +153,7 @@ def _record(found: asking.Found, fresh_for: float, asker: verdict.Asker, limit: 
                 "line": group.line,
                 "tokens": list(group.tokens),
                 "applies": group.line in applying,
-                "rules": [verdict.rule_record(rule) for rule in group.rules],
+                "rules": [check.rule_record(rule) for rule in group.rules],
             }
             for group in (file.groups if file else ())
         ],
