@@ -102,10 +102,9 @@ def add_arguments(topic: argparse.ArgumentParser) -> list[argparse.ArgumentParse
 def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
     """Do what is asked for with the store, and return the exit code."""
     imports = opts.act is import_copies
-    if imports:  # where there is nothing to import, no store is to be made for it
-        with common.opened(opts.file, console, _IMPORT_ADVICE):
-            pass
-    with _open_store(settings, opts.store, may_be_made=imports) as store:
+    # Opened first: where there is nothing to import, no store is to be made for it.
+    source = common.opened(opts.file, console, _IMPORT_ADVICE) if imports else nullcontext()
+    with source as opts.source, _open_store(settings, opts.store, may_be_made=imports) as store:
         code: int = opts.act(store, console, opts)
         return code
 
@@ -370,23 +369,22 @@ def export_copies(store: _OpenStore, console: common.Console, opts: argparse.Nam
 def import_copies(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Put copies into a store: of two of one origin, that of the later fetch stays. Broken lines are told on stderr."""
     imported = kept = old = wrong = 0
-    with common.opened(opts.file, console, _IMPORT_ADVICE) as source:
-        for number, line in enumerate(source, 1):
-            if not line.strip():
-                continue
-            try:
-                key, copy = _read(line, store.now)
-            except ValueError as error:
-                wrong += 1
-                console.complain(f"line {number}: {error}")
-                continue
-            there = store.copy(key)
-            if isinstance(there, CacheEntry) and there.fetched >= copy.fetched:
-                kept += 1
-            elif store.put(key, copy):
-                imported += 1
-            else:
-                old += 1
+    for number, line in enumerate(opts.source, 1):
+        if not line.strip():
+            continue
+        try:
+            key, copy = _read(line, store.now)
+        except ValueError as error:
+            wrong += 1
+            console.complain(f"line {number}: {error}")
+            continue
+        there = store.copy(key)
+        if isinstance(there, CacheEntry) and there.fetched >= copy.fetched:
+            kept += 1
+        elif store.put(key, copy):
+            imported += 1
+        else:
+            old += 1
     console.say(f"{imported:,} imported into {store.name}, {kept:,} there already, {old:,} too old, {wrong:,} wrong")
     return 1 if wrong else 0
 

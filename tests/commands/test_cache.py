@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.commands.cache import copy_record
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
-from tests.commands.running import run
+from tests.commands.running import TIMEOUT, run
 from tests.support.entries import changed
 
 if TYPE_CHECKING:
@@ -348,3 +350,15 @@ def test_an_output_that_is_full(tmp_path: Path, action: str) -> None:
         done = run("cache", *action.split(), "--store", address, folder=tmp_path, stdout=full.fileno())
     assert done.code == 1
     assert done.err == "scrapy robots cache: the output cannot be written: No space left on device\n"
+
+
+def test_import_from_a_named_pipe(tmp_path: Path) -> None:
+    """A pipe that has a name is opened once: whoever writes into it would be cut off by a second time."""
+    os.mkfifo(tmp_path / "pipe")
+    line = json.dumps(copy_record("http://a.example", OPEN)).encode()
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(line,))
+    writer.start()
+    done = run("cache", "import", "pipe", "--store", "sqlite:///robots.sqlite", folder=tmp_path)
+    writer.join(TIMEOUT)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("1 imported into ")
