@@ -327,7 +327,8 @@ def _on_interrupt(handler: Any) -> Iterator[Any]:  # noqa: ANN401 - what the mod
     try:
         yield before
     finally:
-        signal.signal(signal.SIGINT, before)
+        if signal.getsignal(signal.SIGINT) is handler:  # else a first Ctrl-C has put there what a second one does
+            signal.signal(signal.SIGINT, before)
 
 
 def told(failure: BaseException) -> BaseException:
