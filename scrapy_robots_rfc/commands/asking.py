@@ -26,12 +26,13 @@ from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
-from scrapy_robots_rfc.fetching.download import MARK, Downloader, Sent
-from scrapy_robots_rfc.fetching.fetch import cause_of, through
+from scrapy_robots_rfc.fetching.download import MARK
+from scrapy_robots_rfc.fetching.faults import access_after
+from scrapy_robots_rfc.fetching.fetch import through
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.downloader import robots_service
-from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, Unreachable, target_of
+from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, target_of
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
@@ -153,7 +154,6 @@ class Inquirer:
     def __init__(self, crawler: Crawler, handler: object) -> None:
         self._service, self._handler = robots_service(crawler), handler
         self._settings = read_settings(crawler.settings)
-        self._download = Downloader(crawler, self._settings.max_size, retry=False, abandoned=lambda _: None)
         #: URL -> its redirect; few files have one, and there may be many files.
         self._hops: dict[str, Hop] = {}
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
@@ -188,23 +188,24 @@ class Inquirer:
 
         :raises Failed: it has none.
         """
-        first, mark, sent = Asking(urldefrag(stripped(url)).url), object(), Sent()
+        first, mark = Asking(urldefrag(stripped(url)).url), object()
         clock, authorization = Runtime().clock, _authorization(url)
         end = clock() + self._settings.timeout
         state: Asking | Access = first
         while isinstance(state, Asking):
-            known = authorization if Origin.of(state.url) == Origin.of(url) else None
-            left = max(end - clock(), 0.1)
+            request = self._service.download.request(state.url, timeout=max(end - clock(), 0.1), mark=mark)
+            if authorization is not None and Origin.of(state.url) == Origin.of(url):
+                request.headers[b"Authorization"] = authorization
             try:
                 with _on_interrupt(self._handler):
-                    answer = await self._download(state.url, timeout=left, mark=mark, sent=sent, authorization=known)
+                    response, body = await self._service.download.send(request)
             except Exception as error:
-                cause = through(Unreachable(None, cause_of(error, self._settings.timeout)), sent).cause
+                cause = through(access_after(error, self._settings.timeout), request).cause
                 bad = isinstance(error, DecodingError)
                 advice = "see what its server sends, or name a copy of the file" if bad else "check the address"
                 raise Failed(f"{common.shown(url)} cannot be fetched: {cause}; {advice}") from error
-            statuses = self._settings.unreachable_statuses
-            state = state.answered(answer.status, answer.location, answer.body, unreachable_statuses=statuses)
+            location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
+            state = state.answered(response.status, location, body, unreachable_statuses=statuses)
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
             raise Failed(f"{common.shown(url)} cannot be fetched: {because}; check the address")
