@@ -1,32 +1,32 @@
-"""`scrapy robots cache ACTION`: look into a store, drop copies, take them from one store to another."""
+"""`scrapy robots cache ACTION`: look into a store, drop copies, take them from one store to another.
+
+The store is asked on this thread. As JSON a copy is an object; which values are valid is in `cache/entry.py`.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
-from contextlib import ExitStack, nullcontext
-from typing import IO, TYPE_CHECKING
+import time
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, head_of
-from scrapy_robots_rfc.commands.cache_store import OpenStore, copy_of, open_store, record_of
-from scrapy_robots_rfc.commands.common import (
-    NO_ANSWER,
-    STANDARD,
-    Colour,
-    Failed,
-    Style,
-    as_url,
-    moment,
-    opened,
-    origin_of,
-    shown,
-    span,
-    target_of,
-    telling,
-    written,
-)
-from scrapy_robots_rfc.core.text import many, printable
+from scrapy import Spider
+from scrapy.crawler import Crawler
+
+from scrapy_robots_rfc.cache.entry import CacheEntry, cache_policy, decode, encode, entry_of, head_of
+from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
+from scrapy_robots_rfc.commands import common
+from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, moment, shown, span
+from scrapy_robots_rfc.core.text import error_text, many, printable
+from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
     import argparse
@@ -35,20 +35,26 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.common import Console
+    from scrapy_robots_rfc.cache.stores.base import Store
+    from scrapy_robots_rfc.policy.caching import CachePolicy
+
+HELP = "Look into the store of robots.txt files, drop what stands there, take it from one store to another."
 
 _HEAD = ("result", "last fetch", "age", "fresh for", "octets", "origin")
-_NARROWEST = (11, 10, 7, 9, 9)
+_NARROWEST = (11, 10, 7, 9, 9)  # columns of all but the last one
 _MEASURED = 1000  # rows; columns are as wide as these need, so that the others can be printed as they are read
 _INDENT = 18  # where the facts begin
 _WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under each other
 
 #: Seconds that the clock of another machine may be ahead: it may use its own time zone as UTC.
 _AHEAD = 86_400.0
+#: Seconds that `CacheEntry.kept_for` gives a copy which is of no use any more.
+_OVER = 1.0
 _EXPORT = ("an export", "copies.jsonl", "the store itself")
 _IMPORT_ADVICE = "name a file that export wrote, or - for standard input"
 
+#: How an SQLite file begins; an empty one is a database without tables.
+_SQLITE = b"SQLite format 3\0"
 #: RFC 9309, 2.2: nothing else ends a line of a robots.txt.
 _LINE_END = re.compile(r"\r\n?")
 
@@ -69,11 +75,9 @@ _COLOURS = {
 }
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield the parser of each of its actions; `act` is what it does."""
-    text = "Look into the store of robots.txt files, drop what stands there, take it from one store to another."
-    topic = topics.add_parser("cache", help=text, description=text)
-    topic.set_defaults(work=cache)
+def add_arguments(topic: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Add what a command line of this topic may have; return the parsers of its actions."""
+    added = []
     actions = topic.add_subparsers(title="Actions", metavar="ACTION", required=True)
     for name, text, act in _ACTIONS:
         action = actions.add_parser(name, help=text, description=text)
@@ -91,47 +95,152 @@ def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
             action.add_argument("file", metavar="FILE", nargs="?", default=STANDARD, help=what)
         what = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
         action.add_argument("--store", metavar="ADDRESS", help=what)
-        yield action
+        added.append(action)
+    return added
 
 
-def cache(settings: Settings, console: Console, options: argparse.Namespace) -> int:
+def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
     """Do what is asked for with the store, and return the exit code."""
-    with ExitStack() as stack:
-        imports = options.act is import_copies
-        if imports:  # opened first: where there is nothing to import, no store is to be made for it
-            options.source = stack.enter_context(opened(options.file, console, _IMPORT_ADVICE))
-        store = stack.enter_context(open_store(settings, options.store, may_be_made=imports))
-        code: int = options.act(store, console, options)
+    imports = opts.act is import_copies
+    # Opened first: where there is nothing to import, no store is to be made for it.
+    source = common.opened(opts.file, console, _IMPORT_ADVICE) if imports else nullcontext()
+    with source as opts.source, _open_store(settings, opts.store, may_be_made=imports) as store:
+        code: int = opts.act(store, console, opts)
         return code
 
 
-def _key(url: str) -> str:
-    return str(origin_of(as_url(url)))
+# The store.
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenStore:
+    """A store, and what a command has to know beside it. An error of the store ends the command.
+
+    :param name: the store, for people: its address without credentials.
+    :param policy: for how long a copy is worth keeping.
+    :param now: seconds since 1970.
+    :param files: of a store on this disk, which no export may replace.
+    """
+
+    store: Store
+    name: str
+    policy: CachePolicy
+    now: float
+    files: tuple[Path, ...]
+
+    def origins(self) -> list[str]:
+        """Return all keys, in order; others may have written some that are no origins: see `Origin.written`."""
+        with self._asked():
+            return sorted(self.store.keys())
+
+    def copy(self, key: str) -> CacheEntry | ValueError | None:
+        """Return the copy of a key, or why it cannot be read; ``None``: there is nothing."""
+        with self._asked():
+            value = self.store.get(key)
+        try:
+            return None if value is None else decode(value)
+        except ValueError as error:
+            return error
+
+    def copies(self) -> Iterator[tuple[str, CacheEntry | ValueError]]:
+        """Yield all keys in order, each with its copy, or why that cannot be read."""
+        for key in self.origins():
+            if (found := self.copy(key)) is not None:  # else it is gone meanwhile
+                yield key, found
+
+    def is_fresh(self, found: CacheEntry | ValueError | None) -> bool:
+        """Whether that is a copy, and a fresh one."""
+        return isinstance(found, CacheEntry) and found.validity.fresh_until > self.now
+
+    def put(self, key: str, copy: CacheEntry) -> bool:
+        """Keep a copy; false where nobody would want it any more."""
+        keep = copy.kept_for(self.now, self.policy)
+        if keep <= _OVER:
+            return False
+        with self._asked():
+            self.store.put(key, encode(copy), keep)
+        return True
+
+    def drop(self, key: str) -> bool:
+        """Drop a value; whether there was one."""
+        with self._asked():
+            return self.store.delete(key)
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise Failed(f"the store {self.name} failed ({error_text(error)})", 1) from error
+
+
+@contextmanager
+def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -> Iterator[_OpenStore]:
+    """Open a store, and close it at the end.
+
+    :param address: of the store; ``None``: that of the project.
+    :param may_be_made: else a database that is not there is an error.
+    :raises Failed: it cannot be opened, or there is none.
+    """
+    ours = read_settings(settings)
+    spec = address or ours.cache
+    path = sqlite_path(spec) if isinstance(spec, str) else None
+    files = () if path is None else tuple(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", "-journal"))
+    if files:
+        _look_at(files[0], may_be_made=may_be_made)
+    try:
+        made = store_of(spec, Crawler(Spider, settings))
+        if made is not None:
+            made[0].open()
+    except SettingError:
+        raise
+    except Exception as error:
+        ours_is_it = isinstance(error, RobotsError)
+        raise Failed(str(error) if ours_is_it else f"the store cannot be opened ({error_text(error)})", 1) from error
+    if made is None:
+        raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE")
+    with closing(made[0]):
+        yield _OpenStore(*made, cache_policy(ours), time.time(), files)
+
+
+def _look_at(path: Path, *, may_be_made: bool) -> None:
+    """Refuse a path that is probably mistyped: a store would make a database there, or set the file aside."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(len(_SQLITE))
+    except FileNotFoundError:
+        if may_be_made:
+            return
+        raise Failed(f"{path} is not there", 1) from None
+    except OSError as error:
+        raise Failed(f"{path}: {error.strerror}", 1) from error
+    if first and first != _SQLITE:
+        raise Failed(f"{path} is no SQLite file", 1)
 
 
 # ls
 
 
-def ls(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+def ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print a line for each origin."""
-    fresh, count = 0, 0
-    table = _Table(console)
-    for key in store.origins():
-        found = store.copy(key)
-        if found is None:  # gone meanwhile
-            continue
-        count += 1
-        fresh += store.is_fresh(found)
-        if options.json and isinstance(found, ValueError):
-            console.say_json({"origin": shown(key), "error": str(found)})
-        elif options.json and isinstance(found, CacheEntry):
-            octets = {} if found.body is None else {"octets": len(found.body)}
-            console.say_json({"origin": shown(key), **head_of(found), **octets})
-        else:
-            table.add(_row(shown(key), found, store.now))
-    if not options.json:
-        table.print()
+    fresh = count = 0
+
+    def rows() -> Iterator[tuple[str, CacheEntry | ValueError]]:
+        nonlocal fresh, count
+        for key, found in store.copies():
+            fresh, count = fresh + store.is_fresh(found), count + 1
+            yield shown(key), found
+
+    if not opts.json:
+        console.say_all(_table((_row(key, found, store.now) for key, found in rows()), Style.of(console.stdout)))
         console.say(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
+        return 0
+    for key, found in rows():
+        if isinstance(found, ValueError):
+            console.say_json({"origin": key, "error": str(found)})
+        else:
+            octets = {} if found.body is None else {"octets": len(found.body)}
+            console.say_json({"origin": key, **head_of(found), **octets})
     return 0
 
 
@@ -148,52 +257,35 @@ def _shortened(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
-class _Table:
-    """The rows of `ls`, in columns that stay under each other."""
+def _table(rows: Iterator[tuple[str, ...]], style: Style) -> Iterator[str]:
+    """Yield the lines of `ls`, in columns that stay under each other."""
+    first = list(islice(rows, _MEASURED))
+    widths = [max([least, *(len(row[column]) for row in first)]) for column, least in enumerate(_NARROWEST)]
 
-    def __init__(self, console: Console) -> None:
-        self._say, self._style = console.say, Style.of(console.stdout)
-        self._rows: list[tuple[str, ...]] = []
-        self._widths: tuple[int, ...] = ()
-
-    def add(self, row: tuple[str, ...]) -> None:
-        """Print a row, as soon as the widths are known."""
-        self._rows.append(row)
-        if self._widths or len(self._rows) == _MEASURED:
-            self.print()
-
-    def print(self) -> None:
-        """Print the rows that are held back, the first time below the head."""
-        if not self._widths:
-            columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(_HEAD)
-            needed = zip(_NARROWEST, columns, strict=False)  # all columns but the last
-            self._widths = tuple(max(least, *map(len, cells), 0) for least, cells in needed)
-            self._say(self._style.paint(self._style.cut(self._line(_HEAD)), Colour.STRONG))
-        for row in self._rows:
-            result = row[0]
-            self._say(self._style.paint(result, _COLOURS[result]) + self._line(row).removeprefix(result))
-        self._rows.clear()
-
-    def _line(self, row: tuple[str, ...]) -> str:
+    def line(row: tuple[str, ...]) -> str:
         result, cause, *numbers, origin = row
-        first, second, *others = self._widths
-        told = (number.rjust(width) for number, width in zip(numbers, others, strict=True))
-        return "  ".join((result.ljust(first), _shortened(cause, second).ljust(second), *told, origin))
+        told = (number.rjust(width) for number, width in zip(numbers, widths[2:], strict=True))
+        return "  ".join((result.ljust(widths[0]), _shortened(cause, widths[1]).ljust(widths[1]), *told, origin))
+
+    yield style.paint(style.cut(line(_HEAD)), Colour.STRONG)
+    for each in (first, rows):
+        for row in each:
+            yield style.paint(row[0], _COLOURS[row[0]]) + line(row).removeprefix(row[0])
 
 
 # show
 
 
-def show(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+def show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print all that is known of one origin, and its file."""
-    key = _key(options.url)
+    key = str(common.origin_of(common.as_url(opts.url)))
     found = store.copy(key)
     if found is None:
-        raise Failed(f"{key} is not in {store.name}")
+        raise Failed(f"{key} is not in {store.name}", 1)
     if isinstance(found, ValueError):
-        raise Failed(f"{key} cannot be read: {found}")
-    if options.json:
-        console.say_json(record_of(key, found))
+        raise Failed(f"{key} cannot be read: {found}", 1)
+    if opts.json:
+        console.say_json(copy_record(key, found))
         return 0
     style = Style.of(console.stdout)
     for name, text in _facts(key, found, store.now):
@@ -211,17 +303,20 @@ def _result(copy: CacheEntry) -> str:
 
 
 def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
+    validity, validators = copy.validity, copy.validators
     yield "origin", key
     yield "result", f"{_result(copy)}: {_MEANING[_result(copy)]}"
     yield "last fetch", f"{copy.cause}, {moment(copy.fetched, now)}"
-    yield "fresh until", moment(copy.validity.fresh_until, now)
-    if copy.validity.confirmed is not None:
-        yield "last confirmed", moment(copy.validity.confirmed, now)
-    if copy.validity.unreachable_since is not None:
-        yield "unreachable since", moment(copy.validity.unreachable_since, now)
-    if copy.validators is not None:
-        yield "file came from", copy.validators.url
-        for name, value in (("ETag", copy.validators.etag), ("Last-Modified", copy.validators.last_modified)):
+    for name, time_of in (
+        ("fresh until", validity.fresh_until),
+        ("last confirmed", validity.confirmed),
+        ("unreachable since", validity.unreachable_since),
+    ):
+        if time_of is not None:
+            yield name, moment(time_of, now)
+    if validators is not None:
+        yield "file came from", validators.url
+        for name, value in (("ETag", validators.etag), ("Last-Modified", validators.last_modified)):
             if value is not None:
                 yield name, value.decode("latin-1")
     if copy.body is not None:
@@ -231,14 +326,14 @@ def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
 # purge
 
 
-def purge(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+def purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Drop copies, and say how many."""
-    named = list(dict.fromkeys(map(_key, options.urls)))
-    if [bool(named), options.expired, options.all].count(True) != 1:
-        raise Failed("name the URLs of origins, or say --expired, or --all", NO_ANSWER)
+    named = list(dict.fromkeys(str(common.origin_of(common.as_url(url))) for url in opts.urls))
+    if [bool(named), opts.expired, opts.all].count(True) != 1:
+        raise Failed("name the URLs of origins, or say --expired, or --all")
     dropped = 0
     for key in named or store.origins():
-        if options.expired and store.is_fresh(store.copy(key)):
+        if opts.expired and store.is_fresh(store.copy(key)):
             continue
         there = store.drop(key)
         dropped += there
@@ -251,57 +346,66 @@ def purge(store: OpenStore, console: Console, options: argparse.Namespace) -> in
 # export and import: a copy is a line of JSON
 
 
-def export_copies(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+def export_copies(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Write all copies that can be read; the others are named on stderr."""
     count = left = 0
     target: AbstractContextManager[IO[bytes]] = nullcontext(console.stdout.buffer)
-    if options.file != STANDARD:
-        target = written(target_of(options.file, _EXPORT, store.files))
+    if opts.file != STANDARD:
+        target = common.new_file(opts.file, _EXPORT, store.files)
     with target as file:
-        for key in store.origins():
-            found = store.copy(key)
-            if found is None:  # gone meanwhile
-                continue
-            if Origin.written(key) is None:  # nobody would read it again
-                left += 1
-                console.complain(f"{shown(key)} is no origin: left out")
-            elif isinstance(found, ValueError):
-                left += 1
-                console.complain(f"{key} cannot be read: {found}")
-            else:
+        for key, found in store.copies():
+            if Origin.written(key) is not None and isinstance(found, CacheEntry):
                 count += 1
-                file.write(json.dumps(record_of(key, found)).encode("ascii") + b"\n")
-    if options.file != STANDARD:
+                file.write(json.dumps(copy_record(key, found)).encode("ascii") + b"\n")
+                continue
+            left += 1
+            foreign = Origin.written(key) is None  # nobody would read it again
+            console.complain(f"{shown(key)} is no origin: left out" if foreign else f"{key} cannot be read: {found}")
+    if opts.file != STANDARD:
         console.say(f"{count:,} exported from {store.name}")
     return 1 if left else 0
 
 
-def import_copies(store: OpenStore, console: Console, options: argparse.Namespace) -> int:
+def import_copies(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Put copies into a store: of two of one origin, that of the later fetch stays. Broken lines are told on stderr."""
     imported = kept = old = wrong = 0
-    with telling(options.file, _IMPORT_ADVICE):
-        for number, line in enumerate(options.source, 1):
-            if not line.strip():
-                continue
-            try:
-                key, copy = _read(line, store.now)
-            except ValueError as error:
-                wrong += 1
-                console.complain(f"line {number}: {error}")
-                continue
-            there = store.copy(key)
-            if isinstance(there, CacheEntry) and there.fetched >= copy.fetched:
-                kept += 1
-            elif store.put(key, copy):
-                imported += 1
-            else:
-                old += 1
+    for number, line in enumerate(opts.source, 1):
+        if not line.strip():
+            continue
+        try:
+            key, copy = _read(line, store.now)
+        except ValueError as error:
+            wrong += 1
+            console.complain(f"line {number}: {error}")
+            continue
+        there = store.copy(key)
+        if isinstance(there, CacheEntry) and there.fetched >= copy.fetched:
+            kept += 1
+        elif store.put(key, copy):
+            imported += 1
+        else:
+            old += 1
     console.say(f"{imported:,} imported into {store.name}, {kept:,} there already, {old:,} too old, {wrong:,} wrong")
     return 1 if wrong else 0
 
 
+def copy_record(key: str, copy: CacheEntry) -> dict[str, Any]:
+    """Return a copy as a JSON object holds it.
+
+    :param key: its origin, in a store.
+    :returns: ``origin``, the head of the copy, and ``file``, or ``file_base64`` where the file is not UTF-8.
+    """
+    record = {"origin": key, **head_of(copy)}
+    if copy.body is not None:
+        try:
+            record["file"] = copy.body.decode("utf-8")
+        except UnicodeDecodeError:
+            record["file_base64"] = base64.b64encode(copy.body).decode("ascii")
+    return record
+
+
 def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
-    """Return the origin and the copy of a line.
+    """Return the origin and the copy of a line that `copy_record` made.
 
     :raises ValueError: it holds none, or one with a time far in the future, whose place no fetch would take until then.
     """
@@ -309,10 +413,20 @@ def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
         record = json.loads(line)
     except (ValueError, RecursionError):
         raise ValueError("no JSON") from None
-    key, copy = copy_of(record)
-    for name in ("fetched", "confirmed", "unreachable_since"):
-        time = copy.fetched if name == "fetched" else getattr(copy.validity, name)
-        if time is not None and time > now + _AHEAD:
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    key, text, encoded = record.get("origin"), record.get("file"), record.get("file_base64")
+    if not isinstance(key, str) or Origin.written(key) is None:
+        raise ValueError("its origin is none: scheme://host, or scheme://host:port")
+    try:
+        body = None if encoded is None else base64.b64decode(encoded, validate=True)
+        copy = entry_of(record, body if text is None else text.encode("utf-8"))
+    except (AttributeError, TypeError, UnicodeEncodeError, binascii.Error):
+        raise ValueError("its file is no text, or no base64") from None
+    validity = copy.validity
+    times = (copy.fetched, validity.confirmed, validity.unreachable_since)
+    for name, then in zip(("fetched", "confirmed", "unreachable_since"), times, strict=True):
+        if then is not None and then > now + _AHEAD:
             raise ValueError(f"{name} lies more than a day in the future")
     return key, copy
 

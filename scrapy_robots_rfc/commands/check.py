@@ -1,20 +1,27 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why."""
+"""`scrapy robots check URL...`: may these URLs be fetched, and why. `diff` and `show` take verdicts from here, too.
+
+The verdicts are those of a crawl.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands import asking, common, verdict
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
-from scrapy_robots_rfc.commands.verdict import Judgement
-from scrapy_robots_rfc.core.decision import RuleKind
+from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.robotstxt import Explanation, explain
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.middleware.user_agent import default_header
+from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:
     import argparse
@@ -22,15 +29,15 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.asking import Answer, Hop, Inquirer
+    from scrapy_robots_rfc.commands.asking import Found, Inquirer
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker
-    from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Group
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.fetching.queue import RouteWait
     from scrapy_robots_rfc.settings import Settings
 
+HELP = "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
 #: Exit codes; beside them there is NO_ANSWER.
 ALLOWED, DISALLOWED = 0, 1
 
@@ -41,41 +48,35 @@ _MOST_LOST = 20
 _COLOURS = {"allowed": Colour.GOOD, "disallowed": Colour.BAD, "undecided": Colour.DOUBT}
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser."""
-    text = (
-        "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
-    )
-    topic = topics.add_parser("check", help=text, description=text)
-    topic.set_defaults(work=check, failed=NO_ANSWER)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     topic.add_argument(
         "urls", metavar="URL", nargs="*", help="absolute, http or https; -, or none: from standard input"
     )
-    verdict.add_agent(topic)
+    add_agent(topic)
     topic.add_argument("--robots", metavar="FILE|URL|-", help="the robots.txt to go by, in place of the sites' own")
     topic.add_argument("--json", action="store_true", help="an object in one line for each URL")
-    yield topic
 
 
-def check(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
-    if opts.robots is not None and common.is_url(opts.robots):
-        opts.robots = common.file_url(opts.robots)
     ours = asking.prepared(settings, opts)
-    judge = _Judge(console, opts.json, ours, verdict.askers_for(opts.agent, ours, settings), len(urls))
+    judge = _Judge(console, opts.json, ours, askers_for(opts.agent, ours, settings), len(urls))
     judge.progress.show(0)  # the first site may be slow
     try:
         if opts.robots is None:
             asking.crawl(settings, partial(judge.ask, urls))
-        elif common.is_url(opts.robots):
-            asking.crawl(settings, partial(judge.download, urls, opts.robots))
         else:
-            judge.go_by(urls, common.read(opts.robots, console, ours.max_size), opts.robots)
+            (given,) = asking.given_files(settings, [opts.robots], console)
+            judge.progress.clear()
+            given.doubt(console)
+            for url in urls:
+                judge.judge(url, given.found(url))
     finally:
         judge.progress.clear()
     if judge.done < len(urls):
-        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs", NO_ANSWER)
+        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs")
     return judge.code
 
 
@@ -84,12 +85,12 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
     if STANDARD not in named:
         return [common.as_url(url) for url in named]
     if opts.robots == STANDARD:
-        raise Failed("standard input is the robots.txt: name the URLs on the command line", NO_ANSWER)
+        raise Failed("standard input is the robots.txt: name the URLs on the command line")
     if not opts.urls and console.stdin.isatty():
-        raise Failed("name the URLs, or send them to standard input, one a line", NO_ANSWER)
+        raise Failed("name the URLs, or send them to standard input, one a line")
     found = [url for _, url in common.urls_in(STANDARD, console)]
     if not found:
-        raise Failed("there is no URL on standard input; send some, one a line, or name them", NO_ANSWER)
+        raise Failed("there is no URL on standard input; send some, one a line, or name them")
     at = named.index(STANDARD)
     return [*map(common.as_url, named[:at]), *found, *map(common.as_url, named[at + 1 :])]
 
@@ -111,86 +112,49 @@ class _Judge:
         self.code = ALLOWED
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
-        """Judge the URLs by the robots.txt files of their sites."""
-        left: deque[str] = deque(urls)
-        ahead: deque[tuple[str, Answer | None]] = deque()
-        while left or ahead:
-            with asking.stoppable():
-                self._go_on(left, ahead, inquirer)
-            if ahead and ahead[0][1] is not None:
-                await ahead[0][1].waiter
-
-    def _go_on(self, left: deque[str], ahead: deque[tuple[str, Answer | None]], inquirer: Inquirer) -> None:
-        """Judge URLs, up to one whose robots.txt is not there yet.
-
-        :param ahead: those whose robots.txt is asked for; without an origin there is none to ask.
-        """
-        while left or ahead:
-            while left and len(ahead) <= _AHEAD:
-                url = left.popleft()
-                origin = Origin.of(url)
-                ahead.append((url, None if origin is None else inquirer.ask(origin)))
-            url, answer = ahead[0]
-            if answer is None:
-                self._judge(url, None, "")
-            elif not answer.is_there:
-                return
-            elif answer.robots is not None:
-                origin = answer.robots.origin
-                self._judge(url, answer.robots, origin.robots_url, inquirer.redirects(origin))
-            ahead.popleft()
-
-    async def download(self, urls: list[str], source: str, inquirer: Inquirer) -> None:
-        """Judge the URLs by the robots.txt at one URL."""
-        body, hops = await inquirer.download(source)
-        with asking.stoppable():
-            self.go_by(urls, body, source, hops)
-
-    def go_by(self, urls: list[str], body: bytes, source: str, hops: tuple[Hop, ...] = ()) -> None:
-        """Judge the URLs by one robots.txt."""
-        file = RobotsTxt.parse(body, max_size=self._settings.max_size)
-        self.progress.clear()
-        common.doubt(source, file, self._console)
+        """Judge the URLs by the robots.txt files of their sites, of which some are asked for ahead of their turn."""
+        ahead: deque[RouteWait[OriginPolicy] | None] = deque()
+        later = iter(urls)
         for url in urls:
-            self._judge(url, verdict.given(file, url), common.named(source), hops)
+            for origin in map(Origin.of, islice(later, _AHEAD - len(ahead))):
+                ahead.append(None if origin is None else inquirer.ask(origin))
+            wait = ahead.popleft()
+            if wait is None:
+                self.judge(url, None)
+            elif (found := await inquirer.answer(wait)) is not None:  # else the crawl was stopped first
+                self.judge(url, found)
 
-    def _judge(self, url: str, robots: OriginPolicy | None, source: str, hops: tuple[Hop, ...] = ()) -> None:
+    def judge(self, url: str, found: Found | None) -> None:
         """Print the verdicts on one URL, and what is wrong with it once.
 
-        :param robots: ``None`` where it has no origin.
+        :param found: ``None`` where it has no origin.
         """
         if self._console.stdout.isatty():
             self.progress.clear()
         for number, asker in enumerate(self._askers):
-            if robots is None:
-                judgement = Judgement(common.stripped(url), asker, None, f"it is {common.NO_URL}")
+            judgement = judged(url, found, asker, self._settings)
+            if self._json:
+                self._console.say_json(judgement_record(judgement))
             else:
-                judgement = verdict.judged(url, robots, source, asker, self._settings, hops)
-            self._print(judgement, first=self.done == number == 0)
+                if self.done or number:
+                    self._console.say()
+                self._console.say_all(_lines(judgement, self._style, agent=len(self._askers) > 1))
             if not judgement.decided:
                 self.code = NO_ANSWER
             elif self.code == ALLOWED and judgement.verdict == "disallowed":
                 self.code = DISALLOWED
         if not judgement.decided:
             advice = "see whether the site is up, or name a copy of its file with --robots FILE"
-            advice = common.URL_ADVICE if robots is None else advice
+            advice = common.URL_ADVICE if found is None else advice
             self._console.complain(f"{judgement.url} is not decided: {judgement.why}; {advice}")
         self.done += 1
         self.progress.show(self.done)
-
-    def _print(self, judgement: Judgement, *, first: bool) -> None:
-        if self._json:
-            self._console.say_json(verdict.record_of(judgement))
-            return
-        if not first:
-            self._console.say()
-        self._console.say_all(lines_of(judgement, self._style, agent=len(self._askers) > 1))
 
 
 # A judgement for people.
 
 
-def lines_of(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterator[str]:
+def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterator[str]:
     """Yield the lines that explain a judgement.
 
     :param agent: say who asks.
@@ -200,14 +164,13 @@ def lines_of(judgement: Judgement, style: Style, *, agent: bool = False) -> Iter
     if agent:
         yield from style.fact("agent", judgement.asker.name)
     yield from style.fact("why", judgement.why)
-    if judgement.robots is not None and judgement.source is not None:
-        yield from verdict.access_facts(judgement.robots, judgement.source, judgement.hops, style)
-    if judgement.explanation is None:
+    if judgement.found is None:
         return
-    yield from verdict.group_fact(judgement.explanation, style)
-    assert judgement.robots is not None
-    file = judgement.robots.robots
-    assert file is not None
+    yield from access_facts(judgement.found, style)
+    file = judgement.found.robots.robots
+    if judgement.explanation is None or file is None:
+        return
+    yield from group_fact(judgement.explanation, style)
     lost = judgement.lost
     if judgement.rule is not None:
         yield from _excerpt(file, judgement.explanation.groups, judgement.rule, [rule.line for rule in lost], style)
@@ -267,3 +230,178 @@ def _because(rule: Rule, decided: Rule | None) -> str:
     if rule.kind is not decided.kind:
         return "as specific, and of such the allow decides"
     return "as specific, and of such the first one decides"
+
+
+# Who asks.
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A crawler that asks robots.txt.
+
+    :param name: what the command line calls it, else the project.
+    """
+
+    name: str
+    agent: Agent
+
+
+def add_agent(topic: argparse.ArgumentParser) -> None:
+    """Add the option that says who asks."""
+    text = "product token, or User-Agent; A,B: A, or else B; as often as you like (default: the project's)"
+    topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
+
+
+def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[Asker]:
+    """Return who asks, each of them once: those whom the command line names, else the crawl.
+
+    :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of preference.
+    :raises Failed: one is empty.
+    """
+    found: dict[Agent, Asker] = {}
+    for name in names or ():
+        agent = agent_of(name)
+        if agent is None:
+            raise Failed("--agent names nobody: give it a product token, or a User-Agent header")
+        found.setdefault(agent, Asker(name.strip(), agent))
+    if not found:
+        agent = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
+        own = ",".join(agent.tokens) if settings.user_agent is not None else ""
+        found[agent] = Asker(own or agent.identification, agent)
+    return list(found.values())
+
+
+# What is found out about a URL.
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is found out about a URL.
+
+    :param url: without userinfo.
+    :param decision: the verdict; ``None``: there is none, and `why` says what is wrong with the URL.
+    :param why: what the verdict is based on, for people.
+    :param found: what governs it; ``None`` where nothing could be asked.
+    :param explanation: ``None`` where there is no file, or another parser has it.
+    """
+
+    url: str
+    asker: Asker
+    decision: Decision | None
+    why: str
+    found: Found | None = None
+    explanation: Explanation | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is a verdict. There is none where the file is unreachable, or the crawl itself failed."""
+        return self.decision is not None and self.decision.reason not in (Reason.UNREACHABLE, Reason.LOCAL)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a word."""
+        if self.decision is None or not self.decided:
+            return "undecided"
+        return "allowed" if self.decision.allowed else "disallowed"
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that decided."""
+        return None if self.decision is None else self.decision.rule
+
+    @property
+    def lost(self) -> list[Rule]:
+        """The rules that match, and did not decide."""
+        if self.explanation is None:
+            return []
+        return [rule for rule in self.explanation.matches if self.rule is None or rule.line != self.rule.line]
+
+
+def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> Judgement:
+    """Return the verdict on a URL.
+
+    :param found: ``None``: it has no origin.
+    """
+    if found is None:
+        return Judgement(common.stripped(url), asker, None, f"it is {common.NO_URL}")
+    robots = found.robots
+    agent = asker.agent
+    decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
+    decision = replace(decision, origin=str(robots.origin))
+    explanation = None
+    if robots.robots is not None:
+        assert robots.file is not None
+        resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
+        deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
+        explanation = explain(robots.robots, deciding, agent.tokens)
+    return Judgement(common.stripped(url), asker, decision, why or robots.why(decision), found, explanation)
+
+
+# A judgement as JSON.
+
+
+def judgement_record(judgement: Judgement) -> dict[str, Any]:
+    """Return a judgement as an object of JSON; its keys are always the same."""
+    decision, found, explanation = judgement.decision, judgement.found, judgement.explanation
+    groups = () if explanation is None else explanation.groups
+    return {
+        "url": judgement.url,
+        "agent": judgement.asker.name,
+        "tokens": list(judgement.asker.agent.tokens),
+        "verdict": judgement.verdict,
+        "why": judgement.why,
+        "reason": None if decision is None else decision.reason.value,
+        "rule": None if judgement.rule is None else rule_record(judgement.rule),
+        "group": None if explanation is None else explanation.token,
+        "group_lines": [[group.line, group.last] for group in groups],
+        "lost": [rule_record(rule) for rule in judgement.lost],
+        "robots_txt": None if found is None else {"url": found.source, **access_record(found)},
+    }
+
+
+def access_record(found: Found) -> dict[str, Any]:
+    """Return what came of the fetch of a robots.txt, as keys of an object of JSON."""
+    robots = found.robots
+    return {
+        "result": robots.outcome.value,
+        "status": robots.status,
+        "cause": robots.cause,
+        "stale": robots.stale,
+        "override": robots.override,
+        "exempt": robots.exempt,
+        "redirects": [{"url": hop.url, "status": hop.status, "target": hop.target} for hop in found.hops],
+    }
+
+
+def rule_record(rule: Rule) -> dict[str, Any]:
+    """Return a rule as an object of JSON."""
+    return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}
+
+
+# What `check` and `show` say of a file, as text.
+
+
+def access_facts(found: Found, style: Style) -> Iterator[str]:
+    """Yield where the file came from, what came of it, and the redirects that its fetch followed."""
+    robots, source = found.robots, found.source
+    text = f"{source} ({robots.outcome.value}: {robots.cause}{', an earlier copy is obeyed' if robots.stale else ''})"
+    if robots.cause == "given" and robots.status is None:
+        text = f"{source} (given)"
+    elif robots.override is not None:
+        text = f"{robots.source} (in place of {source}, by ROBOTSTXT_OVERRIDES)"
+    elif robots.exempt is not None:
+        text = f"{source} (not asked, by ROBOTSTXT_EXEMPT)"
+    yield from style.fact("robots.txt", text)
+    for hop in found.hops:
+        where = "without a usable Location" if hop.target is None else f"to {hop.target}"
+        yield from style.fact("redirected", f"{hop.status} {where}")
+
+
+def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:
+    """Yield which group applies, and where it stands."""
+    groups, places = explanation.groups, ""
+    if groups:
+        ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
+        lines = "line" if ends[0].isdigit() and len(ends) == 1 else "lines"
+        places = f" ({lines} {', '.join(ends)}{', together' if len(groups) > 1 else ''})"
+    yield from style.fact("group", f"{explanation.choice}{places}")

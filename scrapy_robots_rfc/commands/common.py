@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import enum
 import json
+import math
 import os
 import re
 import secrets
@@ -18,20 +19,18 @@ import textwrap
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 from urllib.parse import urlsplit
 
 from w3lib.url import safe_url_string
 
-from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
+    from io import BufferedReader
 
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: The exit code where a command has no answer: it was stopped, or something is wrong with its command line.
 NO_ANSWER = 2
@@ -54,9 +53,6 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*")  # RFC 3986, 3.1
 _LINE_END = re.compile("\r\n?|\n")
-#: An octet that is not UTF-8, as Python keeps it in a text: a lone surrogate (PEP 383).
-_STRAY = re.compile("[\udc80-\udcff]")
-_FIRST_STRAY = 0xDC00
 #: What a request removes from its URL, or changes in it (WHATWG URL, 4.4).
 _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
@@ -67,10 +63,10 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 class Failed(Exception):  # noqa: N818 - the end of a command, said in one line
     """A command cannot go on.
 
-    :param code: of the process: 1, something failed or is not there; 2, the command line makes no sense.
+    :param code: of the process: NO_ANSWER, or 1 where a store or a disk failed, or something is not there.
     """
 
-    def __init__(self, text: str, code: int = 1) -> None:
+    def __init__(self, text: str, code: int = NO_ANSWER) -> None:
         super().__init__(text)
         self.code = code
 
@@ -158,11 +154,11 @@ class Style:
     width: int | None = None
 
     @classmethod
-    def of(cls, stream: TextIO, environment: Mapping[str, str] = os.environ) -> Style:
+    def of(cls, stream: TextIO) -> Style:
         """Return the style for a stream: NO_COLOR (no-color.org), TERM=dumb and COLUMNS are heeded."""
         if not stream.isatty():
             return cls()
-        colour = not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+        colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return cls(colour, max(shutil.get_terminal_size().columns, _NARROWEST))
 
     def paint(self, text: str, *colours: Colour) -> str:
@@ -205,12 +201,8 @@ class Style:
 
 def columns(text: str) -> int:
     """Return how many columns of a terminal a printable text takes (Unicode, annex 11)."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
 class ProgressBar:
@@ -219,19 +211,16 @@ class ProgressBar:
     :param total: how much there is to do.
     """
 
-    def __init__(self, stream: TextIO, total: int, environment: Mapping[str, str] = os.environ) -> None:
-        self._stream = stream
-        self._total = total
-        self._on = total > 1 and stream.isatty() and environment.get("TERM") != "dumb"
-        self._shown = ""
+    def __init__(self, stream: TextIO, total: int) -> None:
+        self._stream, self._total, self._shown = stream, total, ""
+        self._on = total > 1 and stream.isatty() and os.environ.get("TERM") != "dumb"
 
     def show(self, done: int) -> None:
         """Draw it, in one line, where it has changed."""
-        if not self._on:
-            return
-        full = _BAR * done // self._total
-        text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
-        self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
+        if self._on:
+            full = _BAR * done // self._total
+            text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
+            self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
 
     def clear(self) -> None:
         """Remove it, so that something else can be printed in its place."""
@@ -250,12 +239,9 @@ class ProgressBar:
 def as_url(text: str) -> str:
     """Return a typed URL as a crawl requests it: without blanks around it, for instance.
 
-    :param text: octets that are not UTF-8 are surrogates in it, as in arguments of a command, and become escapes
-        (RFC 3986, 2.5).
+    :param text: octets that are not UTF-8 are surrogates in it (PEP 383), and become escapes (RFC 3986, 2.5).
     """
-    if _STRAY.search(text):
-        octets = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")  # the locale may be ASCII
-        text = _STRAY.sub(lambda match: f"%{ord(match[0]) - _FIRST_STRAY:02X}", octets)
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")  # w3lib's way with such octets
     if _ODD.search(text):
         with contextlib.suppress(ValueError):
             asked = safe_url_string(text)
@@ -271,7 +257,7 @@ def origin_of(url: str) -> Origin:
     """
     origin = Origin.of(url)
     if origin is None:
-        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}", NO_ANSWER)
+        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}")
     return origin
 
 
@@ -320,31 +306,21 @@ def named(source: str) -> str:
     return stripped(source) if is_url(source) else source
 
 
-def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> AbstractContextManager[IO[bytes]]:
+@contextlib.contextmanager
+def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> Iterator[BufferedReader]:
     """Open a file, which is closed at the end, or standard input, which is not.
 
-    :param advice: what to do where it cannot be opened.
-    :raises Failed: it cannot.
-    """
-    if source == STANDARD:
-        return contextlib.nullcontext(console.stdin.buffer)
-    with telling(source, advice):
-        try:
-            return Path(source).open("rb")
-        except ValueError as error:  # there is a NUL in the name
-            raise OSError(0, "no name of a file") from error
-
-
-@contextlib.contextmanager
-def telling(source: str, advice: str = _FILE_ADVICE) -> Iterator[None]:
-    """End the command where a source cannot be read.
-
-    :raises Failed: in place of an OSError.
+    :param advice: what to do where it cannot be read.
+    :raises Failed: it cannot, in place of any OSError.
     """
     try:
-        yield
+        if source == STANDARD:
+            yield cast("BufferedReader", console.stdin.buffer)
+        else:
+            with Path(source).open("rb") as file:
+                yield file
     except OSError as error:
-        raise Failed(f"{source} cannot be read: {error.strerror}; {advice}", NO_ANSWER) from error
+        raise Failed(f"{named(source)} cannot be read: {error.strerror}; {advice}") from error
 
 
 def read(source: str, console: Console, max_size: int | None = None) -> bytes:
@@ -354,11 +330,11 @@ def read(source: str, console: Console, max_size: int | None = None) -> bytes:
         may have no end. ``None``: all are read.
     :raises Failed: it cannot be read.
     """
-    most = None if max_size is None else max_size + 1
+    most = math.inf if max_size is None else max_size + 1
     found = bytearray()
-    with opened(source, console) as file, telling(source):
+    with opened(source, console) as file:
         # In pieces, so that Ctrl-C is noticed between them, and memory is taken for what there is only.
-        while piece := file.read(_PIECE if most is None else min(most - len(found), _PIECE)):
+        while piece := file.read(int(min(most - len(found), _PIECE))):
             found += piece
     return bytes(found)
 
@@ -373,53 +349,27 @@ def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
     return [(number, as_url(line)) for number, line in found if line and not line.startswith("#")]
 
 
-def doubt(source: str, file: RobotsTxt, console: Console) -> None:
-    """Warn of a source that is a web page: as a robots.txt it would allow everything."""
-    if is_markup(file):
-        name = source if source == STANDARD else named(source)
-        console.complain(f"{named(source)} looks like an HTML page, no robots.txt: see scrapy robots lint {name}")
-
-
 # Files are written whole or not at all, and never replace a device, a folder, or a file that is still to be read.
 
 
-def target_of(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Path:
-    """Return where a file goes: a link is followed.
+@contextlib.contextmanager
+def new_file(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
+    """Yield a file that appears under its name when it is whole, with the permissions of any other new file.
+
+    A link is followed.
 
     :param kind: of the file, for people, as in ``written as a page``; an example of a name; and what the sources are.
     :param sources: what is not to be written over.
-    :raises Failed: there is a device, a pipe, a folder, or a source.
+    :raises Failed: there is a device, a pipe, a folder, or a source; it cannot be made (2), or written to its end (1).
+        Then nothing has changed.
     """
-    what, example, source = kind
-    try:
-        path = Path(name).resolve()
-        # Asked by the name: where it stands for a pipe of this process, there is nothing under the path it leads to.
-        taken = path.is_symlink() or (Path(name).exists() and not (Path(name).is_file() and path.is_file()))
-        read_from = any(
-            path == each.resolve() or (path.exists() and each.exists() and path.samefile(each)) for each in sources
-        )
-    except (OSError, ValueError, RuntimeError):  # a loop of links in some versions of Python, a NUL
-        taken, read_from = True, False
-    if taken or name == STANDARD:
-        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}", NO_ANSWER)
-    if read_from:
-        raise Failed(f"{name} is {source}; name another file, such as {example}", NO_ANSWER)
-    return path
-
-
-@contextlib.contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that appears under its name when it is whole, with the permissions of any other new file.
-
-    :param path: from `target_of`.
-    :raises Failed: it cannot be made (2), or written to its end (1); then nothing has changed.
-    """
+    path = _target(name, kind, sources)
     part = path.with_name(f".{path.name[:_NAME]}.{secrets.token_hex(4)}")
     try:
         file = part.open("xb")
     except OSError as error:
         text = f"{path} cannot be written: {error.strerror}; name a file in a folder of yours"
-        raise Failed(text, NO_ANSWER) from error
+        raise Failed(text) from error
     try:
         with file:
             yield file
@@ -427,5 +377,23 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise Failed(f"{path} cannot be written: {error.strerror}; name a file where there is room") from error
+            raise Failed(f"{path} cannot be written: {error.strerror}; name a file where there is room", 1) from error
         raise
+
+
+def _target(name: str, kind: tuple[str, str, str], sources: Iterable[Path]) -> Path:
+    what, example, source = kind
+    try:
+        path = Path(name).resolve()
+        # Asked by the name: where it stands for a pipe of this process, there is nothing under the path it leads to.
+        taken = path.is_symlink() or (Path(name).exists() and not (Path(name).is_file() and path.is_file()))
+        is_source = any(
+            path == each.resolve() or (path.exists() and each.exists() and path.samefile(each)) for each in sources
+        )
+    except (OSError, RuntimeError):  # a loop of links in some versions of Python
+        taken, is_source = True, False
+    if taken or name == STANDARD:
+        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}")
+    if is_source:
+        raise Failed(f"{name} is {source}; name another file, such as {example}")
+    return path

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands import asking, common, verdict
+from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style
 from scrapy_robots_rfc.core.difference import Change, differences
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.origins import Origin
 
@@ -20,52 +19,49 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker, Judgement
     from scrapy_robots_rfc.settings import Settings
 
+    #: Verdicts by the old file and by the new one, where they differ.
+    Changed = list[tuple[check.Judgement, check.Judgement]]
+
+HELP = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
 #: Exit codes, as those of diff(1).
 SAME, DIFFERENT = 0, 1
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser."""
-    text = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
-    topic = topics.add_parser("diff", help=text, description=text)
-    topic.set_defaults(work=diff, failed=NO_ANSWER)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     topic.add_argument("old", metavar="OLD", help="a file, the URL of a robots.txt, or -, standard input")
     topic.add_argument("new", metavar="NEW", help="the same")
-    verdict.add_agent(topic)
+    check.add_agent(topic)
     topic.add_argument("--urls", metavar="FILE", help="URLs to judge by both, one a line; -: from standard input")
     topic.add_argument("--json", action="store_true", help="an object in one line for each change")
-    yield topic
 
 
-def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    names = tuple(common.file_url(name) if common.is_url(name) else name for name in (opts.old, opts.new))
-    if [*names, opts.urls].count(STANDARD) > 1:
-        raise Failed("standard input can be one thing only: name files for the others", NO_ANSWER)
+    if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
+        raise Failed("standard input can be one thing only: name files for the others")
     ours = asking.prepared(settings, opts)
-    askers = verdict.askers_for(opts.agent, ours, settings)
+    askers = check.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
-    urls = [url for number, url in lines if _is_url(url, number, opts.urls, console)]
-    bodies = {name: common.read(name, console, ours.max_size) for name in names if not common.is_url(name)}
-    if wanted := [name for name in dict.fromkeys(names) if name not in bodies]:
-        bodies |= asking.downloaded(settings, wanted)
-    files = [RobotsTxt.parse(bodies[name], max_size=ours.max_size) for name in names]
-    for name, file in dict(zip(names, files, strict=True)).items():
-        common.doubt(name, file, console)
+    urls = [url for _, url in lines if Origin.of(url) is not None]
+    for number, url in lines:
+        if Origin.of(url) is None:
+            place = f"{common.named(opts.urls)} line {number}"
+            console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
+    old, new = asking.given_files(settings, [opts.old, opts.new], console)
+    for given in {each.source: each for each in (old, new)}.values():
+        given.doubt(console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
-    changes = [change for tokens in whose for change in differences(files[0], files[1], tokens)]
-    changed = list(_changed(urls, files, names, askers, ours))
+    changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
+    changed = list(_changed(urls, old, new, askers, ours))
     if opts.json:
         for change in changes:
             console.say_json(_record(change))
         for before, after in changed:
-            old, new = verdict.record_of(before), verdict.record_of(after)
-            console.say_json({"url": before.url, "agent": before.asker.name, "old": old, "new": new})
+            both = {"old": check.judgement_record(before), "new": check.judgement_record(after)}
+            console.say_json({"url": before.url, "agent": before.asker.name, **both})
     else:
         console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
@@ -74,34 +70,18 @@ def diff(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -
     return DIFFERENT if changed or any(change.significant for change in changes) else SAME
 
 
-def _is_url(url: str, number: int, source: str, console: Console) -> bool:
-    """Whether a line can be judged; else say which it is."""
-    if Origin.of(url) is None:
-        place = f"{common.named(source)} line {number}"
-        console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
-        return False
-    return True
-
-
 def _changed(
-    urls: list[str], files: list[RobotsTxt], names: tuple[str, ...], askers: list[Asker], settings: Settings
-) -> Iterator[tuple[Judgement, Judgement]]:
+    urls: list[str], old: asking.GivenFile, new: asking.GivenFile, askers: list[check.Asker], settings: Settings
+) -> Iterator[tuple[check.Judgement, check.Judgement]]:
     """Yield the verdicts on the URLs that change theirs: before, and after."""
     for url in urls:
-        robots = [verdict.given(file, url) for file in files]
         for asker in askers:
-            before, after = (
-                verdict.judged(url, found, common.named(name), asker, settings)
-                for found, name in zip(robots, names, strict=True)
-                if found is not None
-            )
+            before, after = (check.judged(url, given.found(url), asker, settings) for given in (old, new))
             if before.verdict != after.verdict:
                 yield before, after
 
 
-def _lines(
-    changes: list[Change], changed: list[tuple[Judgement, Judgement]], style: Style, *, agent: bool
-) -> Iterator[str]:
+def _lines(changes: list[Change], changed: Changed, style: Style, *, agent: bool) -> Iterator[str]:
     """Yield what changed.
 
     :param agent: say whose verdict it is.
@@ -141,7 +121,7 @@ def _applies(change: Change) -> str:
     return f": it was that of {change.old}, now that of {change.new}"
 
 
-def _summary(changes: list[Change], changed: list[tuple[Judgement, Judgement]], urls: int | None) -> str:
+def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:
     """Say how much changed; a line counts once, however many groups it is in."""
     removed = {rule.line for change in changes for rule in change.removed}
     rules = len(removed) + len({rule.line for change in changes for rule in change.added})
@@ -162,9 +142,7 @@ def _record(change: Change) -> dict[str, Any]:
         "group": change.name,
         "old": change.old,
         "new": change.new,
-        "removed": [verdict.rule_record(rule) for rule in change.removed],
-        "added": [verdict.rule_record(rule) for rule in change.added],
-        "rewritten": [
-            {"old": verdict.rule_record(old), "new": verdict.rule_record(new)} for old, new in change.rewritten
-        ],
+        "removed": [check.rule_record(rule) for rule in change.removed],
+        "added": [check.rule_record(rule) for rule in change.added],
+        "rewritten": [{"old": check.rule_record(old), "new": check.rule_record(new)} for old, new in change.rewritten],
     }

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.commands.asking import downloaded, prepared
-from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Style, file_url, is_url, read, stripped
+from scrapy_robots_rfc.commands.asking import given_files, prepared
+from scrapy_robots_rfc.commands.common import Colour, Style, stripped
 from scrapy_robots_rfc.core.lint import Severity, lint
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import many, printable
-from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy.settings import Settings
 
-    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.core.lint import Finding
 
+HELP = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
 #: The exit code of the worst finding; 2 is left for what could not be read.
 EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}
 
@@ -31,31 +29,20 @@ _INDENT = 4
 _COLOURS = {Severity.ERROR: Colour.BAD, Severity.WARNING: Colour.DOUBT, Severity.NOTICE: Colour.STRONG}
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser; `work` is what it does."""
-    text = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
-    topic = topics.add_parser("lint", help=text, description=text)
-    topic.set_defaults(work=run, failed=NO_ANSWER)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     what = "a file; a URL, of the file itself or of a site; or -, standard input"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
     topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")
     topic.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
-    yield topic
 
 
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
-    size = read_settings(settings).max_size
-    name = options.source
-    if is_url(name):  # fetched as the project fetches pages: its proxies, its identification, its time limits
-        url = file_url(name)
-        name = stripped(url)
-        prepared(settings, options)
-        body = downloaded(settings, [url])[url]
-    else:
-        body = read(name, console, size)
-    found = lint(RobotsTxt.parse(body, max_size=size))
-    _FORMATS[options.format](name, found, console)
+    prepared(settings, options)
+    (given,) = given_files(settings, [options.source], console)
+    found = lint(given.file)
+    _FORMATS[options.format](stripped(given.source), found, console)
     return max((EXIT[finding.severity] for finding in found), default=0)
 
 
@@ -92,19 +79,15 @@ def _json(name: str, found: Sequence[Finding], console: Console) -> None:
 
 
 def _github(name: str, found: Sequence[Finding], console: Console) -> None:
+    def escaped(text: str) -> str:
+        """As GitHub's workflow commands want it; a text that a site wrote must not end the command."""
+        return printable(text).replace("%", "%25")
+
+    file = escaped(name).replace(":", "%3A").replace(",", "%2C")
     for finding in found:
         told = [finding.text, finding.effect, *([f"meant: {finding.meant}"] if finding.meant else [])]
-        place = f"file={_property(name)},line={finding.line},title={finding.code.value}"
-        console.say(f"::{finding.severity.value} {place}::{_data('; '.join(told))}")
-
-
-def _data(text: str) -> str:
-    """Escape a text as GitHub's workflow commands want it; one that a site wrote must not end the command."""
-    return printable(text).replace("%", "%25")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+        place = f"file={file},line={finding.line},title={finding.code.value}"
+        console.say(f"::{finding.severity.value} {place}::{escaped('; '.join(told))}")
 
 
 _FORMATS: dict[str, Callable[[str, Sequence[Finding], Console], None]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -10,25 +11,21 @@ import stat
 from importlib.resources import files as resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style, target_of, written
-from scrapy_robots_rfc.commands.report_files import ReportFile
-from scrapy_robots_rfc.commands.report_sums import EXEMPT, Sums, date, most, record_of
+from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, new_file
+from scrapy_robots_rfc.commands.report_sums import ReportFile, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections import Counter
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeVar
 
-    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.report_sums import RuleKey
 
-    K = TypeVar("K")
+    Row = dict[str, Any]
 
+HELP = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: by reason, origin and rule."
 #: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
 TOP, TOP_OF_PAGE = 10, 1000
 #: Bars in a plot of the page, whatever the length of its tables.
@@ -38,18 +35,14 @@ NO_ORIGIN, NO_SPIDER = "(no origin)", "(no name)"
 _PAGE = ("a page", "report.html", "one of the reports")
 
 
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser; `work` is what it does."""
-    text = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: by reason, origin and rule."
-    topic = topics.add_parser("report", help=text, description=text)
-    topic.set_defaults(work=report)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     what = "jsonlines, json or csv, as it is or packed with gzip, bz2 or xz; or -, standard input"
     topic.add_argument("files", metavar="FILE", nargs="+", help=what)
     top = f"how many origins, rules and so on are listed (default: {TOP}; {TOP_OF_PAGE:,} as JSON and in the page)"
     topic.add_argument("--top", metavar="N", type=_positive, help=top)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
     topic.add_argument("--html", metavar="FILE", help="write a page with tables and plots, too")
-    yield topic
 
 
 def _positive(text: str) -> int:
@@ -62,23 +55,21 @@ def _positive(text: str) -> int:
 _positive.__name__ = "number from 1 on"  # argparse names what it refuses by this
 
 
-def report(_: object, console: Console, options: argparse.Namespace) -> int:
+def run(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.files.count(STANDARD) > 1:
-        raise Failed("standard input can be one of the files only once", NO_ANSWER)
+        raise Failed("standard input can be one of the files only once")
     reports = [Path(name) for name in options.files if name != STANDARD]
-    target = None if options.html is None else target_of(options.html, _PAGE, reports)
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
-    for file in files:
-        for fields in file.read(console):
-            sums.add(fields)
-        _complain(file, console)
-    if target is not None:
-        text = page(sums, files, options.top or TOP_OF_PAGE)
-        with written(target) as place:
-            place.write(text.encode())
+    with contextlib.nullcontext() if options.html is None else new_file(options.html, _PAGE, reports) as page_file:
+        for file in files:
+            for fields in file.read(console):
+                sums.add(fields)
+            _complain(file, console)
+        if page_file is not None:
+            page_file.write(page(sums, files, options.top or TOP_OF_PAGE).encode())
     if options.json:
-        console.say_json(record_of(sums, files, options.top or TOP_OF_PAGE))
+        console.say_json(sums.record(files, options.top or TOP_OF_PAGE))
     else:
         console.say_all(lines_of(sums, files, options.top or TOP, Style.of(console.stdout)))
     return 0
@@ -92,16 +83,14 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
     known: dict[object, str] = {}
     again: list[tuple[str, str]] = []
     for name in names:
-        try:
+        identity: object = object()
+        with contextlib.suppress(OSError, ValueError):  # a ValueError: a NUL in the name, or standard input is closed
             found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
-            file = stat.S_ISREG(found.st_mode)
-        except (OSError, ValueError):  # a ValueError: there is a NUL in the name, or standard input is closed
-            file = False
-        identity = (found.st_dev, found.st_ino) if file else object()  # two pipes are never the same file
+            if stat.S_ISREG(found.st_mode):  # two pipes are never the same file
+                identity = (found.st_dev, found.st_ino)
         if identity in known:
             again.append((name, known[identity]))
-        else:
-            known[identity] = name
+        known.setdefault(identity, name)
     if again:
         name, first = again[0]
         more = f" (and {len(again) - 1:,} more)" if again[1:] else ""
@@ -131,64 +120,65 @@ def lines_of(sums: Sums, files: Sequence[ReportFile], top: int, style: Style) ->
 
     :param top: how many of each kind are listed.
     """
-    largest = max([sums.requests, *sums.exempt.values()])
-    digits = max(len(f"{largest:,}"), 6)
+    record = sums.record(files, top)
+    requests, more = record["requests"], record["more"]
+    digits = max(len(f"{count:,}") for count in (requests, 10_000, *(row["requests"] for row in record["exempt"])))
 
-    def table(title: str, counts: Counter[K], name: Callable[[K], str], *, shares: bool = True) -> Iterator[str]:
-        if not counts:
+    def table(title: str, kind: str, name: Callable[[Row], str]) -> Iterator[str]:
+        if not record[kind]:
             return
         yield ""
-        yield style.paint(f"{title}{f' ({top:,} of {len(counts):,})' if len(counts) > top else ''}", Colour.STRONG)
-        for key, count in most(counts, top):
-            share = f"{_percent(sums.share(count)):>7}" if shares else ""
-            before = f"  {count:>{digits},}{style.paint(share, Colour.FAINT)}  "
-            yield before + style.cut(printable(name(key)), 4 + digits + len(share))
+        count = f" ({top:,} of {top + more[kind]:,})" if more[kind] else ""
+        yield style.paint(f"{title}{count}", Colour.STRONG)
+        for row in record[kind]:
+            share = f"{_percent(row['requests'] / requests):>7}" if "share" in row else ""
+            before = f"  {row['requests']:>{digits},}{style.paint(share, Colour.FAINT)}  "
+            yield before + style.cut(printable(name(row)), 4 + digits + len(share))
 
-    def cause_text(cause: str) -> str:
-        return f"{cause}, of {many(len(sums.unreachable[cause]), 'origin')}"
-
-    yield style.paint(_headline(sums), Colour.STRONG)
-    for name, text in _facts(sums, files, top):
+    yield style.paint(_headline(record), Colour.STRONG)
+    for name, text in _facts(record, [file.title for file in files], top):
         yield from style.fact(name, text)
-    yield from table("by reason", sums.reasons, str)
-    yield from table("by origin", sums.by_origin, lambda origin: origin or NO_ORIGIN)
-    yield from table("by rule", sums.rules, _rule_text)
-    yield from table("robots.txt unreachable", sums.by_cause, cause_text)
-    yield from table("not asked, by entry of ROBOTSTXT_EXEMPT", sums.exempt, str, shares=False)
+    yield from table("by reason", "by_reason", lambda row: row["reason"])
+    yield from table("by origin", "by_origin", lambda row: row["origin"] or NO_ORIGIN)
+    yield from table("by rule", "by_rule", _rule_text)
+    causes = "robots.txt unreachable"
+    yield from table(causes, "unreachable", lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}")
+    yield from table("not asked, by entry of ROBOTSTXT_EXEMPT", "exempt", lambda row: row["entry"])
 
 
-def _facts(sums: Sums, files: Sequence[ReportFile], top: int) -> Iterator[tuple[str, str]]:
+def _facts(record: Row, titles: Sequence[str], top: int) -> Iterator[tuple[str, str]]:
     """Yield what is to be said of all of it, each with a name."""
 
-    def listed(names: Sequence[str]) -> str:
-        left = len(names) - top
-        return ", ".join([*names[:top], *([f"and {left:,} more"] if left > 0 else [])])
+    def listed(names: Sequence[str], left: int) -> str:
+        return ", ".join([*names, *([f"and {left:,} more"] if left > 0 else [])])
 
-    records = sum(file.records for file in files)
-    yield "files", f"{listed([file.title for file in files])} ({many(records, 'record')})"
-    if sums.requests:
-        yield "spiders", listed([f"{name or NO_SPIDER} {count:,}" for name, count in most(sums.spiders)])
-        yield "sites", f"{many(len(sums.origins), 'origin')}, {many(len(sums.rules), 'rule')}"
-    if sums.dry_run:
-        yield "dry run", f"{sums.dry_run:,} of them were let through all the same"
-    if sums.stale:
-        yield "stale", f"{sums.stale:,} were decided by an earlier copy, because its refresh failed"
+    records = sum(file["records"] for file in record["files"])
+    yield "files", f"{listed(titles[:top], len(titles) - top)} ({many(records, 'record')})"
+    if record["requests"]:
+        spiders = [f"{row['spider'] or NO_SPIDER} {row['requests']:,}" for row in record["by_spider"]]
+        yield "spiders", listed(spiders, record["more"]["by_spider"])
+        origins, rules = (len(record[kind]) + record["more"][kind] for kind in ("by_origin", "by_rule"))
+        yield "sites", f"{many(origins, 'origin')}, {many(rules, 'rule')}"
+    if record["dry_run"]:
+        yield "dry run", f"{record['dry_run']:,} of them were let through all the same"
+    if record["stale"]:
+        yield "stale", f"{record['stale']:,} were decided by an earlier copy, because its refresh failed"
 
 
-def _headline(sums: Sums) -> str:
+def _headline(record: Row) -> str:
     """Return how many requests were disallowed, and when; the date stands once where it is the same."""
-    if not sums.requests:
+    if not record["requests"]:
         return "no request was disallowed"
-    first, last = ((date(time) or "")[:19].replace("T", " ") for time in (sums.first, sums.last))
+    first, last = ((record[end] or "")[:19].replace("T", " ") for end in ("from", "to"))
     until = last[11:] if first[:10] == last[:10] else last
     times = "" if not first else f", at {first} UTC" if first == last else f", from {first} to {until} UTC"
-    return f"{many(sums.requests, 'request')} disallowed{times}"
+    return f"{many(record['requests'], 'request')} disallowed{times}"
 
 
-def _rule_text(key: RuleKey) -> str:
-    line = "" if key.line is None else f" line {key.line}"
-    token = "" if key.token is None else f" (for {key.token})"
-    return f"{key.origin or NO_ORIGIN}{line}: {key.rule}{token}"
+def _rule_text(row: Row) -> str:
+    line = "" if row["line"] is None else f" line {row['line']}"
+    token = "" if row["token"] is None else f" (for {row['token']})"
+    return f"{row['origin'] or NO_ORIGIN}{line}: {row['rule']}{token}"
 
 
 def _percent(part: float) -> str:
@@ -205,24 +195,23 @@ def page(sums: Sums, files: Sequence[ReportFile], top: int) -> str:
     :param top: how many rows a table has at most.
     """
     data = {
-        **record_of(sums, files, max(top, BARS)),
+        **sums.record(files, max(top, BARS)),
         "top": top,
         "bars": BARS,
-        "totals": {**sums.reasons, EXEMPT: sums.exempt.total()},
+        "totals": sums.totals,
         "titles": [file.title for file in files],
     }
-    style, script = _resource("css"), _resource("js")
-    return Template(_resource("html")).substitute(
+    style, script, template = (
+        (resources("scrapy_robots_rfc.commands") / f"report_page.{suffix}").read_text(encoding="utf-8")
+        for suffix in ("css", "js", "html")
+    )
+    return Template(template).substitute(
         style=style,
         script=script,
         style_hash=_digest(style),
         script_hash=_digest(script),
         data=json.dumps(data).replace("<", "\\u003c"),  # so that `</script>` and `<!--` in a text have no effect
     )
-
-
-def _resource(suffix: str) -> str:
-    return (resources("scrapy_robots_rfc.commands") / f"report_page.{suffix}").read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

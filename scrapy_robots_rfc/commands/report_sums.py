@@ -1,26 +1,57 @@
-"""What the records of ROBOTSTXT_REPORT add up to: by reason, spider, origin, rule and time.
+"""What the files of ROBOTSTXT_REPORT add up to, by reason, spider, origin, rule and time. `report.py` shows the sums.
 
-Memory grows with the origins and rules, not with the requests. `report.py` shows the sums.
+A file is JSON lines, JSON or CSV, packed or not. It can be cut short, damaged or made up: what is broken is counted and
+left out, and raises nothing. It is read in pieces, so that memory grows with the origins and rules, not with requests.
 """
 
 from __future__ import annotations
 
+import bz2
+import csv
 import datetime
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+import gzip
+import io
+import json
+import lzma
+import re
+import zlib
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
 
+from scrapy_robots_rfc.commands.common import STANDARD, Failed, opened
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sized
-    from typing import TypeVar
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from scrapy_robots_rfc.commands.report_files import ReportFile
+    from scrapy_robots_rfc.commands.common import Console
 
-    K = TypeVar("K")
+#: A record of ROBOTSTXT_REPORT has one of these fields, however few its feed has asked for.
+MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
+#: Characters that a line, or an object of JSON, may have: a hundred times what a long URL needs.
+LONGEST = 1_000_000
+_PIECE = 65_536  # characters of JSON that are read at a time
+_ROW_LINES = 8  # lines that a row of CSV may have
+
+_ADVICE = "name a file that ROBOTSTXT_REPORT wrote, or - for standard input"
+_NO_JSON, _NO_ROW, _TOO_LONG = "no JSON", "no row of this table", f"longer than {LONGEST:,} characters"
+
+#: How packed files begin, and what opens them.
+_PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], Any]], ...] = (
+    (b"\x1f\x8b", gzip.open),
+    (b"BZh", bz2.open),
+    (b"\xfd7zXZ\x00", lzma.open),
+)
+_PACKED_NAMES = (".gz", ".bz2", ".xz")
+#: What reading a packed file raises where it is damaged. The OSErrors of bz2 and gzip have no number.
+_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, MemoryError)
+
+#: What stands between objects, in JSON lines and in arrays.
+_SEPARATORS = re.compile(r"[\s,\[\]]*")
+_DECODER = json.JSONDecoder()
 
 #: The reason of the last records: how often an entry of ROBOTSTXT_EXEMPT was used.
 EXEMPT = "exempt"
@@ -39,13 +70,148 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _LATEST = 32_503_680_000  # the year 3000: `datetime` must have dates for the buckets behind it, too, and ends in 9999
 
 
-class RuleKey(NamedTuple):
-    """A rule in its file, for a token."""
+# The files.
 
-    origin: str | None
-    line: int | None
-    rule: str
-    token: str | None
+
+@dataclass(slots=True)
+class ReportFile:
+    """One of the files, and how its reading went.
+
+    :param name: as on the command line; ``-`` is standard input.
+    :param records: how many records there were.
+    :param broken: how many could not be read.
+    :param first: the line of the first broken one; 0: not known.
+    :param because: why that one could not be read.
+    :param others: how many objects or rows are no records of ROBOTSTXT_REPORT.
+    :param breaks_off: whether its end could not be read, or is that of half a record.
+    """
+
+    name: str
+    records: int = 0
+    broken: int = 0
+    first: int = 0
+    because: str = ""
+    others: int = 0
+    breaks_off: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return "standard input" if self.name == STANDARD else self.name
+
+    def read(self, console: Console) -> Iterator[Mapping[str, Any]]:
+        """Yield the fields of each record.
+
+        :raises Failed: the file cannot be read, or holds something else.
+        """
+        with opened(self.name, console, _ADVICE) as file:
+            try:
+                for fields in self._parsed(file):
+                    if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
+                        self.records += 1
+                        yield fields
+                    else:
+                        self.others += 1
+            except _DAMAGED as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # the disk failed: the file is not damaged
+                self.breaks_off = True
+                self._leave_out(0, "it cannot be unpacked any further")
+        if self.records == 0 and (self.broken or self.others):
+            what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
+            read = "records of ROBOTSTXT_REPORT in a format that is read (JSON lines, JSON, CSV)"
+            raise Failed(f"{self.title} holds no {read}; {what}")
+
+    def _leave_out(self, line: int, because: str, count: int = 1) -> None:
+        """Count broken records."""
+        if not self.broken:
+            self.first, self.because = line, because
+        self.broken += count
+
+    def _parsed(self, file: io.BufferedReader) -> Iterator[object]:
+        """Yield the objects or rows of a file: its first octets tell how it is packed, its first line the format."""
+        begin = file.peek(8)
+        # A packed file has a header, even without records.
+        self.breaks_off = not begin and self.name.endswith(_PACKED_NAMES)
+        unpacked = next((opener(file) for magic, opener in _PACKED if begin.startswith(magic)), file)
+        text = io.TextIOWrapper(unpacked, encoding="utf-8-sig", errors="replace", newline="\n")
+        try:
+            number, line = 1, text.readline(LONGEST)
+            while line.isspace():
+                number, line = number + line.endswith("\n"), text.readline(LONGEST)
+            header = _header(line)
+            yield from self._json(line, number, text) if header is None else self._rows(number, text, *header)
+        finally:
+            text.detach()  # else it would close standard input
+
+    def _json(self, text: str, line: int, file: io.TextIOWrapper) -> Iterator[object]:
+        """Yield the objects of JSON lines, or of JSON arrays of any layout.
+
+        A broken object is left out, together with all before the next line that begins with a brace.
+
+        :param text: the beginning, with the number of its line.
+        """
+        at = 0
+        while True:
+            if (match := _SEPARATORS.match(text, at)) is not None:
+                at = match.end()
+            try:
+                found, at = _DECODER.raw_decode(text, at)
+            except (ValueError, RecursionError):  # a ValueError: a number of thousands of digits, too
+                line, text, at = line + text.count("\n", 0, at), text[at:], 0
+            else:
+                yield found
+                continue
+            if len(text) < LONGEST and (more := file.read(max(_PIECE, len(text)))):
+                text += more  # perhaps half the object was there
+                continue
+            if not text:
+                return
+            self._leave_out(line, _TOO_LONG if len(text) >= LONGEST and "\n{" not in text else _NO_JSON)
+            while (at := text.find("\n{")) < 0:
+                if not (more := file.read(_PIECE)):
+                    self.breaks_off = not text.endswith("\n")
+                    return
+                line, text = line + text.count("\n", 0, -1), text[-1] + more
+
+    def _rows(self, number: int, file: io.TextIOWrapper, delimiter: str, columns: list[str]) -> Iterator[object]:
+        """Yield the rows of CSV; a crawl that went on with a file wrote the header again, perhaps behind half a row.
+
+        :param number: the line of the header.
+        """
+        while text := file.readline(LONGEST):
+            first = number = number + 1
+            while text.endswith("\n") and text.count('"') % 2 and number - first < _ROW_LINES - 1:
+                text, number = text + file.readline(LONGEST), number + 1  # a cell goes on in the next line
+            rest = text
+            while rest and not rest.endswith("\n"):  # the line is too long
+                rest = file.readline(LONGEST)
+            row = _cells(text, delimiter)
+            if row is None or (row and len(row) != len(columns)) or (row != columns and row[1:] == columns[1:] != []):
+                self._leave_out(first, _TOO_LONG if len(text) >= LONGEST else _NO_ROW, number - first + 1)
+                self.breaks_off = not text.endswith("\n")
+            elif row and row != columns:
+                yield dict(zip(columns, row, strict=True))
+
+
+def _header(line: str) -> tuple[str, list[str]] | None:
+    """Return the delimiter and the names of the columns, where a line is the header of a report."""
+    for delimiter in ",;\t|":
+        cells = _cells(line, delimiter)
+        if cells and not MARKS.isdisjoint(cells):
+            return delimiter, cells
+    return None
+
+
+def _cells(text: str, delimiter: str) -> list[str] | None:
+    """Return the cells of a row; ``None``: it is none."""
+    try:
+        return next(csv.reader([text], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return None
+
+
+# The sums.
 
 
 class Timeline:
@@ -53,161 +219,130 @@ class Timeline:
 
     def __init__(self) -> None:
         self.width = WIDTHS[0]
-        self._buckets: dict[int, Counter[str]] = {}
-        self._first = self._last = 0
+        self._buckets: dict[int, Counter[str]] = defaultdict(Counter)
 
     def add(self, time: float, reason: str, count: int) -> None:
         """Count requests.
 
         :param time: seconds since 1970.
         """
-        index = int(time) // self.width
-        if not self._buckets:
-            self._first = self._last = index
-        self._first, self._last = min(self._first, index), max(self._last, index)
-        while self._last - self._first >= MOST_BUCKETS:
-            self._widen()
-            index = int(time) // self.width
-        self._buckets.setdefault(index, Counter())[reason] += count
-
-    def _widen(self) -> None:
-        wider = next((width for width in WIDTHS if width > self.width), self.width * 10)
-        factor = wider // self.width
-        together: dict[int, Counter[str]] = {}
-        for index, counts in self._buckets.items():
-            together.setdefault(index // factor, Counter()).update(counts)
-        self.width, self._buckets = wider, together
-        self._first, self._last = self._first // factor, self._last // factor
+        self._buckets[int(time) // self.width][reason] += count
+        while max(self._buckets) - min(self._buckets) >= MOST_BUCKETS:
+            wider = next((width for width in WIDTHS if width > self.width), self.width * 10)
+            narrow, self._buckets = self._buckets, defaultdict(Counter)
+            for index, counts in narrow.items():
+                self._buckets[index * self.width // wider].update(counts)
+            self.width = wider
 
     def buckets(self) -> Iterator[tuple[int, Counter[str]]]:
         """Yield the begin of each bucket, in seconds since 1970, and its counts by reason; empty buckets, too."""
         if self._buckets:
-            for index in range(self._first, self._last + 1):
+            for index in range(min(self._buckets), max(self._buckets) + 1):
                 yield index * self.width, self._buckets.get(index, Counter())
 
 
-@dataclass(slots=True)
+#: The lists of the sums, each with what it is by.
+_LISTS = {
+    "by_reason": ("reason",),
+    "by_spider": ("spider",),
+    "by_origin": ("origin",),
+    "by_rule": ("origin", "line", "rule", "token"),
+    "unreachable": ("why",),
+    "exempt": ("entry",),
+}
+
+
 class Sums:
-    """The sums.
+    """The sums. Requests of exempt sites are in no sum but the list of them."""
 
-    :param first: the time of the first request, in seconds since 1970; ``None``: no record has a time.
-    :param dry_run: how many requests were let through all the same.
-    :param stale: how many an earlier copy decided.
-    :param origins: origin -> reason -> requests; the origin is ``None`` where the report does not name it.
-    :param examples: rule -> the URL of the first request that it disallowed.
-    :param unreachable: cause -> origin -> requests.
-    :param exempt: entry of ROBOTSTXT_EXEMPT -> requests, which are in no other sum.
-    """
-
-    requests: int = 0
-    first: float | None = None
-    last: float | None = None
-    dry_run: int = 0
-    stale: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    spiders: Counter[str | None] = field(default_factory=Counter)
-    origins: dict[str | None, Counter[str]] = field(default_factory=dict)
-    rules: Counter[RuleKey] = field(default_factory=Counter)
-    examples: dict[RuleKey, str] = field(default_factory=dict)
-    unreachable: dict[str, Counter[str | None]] = field(default_factory=dict)
-    exempt: Counter[str] = field(default_factory=Counter)
-    timeline: Timeline = field(default_factory=Timeline)
+    def __init__(self) -> None:
+        #: How many were disallowed.
+        self.requests = self._dry_run = self._stale = 0
+        #: Name of a list -> what it is by -> a second division -> requests; the lists without a second one have "".
+        self._lists: dict[str, dict[Any, Counter[Any]]] = {name: defaultdict(Counter) for name in _LISTS}
+        #: Rule -> the URL of the first request that it disallowed.
+        self._examples: dict[Any, str] = {}
+        self._first: float | None = None
+        self._last: float | None = None
+        self._timeline = Timeline()
 
     def add(self, fields: Mapping[str, Any]) -> None:
         """Count a record.
 
         :param fields: those of ROBOTSTXT_REPORT, as far as they are there; values of any kind.
         """
-        get = fields.get
+        get, lists = fields.get, self._lists
         rule, origin = _text(get("rule")), _address(get("origin"))
         reason = _text(get("reason")) or (NO_REASON if rule is None else Reason.RULE.value)
         count = _number(get("count")) or 1
         if reason == EXEMPT:
-            self.exempt[rule or OTHER] += count
+            lists["exempt"][rule or OTHER][""] += count
             return
-        if reason not in self.reasons and len(self.reasons) >= _REASONS:
+        if reason not in lists["by_reason"] and len(lists["by_reason"]) >= _REASONS:
             reason = OTHER
         self.requests += count
-        self.dry_run += count * _flag(get("dry_run"))
-        self.stale += count * _flag(get("stale"))
-        self.reasons[reason] += count
-        self.spiders[_text(get("spider"))] += count
-        self.origins.setdefault(origin, Counter())[reason] += count
+        self._dry_run += count * _flag(get("dry_run"))
+        self._stale += count * _flag(get("stale"))
+        lists["by_reason"][reason][""] += count
+        lists["by_spider"][_text(get("spider"))][""] += count
+        lists["by_origin"][origin][reason] += count
         if rule is not None:
-            key = RuleKey(origin, _number(get("line")), rule, _text(get("token")))
-            self.rules[key] += count
-            url = _address(get("url"))
-            if url is not None:
-                self.examples.setdefault(key, url)
+            key = (origin, _number(get("line")), rule, _text(get("token")))
+            lists["by_rule"][key][""] += count
+            if (url := _address(get("url"))) is not None:
+                self._examples.setdefault(key, url)
         if reason == Reason.UNREACHABLE.value:
-            cause = (_text(get("why")) or OTHER).removeprefix(UNREACHABLE)
-            self.unreachable.setdefault(cause, Counter())[origin] += count
-        time = _time(get("time"))
-        if time is not None:
-            self.first = time if self.first is None else min(self.first, time)
-            self.last = time if self.last is None else max(self.last, time)
-            self.timeline.add(time, reason, count)
+            lists["unreachable"][(_text(get("why")) or OTHER).removeprefix(UNREACHABLE)][origin] += count
+        if (time := _time(get("time"))) is not None:
+            self._first = time if self._first is None else min(self._first, time)
+            self._last = time if self._last is None else max(self._last, time)
+            self._timeline.add(time, reason, count)
 
     @property
-    def by_origin(self) -> Counter[str | None]:
-        """Origin -> requests."""
-        return Counter({origin: reasons.total() for origin, reasons in self.origins.items()})
+    def totals(self) -> dict[str, int]:
+        """Reason -> requests; those of exempt sites, too."""
+        exempt = sum(parts.total() for parts in self._lists["exempt"].values())
+        return {**{reason: parts.total() for reason, parts in self._lists["by_reason"].items()}, EXEMPT: exempt}
 
-    @property
-    def by_cause(self) -> Counter[str]:
-        """Why a robots.txt was unreachable -> requests."""
-        return Counter({cause: origins.total() for cause, origins in self.unreachable.items()})
+    def record(self, files: Iterable[ReportFile], top: int) -> dict[str, Any]:
+        """Return the sums as an object of JSON.
 
-    def share(self, count: int) -> float:
-        """Return which part of all requests that is, from 0 to 1."""
-        return count / self.requests if self.requests else 0.0
+        :param top: how many origins, rules and so on are listed.
+        """
+        buckets = [
+            {"from": _date(start), "requests": counts.total(), "by_reason": dict(counts)}
+            for start, counts in self._timeline.buckets()
+        ]
+        told = ("records", "broken", "breaks_off")
+        return {
+            "requests": self.requests,
+            "from": _date(self._first),
+            "to": _date(self._last),
+            "dry_run": self._dry_run,
+            "stale": self._stale,
+            **{name: list(self._rows(name, top)) for name in self._lists},
+            "more": {name: max(0, len(each) - top) for name, each in self._lists.items()},
+            "over_time": {"seconds": self._timeline.width, "buckets": buckets},
+            "files": [{"file": file.name, **{name: getattr(file, name) for name in told}} for file in files],
+        }
 
-
-def most(counts: Counter[K], top: int | None = None) -> list[tuple[K, int]]:
-    """Return those that count most, the largest first, then by name."""
-    return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))[:top]
-
-
-def record_of(sums: Sums, files: Iterable[ReportFile], top: int) -> dict[str, Any]:
-    """Return the sums as an object of JSON.
-
-    :param top: how many origins, rules and so on are listed.
-    """
-
-    def rows(counts: Counter[K], name: str = "") -> Iterator[tuple[K, dict[str, Any]]]:
-        for key, count in most(counts, top):
-            yield key, {**({name: key} if name else {}), "requests": count, "share": round(sums.share(count), 4)}
-
-    kinds: tuple[Sized, ...] = (sums.reasons, sums.spiders, sums.origins, sums.rules, sums.unreachable, sums.exempt)
-    lists: dict[str, list[dict[str, Any]]] = {
-        "by_reason": [row for _, row in rows(sums.reasons, "reason")],
-        "by_spider": [row for _, row in rows(sums.spiders, "spider")],
-        "by_origin": [
-            {**row, "by_reason": dict(sums.origins[origin])} for origin, row in rows(sums.by_origin, "origin")
-        ],
-        "by_rule": [{**key._asdict(), **row, "example": sums.examples.get(key)} for key, row in rows(sums.rules)],
-        "unreachable": [{**row, "origins": len(sums.unreachable[cause])} for cause, row in rows(sums.by_cause, "why")],
-        "exempt": [{"entry": entry, "requests": count} for entry, count in most(sums.exempt, top)],
-    }
-    buckets = [
-        {"from": date(start), "requests": counts.total(), "by_reason": dict(counts)}
-        for start, counts in sums.timeline.buckets()
-    ]
-    told = ("records", "broken", "breaks_off")
-    return {
-        "requests": sums.requests,
-        "from": date(sums.first),
-        "to": date(sums.last),
-        "dry_run": sums.dry_run,
-        "stale": sums.stale,
-        **lists,
-        "more": {name: max(0, len(kind) - top) for name, kind in zip(lists, kinds, strict=True)},
-        "over_time": {"seconds": sums.timeline.width, "buckets": buckets},
-        "files": [{"file": file.name, **{name: getattr(file, name) for name in told}} for file in files],
-    }
+    def _rows(self, name: str, top: int) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a list: those that count most, the largest first, then by name."""
+        for key, parts in sorted(self._lists[name].items(), key=lambda item: (-item[1].total(), str(item[0])))[:top]:
+            row = dict(zip(_LISTS[name], key if name == "by_rule" else (key,), strict=True))
+            row["requests"] = parts.total()
+            if name != "exempt":
+                row["share"] = round(parts.total() / self.requests, 4)
+            if name == "by_origin":
+                row["by_reason"] = dict(parts)
+            elif name == "by_rule":
+                row["example"] = self._examples.get(key)
+            elif name == "unreachable":
+                row["origins"] = len(parts)
+            yield row
 
 
-def date(time: float | None) -> str | None:
+def _date(time: float | None) -> str | None:
     """Return a time as ISO 8601 in UTC, to the second: ``2026-11-21T22:40:01Z``."""
     return None if time is None else f"{_EPOCH + datetime.timedelta(seconds=int(time)):%Y-%m-%dT%H:%M:%SZ}"
 

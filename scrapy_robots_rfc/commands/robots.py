@@ -20,6 +20,20 @@ from scrapy_robots_rfc.errors import SettingError
 if TYPE_CHECKING:
     import argparse
 
+#: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`. The last one returns
+#: the parsers of its actions, if the topic has any.
+_TOPICS = {
+    "check": check,
+    "show": show,
+    "diff": diff,
+    "lint": lint,
+    "report": report,
+    "cache": cache,
+    "settings": settings,
+}
+#: Those whose exit code is an answer, which there is none of where the output cannot be written.
+_ANSWERS = frozenset({"check", "show", "diff", "lint", "settings"})
+
 
 class Command(ScrapyCommand):
     """`scrapy robots`, in a project and outside of one."""
@@ -43,8 +57,10 @@ class Command(ScrapyCommand):
         topics = parser.add_subparsers(
             title="Topics", dest="topic", metavar="TOPIC", prog="scrapy robots", parser_class=one_line
         )
-        for topic in (check, show, diff, lint, report, cache, settings):  # in the order of docs/cli.md
-            for action in topic.add_to(topics):
+        for name, topic in _TOPICS.items():
+            own = topics.add_parser(name, help=topic.HELP, description=topic.HELP)
+            own.set_defaults(run=topic.run)
+            for action in topic.add_arguments(own) or [own]:
                 # Scrapy's own -s is accepted in front of the topic only; here it may stand behind it, too.
                 what = "set/override setting"
                 action.add_argument("-s", dest="also_set", metavar="NAME=VALUE", action="append", default=[], help=what)
@@ -76,17 +92,16 @@ class Command(ScrapyCommand):
     def _answer(self, opts: argparse.Namespace, console: Console) -> None:
         """Do what is asked for. Every early end except Ctrl-C is told on stderr, and gets its exit code."""
         try:
-            self.exitcode = opts.work(self.settings, console, opts)
+            self.exitcode = opts.run(self.settings, console, opts)
             console.stdout.flush()
         except (Failed, SettingError) as error:
             console.complain(str(error))
             self.exitcode = error.code if isinstance(error, Failed) else NO_ANSWER
         except OSError as error:
-            if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
-                self.exitcode = getattr(opts, "failed", 0)  # a topic whose exit code is an answer has none then
-            else:
+            enough = isinstance(error, BrokenPipeError)  # whoever read the output has seen enough
+            if not enough:
                 console.complain(f"the output cannot be written: {error.strerror or error}")
-                self.exitcode = getattr(opts, "failed", 1)
+            self.exitcode = NO_ANSWER if opts.topic in _ANSWERS else 0 if enough else 1
             abandon(console.stdout)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
@@ -19,6 +18,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import configure_logging
 
 from scrapy_robots_rfc import _scrapy
+from scrapy_robots_rfc.commands.asking import told
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands import Topics
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.settings import Settings
 
+HELP = "Show how a crawl is set up: the settings and where each comes from, the middlewares, what is odd about them."
 #: Exit codes; that of an error is NO_ANSWER.
 GOOD, ODD = 0, 1
 
@@ -53,75 +53,30 @@ _SOURCES = {value: name for name, value in SETTINGS_PRIORITIES.items()} | {
 _LEVELS = {"error": Colour.BAD, "warning": Colour.DOUBT, "info": Colour.FAINT}
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A setting as the crawl has it.
-
-    :param source: who set it: ``default``, ``add-on``, ``project``, ``spider``, ``command line``, or another setting.
-    """
-
-    key: str
-    value: Any
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class _SetUp:
-    """All that is shown.
-
-    :param obeyed: whether a crawl obeys robots.txt by this package, and if not, why.
-    :param tokens: the product tokens; ``None``: what names them is wrong.
-    :param lines: what a crawl would log at its start, as levels and texts.
-    """
-
-    spider: str | None
-    obeyed: str
-    tokens: tuple[str, ...] | None
-    user_agent: str
-    rows: list[_Row]
-    unknown: list[_Row]
-    middlewares: dict[str, list[tuple[float, str, bool]]]
-    lines: list[tuple[str, str]]
-
-    @property
-    def code(self) -> int:
-        """The exit code."""
-        levels = {level for level, _ in self.lines}
-        return NO_ANSWER if "error" in levels else ODD if "warning" in levels else GOOD
-
-
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser."""
-    text = (
-        "Show how a crawl is set up: the settings and where each comes from, the middlewares, what is odd about them."
-    )
-    topic = topics.add_parser("settings", help=text, description=text)
-    topic.set_defaults(work=show, failed=NO_ANSWER)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     topic.add_argument("spider", metavar="SPIDER", nargs="?", help="a spider of the project, whose own settings count")
     topic.add_argument(
         "-a", dest="spider_arguments", metavar="NAME=VALUE", action="append", default=[], help="an argument of it"
     )
     topic.add_argument("--json", action="store_true", help="one object, in one line")
-    yield topic
 
 
-def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print the set-up; the exit code is 0, 1 where a crawl would warn, 2 where none would start."""
     if not (opts.logfile or opts.loglevel):
         settings.set("LOG_ENABLED", False, "cmdline")
     try:
         configure_logging(settings)
         found = _set_up(_crawler(settings, opts), opts.spider)
-    except Failed:
-        raise
     except Exception as error:  # what the project's settings name raises what it likes
-        text = f"no crawl is possible with these settings: {type(error).__name__}: {error}"
-        raise Failed(text, NO_ANSWER) from error
+        raise told(error) from error
     if opts.json:
-        console.say_json(_record(found))
+        console.say_json({key: _plain(value) for key, value in found.items()})
     else:
         console.say_all(_lines(found, Style.of(console.stdout)))
-    return found.code
+    levels = {line["level"] for line in found["lines"]}
+    return NO_ANSWER if "error" in levels else ODD if "warning" in levels else GOOD
 
 
 def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
@@ -134,88 +89,89 @@ def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
         crawler = runner.create_crawler(Spider if opts.spider is None else opts.spider)
     except KeyError:
         known = ", ".join(sorted(runner.spider_loader.list())) or "none"
-        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}", NO_ANSWER) from None
+        raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}") from None
     if opts.spider is not None:
         try:
             crawler.spider = crawler.spidercls.from_crawler(crawler, **arguments)
         except Exception as error:
             text = f"the spider {opts.spider} cannot be made ({type(error).__name__}: {error})"
-            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE", NO_ANSWER) from error
+            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE") from error
     return crawler
 
 
-def _set_up(crawler: Crawler, spider: str | None) -> _SetUp:
+def _set_up(crawler: Crawler, spider: str | None) -> dict[str, Any]:
+    """Return all that is shown: what --json prints, but with the values of settings as they are."""
     settings = crawler.settings
     lines: list[tuple[int, str]] = []
     if not _scrapy.apply_addons(crawler):
         text = "Crawler.addons.load_settings() is missing in this Scrapy, so what add-ons set is not shown here"
         lines.append((logging.WARNING, text))
-    errors = list(_errors(settings))
-    read = None if errors else read_settings(settings)
+    read, errors = _read(settings)
     tokens = None
     try:
         naming = UserAgents(crawler, None if read is None else read.user_agent)
-        tokens = naming.default().tokens if read is not None else None
-        advice = naming.advice() if read is not None else None
-        if advice is not None:
-            lines.append((logging.WARNING, advice))
-        if read is not None and read.obey:
-            check_early(read, settings)
-            load_parser(read, crawler)
+        if read is not None:
+            tokens = naming.default().tokens
+            if (advice := naming.advice()) is not None:
+                lines.append((logging.WARNING, advice))
+            if read.obey:
+                check_early(read, settings)
+                load_parser(read, crawler)
     except SettingError as error:
         errors.append(error)
-    told = [*startup.startup_lines(settings, read, RfcRobotsTxtMiddleware), *lines]
-    if read is not None:
-        told += announcements(read)
     obeyed, absent = _obeyed(settings)
-    by_level = sorted([*absent, *told], key=lambda line: -line[0])
+    lines = [*absent, *startup.startup_lines(settings, read, RfcRobotsTxtMiddleware), *lines]
+    if read is not None:
+        lines += announcements(read)
+    lines = [*((logging.ERROR, str(error)) for error in errors), *sorted(lines, key=lambda line: -line[0])]
     header = default_header(settings, crawler.spider) or ""
-    return _SetUp(
-        spider,
-        obeyed,
-        tokens,
-        header.decode("utf-8", "replace") if isinstance(header, bytes) else str(header),
-        [_row(row.key, written(row, settings), settings, read) for row in TABLE],
-        [_row(key, settings[key], settings) for key in startup.unknown(settings)],
-        {kind: _middlewares(settings, kind) for kind in ("downloader", "spider")},
-        [("error", str(error)) for error in errors]
-        + [(logging.getLevelName(level).lower(), text) for level, text in by_level],
-    )
+    unknown = [_row(key, settings[key], settings) for key in startup.unknown(settings)]
+    return {
+        "spider": spider,
+        "obeyed": obeyed,
+        "tokens": tokens,
+        "user_agent": header.decode("utf-8", "replace") if isinstance(header, bytes) else str(header),
+        "settings": [_row(row.key, written(row, settings), settings, read) for row in TABLE],
+        "unknown": [{**row, "nearest": startup.nearest(row["key"])} for row in unknown],
+        "downloader_middlewares": _middlewares(settings, "DOWNLOADER_MIDDLEWARES"),
+        "spider_middlewares": _middlewares(settings, "SPIDER_MIDDLEWARES"),
+        "lines": [{"level": logging.getLevelName(level).lower(), "text": text} for level, text in lines],
+    }
 
 
-def _errors(settings: ScrapySettings) -> Iterator[SettingError]:
-    """Yield what is wrong with every setting, and not with the first one only."""
-    found = False
+def _read(settings: ScrapySettings) -> tuple[Settings | None, list[SettingError]]:
+    """Return the settings of this package, or what is wrong with each of them, and not with the first one only."""
+    errors = []
     for row in TABLE:
         try:
             read_row(row, settings)
         except SettingError as error:
-            found = True
-            yield error
-    if not found:
-        try:
-            read_settings(settings)
-        except SettingError as error:  # two that do not go together
-            yield error
+            errors.append(error)
+    try:
+        return read_settings(settings), errors
+    except SettingError as error:
+        return None, errors or [error]  # each is accepted, but two do not go together
 
 
-def _row(key: str, value: object, settings: ScrapySettings, read: Settings | None = None) -> _Row:
-    """Return a setting; where nobody set it, its value may follow from another setting."""
+def _row(key: str, value: object, settings: ScrapySettings, read: Settings | None = None) -> dict[str, Any]:
+    """Return a setting, and who set it; where nobody did, its value may follow from another setting."""
     priority = settings.getpriority(key) or 0
+    source = _SOURCES.get(priority, f"priority {priority}")
     if key == "ROBOTSTXT_CACHE" and read is not None and read.cache is not None and not value:
-        return _Row(key, hidden(read.cache), "JOBDIR")
-    if key == "ROBOTSTXT_CACHE_MIN_AGE" and read is not None and not priority and read.cache_min_age != value:
-        return _Row(key, read.cache_min_age, "ROBOTSTXT_CACHE_MAX_AGE")
-    if isinstance(value, float) and value.is_integer():
+        value, source = read.cache, "JOBDIR"
+    elif key == "ROBOTSTXT_CACHE_MIN_AGE" and read is not None and not priority and read.cache_min_age != value:
+        value, source = read.cache_min_age, "ROBOTSTXT_CACHE_MAX_AGE"
+    elif isinstance(value, float) and value.is_integer():
         value = int(value)  # as the documents have it
-    return _Row(key, hidden(value), _SOURCES.get(priority, f"priority {priority}"))
+    return {"key": key, "value": hidden(value), "source": source}
 
 
-def _middlewares(settings: ScrapySettings, kind: str) -> list[tuple[float, str, bool]]:
-    """Return position and name of each that is on, in their order, and whether it is one of this package."""
+def _middlewares(settings: ScrapySettings, name: str) -> list[dict[str, Any]]:
+    """Return the middlewares that are on, in their order, and whether each is one of this package."""
+    ours = (RfcRobotsTxtMiddleware, RfcEarlyMiddleware)
     return [
-        (position, startup.named(key), stands_for(key, RfcRobotsTxtMiddleware) or stands_for(key, RfcEarlyMiddleware))
-        for position, key in placed(settings, f"{kind.upper()}_MIDDLEWARES")
+        {"position": position, "name": startup.named(key), "ours": any(stands_for(key, kind) for kind in ours)}
+        for position, key in placed(settings, name)
     ]
 
 
@@ -236,25 +192,6 @@ def _obeyed(settings: ScrapySettings) -> tuple[str, list[tuple[int, str]]]:
     return "by Scrapy's own middleware" if stock else "no: there is no middleware that does it", lines
 
 
-def _record(found: _SetUp) -> dict[str, Any]:
-    return {
-        "spider": found.spider,
-        "obeyed": found.obeyed,
-        "tokens": found.tokens,
-        "user_agent": found.user_agent,
-        "settings": [{"key": row.key, "value": _plain(row.value), "source": row.source} for row in found.rows],
-        "unknown": [
-            {"key": row.key, "value": _plain(row.value), "source": row.source, "nearest": startup.nearest(row.key)}
-            for row in found.unknown
-        ],
-        **{
-            f"{kind}_middlewares": [{"position": at, "name": name, "ours": ours} for at, name, ours in middlewares]
-            for kind, middlewares in found.middlewares.items()
-        },
-        "lines": [{"level": level, "text": text} for level, text in found.lines],
-    }
-
-
 def _plain(value: object) -> object:
     """Return a value as JSON has it; what it has no kind for is text."""
     if isinstance(value, Mapping):
@@ -266,30 +203,32 @@ def _plain(value: object) -> object:
     return startup.named(value)
 
 
-def _lines(found: _SetUp, style: Style) -> Iterator[str]:
-    yield from style.fact("spider", found.spider or "none is named: the settings of the project alone")
-    yield from style.fact("obeyed", found.obeyed)
-    if found.tokens is not None:
-        yield from style.fact("tokens", ", ".join(found.tokens) or "none: only the group for all (*) applies")
-    yield from style.fact("User-Agent", found.user_agent or "none is sent")
-    yield from _table("settings", found.rows, style)
-    if found.unknown:
-        yield from _table("unknown settings", found.unknown, style)
-    for kind, middlewares in found.middlewares.items():
+def _lines(found: dict[str, Any], style: Style) -> Iterator[str]:
+    yield from style.fact("spider", found["spider"] or "none is named: the settings of the project alone")
+    yield from style.fact("obeyed", found["obeyed"])
+    if found["tokens"] is not None:
+        yield from style.fact("tokens", ", ".join(found["tokens"]) or "none: only the group for all (*) applies")
+    yield from style.fact("User-Agent", found["user_agent"] or "none is sent")
+    yield from _table("settings", found["settings"], style)
+    yield from _table("unknown settings", found["unknown"], style)
+    for kind in ("downloader", "spider"):
         yield from ("", style.paint(f"{kind} middlewares", Colour.STRONG))
-        for position, name, ours in middlewares:
-            line = style.cut(printable(f"{'>' if ours else ' '} {position:>5g}  {name}"))
-            yield style.paint(line, Colour.GOOD) if ours else line
-    if found.lines:
+        for row in found[f"{kind}_middlewares"]:
+            line = style.cut(printable(f"{'>' if row['ours'] else ' '} {row['position']:>5g}  {row['name']}"))
+            yield style.paint(line, Colour.GOOD) if row["ours"] else line
+    if found["lines"]:
         yield ""
-    for level, text in found.lines:
-        yield from style.wrapped(text, len(level) + 2, f"{style.paint(level, _LEVELS[level])}: ")
+    for line in found["lines"]:
+        level = line["level"]
+        yield from style.wrapped(line["text"], len(level) + 2, f"{style.paint(level, _LEVELS[level])}: ")
 
 
-def _table(title: str, rows: list[_Row], style: Style) -> Iterator[str]:
+def _table(title: str, rows: list[dict[str, Any]], style: Style) -> Iterator[str]:
+    if not rows:
+        return
     yield from ("", style.paint(title, Colour.STRONG))
-    widths = [max(len(cell) for cell in cells) for cells in zip(*((row.key, row.source) for row in rows), strict=True)]
+    key_width, source_width = (max(len(row[column]) for row in rows) for column in ("key", "source"))
     for row in rows:
-        value = startup.named(row.value) if isinstance(row.value, type) else repr(row.value)
-        line = style.cut(printable(f"  {row.key:<{widths[0]}}  {row.source:<{widths[1]}}  {value}"))
-        yield style.paint(line, Colour.FAINT) if row.source == "default" else line
+        value = startup.named(row["value"]) if isinstance(row["value"], type) else repr(row["value"])
+        line = style.cut(printable(f"  {row['key']:<{key_width}}  {row['source']:<{source_width}}  {value}"))
+        yield style.paint(line, Colour.FAINT) if row["source"] == "default" else line

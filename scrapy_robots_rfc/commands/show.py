@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands import asking, verdict
+from scrapy_robots_rfc.commands import asking, check
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style, as_url, columns, origin_of, span
 from scrapy_robots_rfc.core.robotstxt import explain
 from scrapy_robots_rfc.core.text import printable
@@ -19,103 +18,76 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands import Topics
-    from scrapy_robots_rfc.commands.asking import Hop, Inquirer
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.commands.verdict import Asker
     from scrapy_robots_rfc.core.groups import Group
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.pacing import Bound, Limit
+    from scrapy_robots_rfc.policy.pacing import Limit
+
+HELP = "Show the robots.txt that a URL falls under: how it was fetched, its groups, and what else it says."
 
 _SITEMAPS = frozenset({"sitemap", "site-map"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What is known of an origin's file.
-
-    :param fresh_for: seconds for which it is used before it is asked for again.
-    :param limit: the longest interval between requests that a crawl keeps; ``None``: it keeps none.
-    """
-
-    robots: OriginPolicy
-    hops: tuple[Hop, ...]
-    fresh_for: float
-    limit: Limit | None
-
-    def interval(self, asker: Asker) -> float | None:
-        """Return the seconds that a crawl keeps between two requests now; ``None``: it keeps no interval."""
-        bound = self.robots.bound(asker.agent, Runtime().utc())
-        if bound is None or self.limit is None or self._forbidden(bound, self.limit):
-            return None
-        return min(bound.seconds, self.limit.longest)
-
-    def pace(self, asker: Asker) -> str:
-        """Return which interval the file asks for now, and what a crawl makes of it, for people."""
-        bound = self.robots.bound(asker.agent, Runtime().utc())
-        if bound is None:
-            return "none is asked for"
-        text = self.robots.cited(bound.text)
-        if self.limit is None:
-            return f"{text}: not kept (ROBOTSTXT_CRAWL_DELAY)"
-        if (refused := self._forbidden(bound, self.limit)) is not None:
-            return f"{refused}: no page may be fetched"
-        over = bound.seconds > self.limit.longest
-        return f"{text}: kept at {self.limit.longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)" if over else text
-
-    def _forbidden(self, bound: Bound, limit: Limit) -> str | None:
-        return self.robots.refused(f"{self.robots.origin}/", bound, limit)
-
-
-def add_to(topics: Topics) -> Iterator[argparse.ArgumentParser]:
-    """Add the topic to a command line, and yield its parser."""
-    text = "Show the robots.txt that a URL falls under: how it was fetched, its groups, and what else it says."
-    topic = topics.add_parser("show", help=text, description=text)
-    topic.set_defaults(work=show, failed=NO_ANSWER)
+def add_arguments(topic: argparse.ArgumentParser) -> None:
+    """Add what a command line of this topic may have."""
     topic.add_argument("url", metavar="URL", help="of any page, http or https")
-    verdict.add_agent(topic)
+    check.add_agent(topic)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
-    yield topic
 
 
-def show(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what is known; the exit code is 0 unless the file cannot be reached."""
     origin = origin_of(as_url(opts.url))
     ours = asking.prepared(settings, opts)
-    askers = verdict.askers_for(opts.agent, ours, settings)
-    found: list[_Shown] = []
+    askers = check.askers_for(opts.agent, ours, settings)
+    answers: list[tuple[asking.Found, float]] = []
 
-    async def ask(inquirer: Inquirer) -> None:
-        answer = inquirer.ask(origin)
-        await answer.waiter
-        if (robots := answer.robots) is not None:
-            fresh_for = robots.validity.fresh_until - Runtime().clock()
-            found.append(_Shown(robots, inquirer.redirects(origin), fresh_for, ours.limit))
+    async def ask(inquirer: asking.Inquirer) -> None:
+        if (found := await inquirer.answer(inquirer.ask(origin))) is not None:
+            answers.append((found, found.robots.validity.fresh_until - Runtime().clock()))
 
     asking.crawl(settings, ask)
-    if not found:
-        raise Failed(f"stopped before {origin.robots_url} was there", NO_ANSWER)
+    if not answers:
+        raise Failed(f"stopped before {origin.robots_url} was there")
+    found, fresh_for = answers[0]
     if opts.json:
         for asker in askers:
-            console.say_json(_record(found[0], asker))
+            console.say_json(_record(found, fresh_for, asker, ours.limit))
     else:
-        console.say_all(_lines(found[0], askers, Style.of(console.stdout)))
-    robots = found[0].robots
-    if robots.outcome is Outcome.UNREACHABLE:
-        console.complain(f"{origin.robots_url} is unreachable: {robots.cause}; see whether the site is up")
-        return NO_ANSWER
-    if robots.outcome is Outcome.LOCAL:
-        console.complain(f"{origin.robots_url} could not be asked for, because the crawl itself failed: {robots.cause}")
-        return NO_ANSWER
-    return 0
+        console.say_all(_lines(found, fresh_for, askers, ours.limit, Style.of(console.stdout)))
+    outcome, cause = found.robots.outcome, found.robots.cause
+    if outcome is Outcome.UNREACHABLE:
+        console.complain(f"{origin.robots_url} is unreachable: {cause}; see whether the site is up")
+    elif outcome is Outcome.LOCAL:
+        console.complain(f"{origin.robots_url} could not be asked for, because the crawl itself failed: {cause}")
+    return NO_ANSWER if outcome in (Outcome.UNREACHABLE, Outcome.LOCAL) else 0
 
 
-def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
-    robots = shown.robots
-    yield from verdict.access_facts(robots, robots.origin.robots_url, shown.hops, style)
-    if math.isfinite(shown.fresh_for):
-        yield from style.fact("fresh for", span(shown.fresh_for))
-    file = robots.robots
+def _pace(robots: OriginPolicy, asker: check.Asker, limit: Limit | None) -> tuple[str, float | None]:
+    """Return which interval a file asks for now, for people, and the seconds of it that a crawl keeps, if any.
+
+    :param limit: the longest interval that a crawl keeps; ``None``: it keeps none.
+    """
+    bound = robots.bound(asker.agent, Runtime().utc())
+    if bound is None:
+        return "none is asked for", None
+    text = robots.cited(bound.text)
+    if limit is None:
+        return f"{text}: not kept (ROBOTSTXT_CRAWL_DELAY)", None
+    if (refused := robots.refused(f"{robots.origin}/", bound, limit)) is not None:
+        return f"{refused}: no page may be fetched", None
+    if bound.seconds > limit.longest:
+        return f"{text}: kept at {limit.longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)", limit.longest
+    return text, bound.seconds
+
+
+def _lines(
+    found: asking.Found, fresh_for: float, askers: list[check.Asker], limit: Limit | None, style: Style
+) -> Iterator[str]:
+    yield from check.access_facts(found, style)
+    if math.isfinite(fresh_for):
+        yield from style.fact("fresh for", span(fresh_for))
+    file = found.robots.robots
     if file is None:
         return
     cut = ", the rest is too much and does not count" if file.truncated else ""
@@ -125,8 +97,8 @@ def _lines(shown: _Shown, askers: list[Asker], style: Style) -> Iterator[str]:
         explanation = explain(file, "/", asker.agent.tokens)
         if len(askers) > 1:
             yield from style.fact("agent", asker.name)
-        yield from verdict.group_fact(explanation, style)
-        yield from style.fact("delay", shown.pace(asker))
+        yield from check.group_fact(explanation, style)
+        yield from style.fact("delay", _pace(found.robots, asker, limit)[0])
         for group in explanation.groups:
             applying.setdefault(group.line, []).append(asker.name)
     for sitemap in file.sitemaps:
@@ -154,9 +126,9 @@ def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
         yield style.cut(f"{'':>2}{rule.line:>5}  {'':>2}{rule}")
 
 
-def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
+def _record(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Limit | None) -> dict[str, Any]:
     """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
-    robots, file = shown.robots, shown.robots.robots
+    robots, file = found.robots, found.robots.robots
     explanation = None if file is None else explain(file, "/", asker.agent.tokens)
     applying = set() if explanation is None else {group.line for group in explanation.groups}
     delay = None if robots.file is None else robots.file.crawl_delay(asker.agent)
@@ -165,13 +137,13 @@ def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
         "robots_txt": robots.origin.robots_url,
         "agent": asker.name,
         "tokens": list(asker.agent.tokens),
-        **verdict.access_record(robots, shown.hops),
-        "fresh_for": round(shown.fresh_for, 1) if math.isfinite(shown.fresh_for) else None,
+        **check.access_record(found),
+        "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
         "octets": None if file is None else file.size,
         "truncated": file is not None and file.truncated,
         "group": None if explanation is None else explanation.token,
         "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
-        "interval": shown.interval(asker),
+        "interval": _pace(robots, asker, limit)[1],
         "sitemaps": list(robots.sitemaps),
         "records": [
             {"line": record.line, "key": record.key, "value": record.value} for record in (file.records if file else ())
@@ -181,7 +153,7 @@ def _record(shown: _Shown, asker: Asker) -> dict[str, Any]:
                 "line": group.line,
                 "tokens": list(group.tokens),
                 "applies": group.line in applying,
-                "rules": [verdict.rule_record(rule) for rule in group.rules],
+                "rules": [check.rule_record(rule) for rule in group.rules],
             }
             for group in (file.groups if file else ())
         ],

@@ -12,7 +12,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.stores.opening import store_of
-from scrapy_robots_rfc.commands import cache_store
+from scrapy_robots_rfc.commands import cache
 from tests.commands.browser import CHROMIUM, DRIVER, Browser
 from tests.commands.copies import NOW, Done
 from tests.commands.own import Kept
@@ -37,7 +37,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
 @pytest.fixture
 def robots(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     """Run ``scrapy robots`` at the time to which the copies of the tests belong."""
-    monkeypatch.setattr(cache_store, "time", SimpleNamespace(time=lambda: NOW))
+    monkeypatch.setattr(cache, "time", SimpleNamespace(time=lambda: NOW))
     return run
 
 

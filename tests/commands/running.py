@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ from tests.commands.copies import Done
 from tests.example.running import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from scrapy.settings import Settings
@@ -200,26 +201,73 @@ def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> sub
     )
 
 
-def read_one_line(process: subprocess.Popen[str]) -> tuple[str, int, str]:
-    """Read a line of a command's output, and no more of it; return that, its exit code and its errors."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    line = process.stdout.readline()
-    process.stdout.close()
-    with process.stderr:
-        return line, process.wait(TIMEOUT), process.stderr.read()
+def read_one_line(*arguments: str, folder: Path, stdin: str = "") -> tuple[str, int, str]:
+    """Run a command here, of whose output a line is read and no more; return that, the exit code, and the errors."""
+    ours, its = os.pipe()
+    lines: list[str] = []
+
+    def read() -> None:
+        with os.fdopen(ours) as output:
+            lines.append(output.readline())
+
+    with _beside(read):
+        done = run(*arguments, folder=folder, stdin=stdin, stdout=its)
+        os.close(its)
+    return lines[0], done.code, done.err
 
 
-def launch_on_terminal(*arguments: str, folder: Path, stdin: str = "", **more: str) -> Done:
-    """As `on_terminal`, in a process of its own."""
-    ours, its = pty.openpty()
-    there = environment(**{"TERM": "xterm", **more})
-    with TemporaryFile() as given:
-        given.write(stdin.encode())
-        given.seek(0)
-        process = subprocess.Popen([*COMMAND, *arguments], cwd=folder, env=there, stdin=given, stdout=its, stderr=its)
-    os.close(its)
-    read: list[bytes] = []
-    _read_all(ours, read)
-    os.close(ours)
-    return Done(process.wait(TIMEOUT), b"".join(read).decode().replace("\r\n", "\n"), "")
+def stopped_while_printing(*arguments: str, folder: Path) -> Done:
+    """Run a command here, and send it the signal of Ctrl-C when it has begun to print."""
+    ours, its = os.pipe()
+
+    def interrupt() -> None:
+        with os.fdopen(ours, "rb", 0) as output:
+            output.read(1)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            while output.read(65_536):
+                pass
+
+    with _interruptible(), _beside(interrupt):
+        done = run(*arguments, folder=folder, stdout=its)
+        os.close(its)
+    return done
+
+
+def stopped_while_reading(*arguments: str, folder: Path) -> Done:
+    """Run a command here, and send it the signal of Ctrl-C when it reads its standard input."""
+    ours, its = os.pipe()
+
+    def interrupt() -> None:
+        with os.fdopen(its, "wb", 0) as given, contextlib.suppress(BrokenPipeError):
+            given.write(_BLANK)  # which ends when most of it was read
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            given.write(_BLANK)  # a signal right before a call that waits does not end that call
+
+    with _interruptible(), _beside(interrupt):
+        done = run(*arguments, folder=folder, stdin=ours)
+        os.close(ours)
+    return done
+
+
+#: Blank lines, which every topic passes over; more than a pipe holds.
+_BLANK = b"\n" * 200_000
+
+
+@contextlib.contextmanager
+def _beside(function: Callable[[], None]) -> Iterator[None]:
+    """Run a function on a thread, which has to end, too."""
+    thread = threading.Thread(target=function)
+    thread.start()
+    yield
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Have the signal of Ctrl-C raise KeyboardInterrupt, as where Python has just begun."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)

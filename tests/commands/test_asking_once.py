@@ -31,7 +31,6 @@ class Shop(scrapy.Spider):
 
 REACTORS = {
     "asyncio": (),
-    "select": ("-s", "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"),
     "none": ("-s", "TWISTED_REACTOR_ENABLED=False"),
 }
 COMMANDS = {
@@ -79,10 +78,10 @@ def log_of(command: str, url: str, folder: Path, *options: str) -> str:
     ("command", "reactor"),
     [
         *((command, "asyncio") for command in COMMANDS),
-        *((c, r) for c in ("fetch", "shell") for r in ("select", "none")),
+        ("shell", "none"),
     ],
 )
-def test_no_backoff(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
+def test_a_command_asks_once(failing: Site, tmp_path: Path, command: str, reactor: str) -> None:
     """A command that asks for a page has its robots.txt asked for once, and says at once that it is unreachable."""
     with failing as site:
         log = log_of(command, site.url("/page"), tmp_path, *REACTORS[reactor])

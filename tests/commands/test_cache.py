@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +19,9 @@ from scrapy.spiders import Spider
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from scrapy_robots_rfc.commands.cache_store import record_of
+from scrapy_robots_rfc.commands.cache import copy_record
 from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
-from tests.commands.running import run
+from tests.commands.running import TIMEOUT, run
 from tests.support.entries import changed
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from tests.commands.copies import Done
 
 
-def test_ls(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_ls_has_a_line_for_each_origin(robots: Callable[..., Done], store: Store, address: str) -> None:
     """One line for each origin, by name: what holds, and for how long; then how many there are."""
     fill(store, b=MISSING, a=OPEN, c=CLOSED, d=changed(OPEN, unreachable_since=NOW - HOUR))
     store.put("http://e.example:81", b"junk", DAY)
@@ -92,7 +94,7 @@ def test_ls_json(robots: Callable[..., Done], store: Store, address: str) -> Non
     assert second == {"origin": "http://e.example", "error": "not a copy of a robots.txt"}
 
 
-def test_show(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_show_has_what_is_known_and_the_file(robots: Callable[..., Done], store: Store, address: str) -> None:
     """The copy that a page falls under: when it was fetched, from where, and the file itself."""
     fill(store, a=OPEN)
     done = robots("cache", "show", "http://user:pw@A.example:80/some/page?x", "--store", address)
@@ -123,7 +125,7 @@ def test_show_what_is_not_there(robots: Callable[..., Done], store: Store, addre
     assert done.err == "scrapy robots cache: http://a.example cannot be read: not a copy of a robots.txt\n"
 
 
-def test_purge(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_purge_by_url(robots: Callable[..., Done], store: Store, address: str) -> None:
     """Origins are dropped by the URL of any of their pages; one that is not there is named."""
     fill(store, a=OPEN, b=OPEN)
     done = robots("cache", "purge", "http://a.example/page", "http://x.example/", "--store", address)
@@ -217,7 +219,7 @@ def test_import_names_what_is_wrong(robots: Callable[..., Done], tmp_path: Path)
 def test_import_of_what_is_to_come(robots: Callable[..., Done], store: Store, address: str, name: str) -> None:
     """What was fetched more than a day from now is refused: the clock that made it is wrong; a day is forgiven."""
     lines = [
-        json.dumps({**record_of(f"http://{host}.example", OPEN), name: NOW + ahead, "fresh_until": NOW + 300 * DAY})
+        json.dumps({**copy_record(f"http://{host}.example", OPEN), name: NOW + ahead, "fresh_until": NOW + 300 * DAY})
         for host, ahead in {"a": DAY - 1, "b": DAY + 1, "c": 9e9}.items()
     ]
     done = robots("cache", "import", "--store", address, stdin="\n".join(lines))
@@ -274,7 +276,7 @@ def test_a_store_that_fails(robots: Callable[..., Done]) -> None:
         ),
     ],
 )
-def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str) -> None:
+def test_errors_are_one_line(robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str) -> None:
     """Whatever is wrong is one line on stderr: 2, the command line or a setting; 1, the world. No credentials in it."""
     done = robots(*arguments)
     assert (done.code, done.out) == (code, "")
@@ -297,7 +299,7 @@ def test_a_path_that_was_mistaken(robots: Callable[..., Done], tmp_path: Path, a
 
 
 @pytest.mark.parametrize("arguments", [(), ("cache",), ("cache", "ls", "more")])
-def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
+def test_a_command_line_that_is_no_whole_one(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
     """A command line that is no whole one shows how one looks, and ends with 2."""
     done = robots(*arguments)
     assert done.code == 2
@@ -326,7 +328,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     store = store_of(address, Crawler(Spider, Settings()))
     assert store is not None
     store[0].open()
-    for number in range(2000):  # more than a pipe holds
+    for number in range(600):  # more than a pipe holds
         store[0].put(f"http://host-{number:0100}.example", encode(MISSING), DAY)
     store[0].close()
     command = f"'{sys.executable}' -m scrapy robots cache ls --store '{address}' | head -n 1"
@@ -348,3 +350,15 @@ def test_an_output_that_is_full(tmp_path: Path, action: str) -> None:
         done = run("cache", *action.split(), "--store", address, folder=tmp_path, stdout=full.fileno())
     assert done.code == 1
     assert done.err == "scrapy robots cache: the output cannot be written: No space left on device\n"
+
+
+def test_import_from_a_named_pipe(tmp_path: Path) -> None:
+    """A pipe that has a name is opened once: whoever writes into it would be cut off by a second time."""
+    os.mkfifo(tmp_path / "pipe")
+    line = json.dumps(copy_record("http://a.example", OPEN)).encode()
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(line,))
+    writer.start()
+    done = run("cache", "import", "pipe", "--store", "sqlite:///robots.sqlite", folder=tmp_path)
+    writer.join(TIMEOUT)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("1 imported into ")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.commands.running import TIMEOUT, launch, launch_on_terminal, on_terminal, read_one_line, run, start
+from tests.commands.running import TIMEOUT, launch, on_terminal, read_one_line, run, start
 from tests.support.proxies import Proxy
 from tests.support.site import HANG, PAGE, Reply, Site, redirect
 from tests.support.site import robots as file
@@ -37,6 +37,7 @@ Disallow: /*.pdf$
 Crawl-delay: 100
 """
 SITE = "https://a.example"
+ASYNCIO = "TWISTED_REACTOR=twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_proxy_is_named(tmp_path: Path, tls: bool) -> None:
         assert site.asked == []
 
 
-def test_explained(robots: Callable[..., Done], given: str) -> None:
+def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> None:
     """The verdict, the reason, the group with the line that decided, its pattern marked, and the rules that lost."""
     done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo,FooBot", "--robots", given)
     assert (done.code, done.err) == (0, "")
@@ -97,7 +98,7 @@ def test_exit_status(robots: Callable[..., Done], given: str, targets: list[str]
     assert robots("check", *urls, "--agent", "foobot", "--robots", given).code == code
 
 
-def test_json(robots: Callable[..., Done], given: str) -> None:
+def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str) -> None:
     """An object in a line for each URL, without userinfo; what is wrong with one is a line on stderr, too."""
     done = robots("check", "https://me:pw@a.example/x.pdf", "/x", "--json", "--agent", "foobot", "--robots", given)
     assert done.code == 2
@@ -184,7 +185,9 @@ def test_standard_input(robots: Callable[..., Done], given: str) -> None:
         ((SITE, "-s", "ROBOTSTXT_TIMEOUT=never"), "", "ROBOTSTXT_TIMEOUT = 'never' is not accepted"),
     ],
 )
-def test_usage(robots: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str) -> None:
+def test_what_makes_no_sense_is_refused(
+    robots: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str
+) -> None:
     """What makes no sense is one line on stderr that says what to do."""
     done = robots("check", *arguments, stdin=stdin)
     assert (done.code, done.out) == (2, "")
@@ -273,7 +276,7 @@ def test_access_table(tmp_path: Path) -> None:
         )
 
 
-def test_project(tmp_path: Path) -> None:
+def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
     """In a project, its settings hold and its store is used; its feeds and jobs are left alone."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
     feed = tmp_path / "items.json"
@@ -286,8 +289,8 @@ def test_project(tmp_path: Path) -> None:
             f"FEEDS = {{{feed.as_uri()!r}: {{'format': 'json', 'overwrite': True}}}}\nROBOTSTXT_OBEY = False\n"
             "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'\n"
         )
-        for _ in range(2):
-            done = launch("check", site.url("/x.pdf"), folder=tmp_path)
+        for way, reactor in ((launch, ()), (run, ("-s", ASYNCIO))):  # in the process of the tests there is one reactor
+            done = way("check", site.url("/x.pdf"), *reactor, folder=tmp_path)
             assert (done.code, done.err) == (1, "")
             assert "  group      for barbot: it is named there (lines 4-10)" in done.lines
         assert site.targets == ["/robots.txt"]
@@ -311,7 +314,7 @@ class Gate(threading.Event):
         return super().wait(timeout)
 
 
-def test_stopped(tmp_path: Path) -> None:
+def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
     """Ctrl-C ends the command at once, and what is not decided is not said to be allowed."""
     gate = Gate()
     with Site({"/robots.txt": Reply(gate=gate)}) as site:
@@ -327,10 +330,9 @@ def test_stopped(tmp_path: Path) -> None:
 
 def test_nobody_reads(given: str, tmp_path: Path) -> None:
     """Where the reader has seen enough, that is no error message; but neither is it said that all is allowed."""
-    (tmp_path / "urls").write_text(f"{SITE}/a\n" * 5000)
-    with (tmp_path / "urls").open() as urls:
-        process = start("check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls.fileno())
-    assert read_one_line(process) == (f"allowed      {SITE}/a\n", 2, "")
+    urls = f"{SITE}/a\n" * 1000
+    read = read_one_line("check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls)
+    assert read == (f"allowed      {SITE}/a\n", 2, "")
 
 
 def test_another_parser(tmp_path: Path) -> None:
@@ -359,7 +361,7 @@ def test_a_store_that_cannot_work(tmp_path: Path) -> None:
     assert "secret" not in done.err
 
 
-def test_timeout(tmp_path: Path) -> None:
+def test_a_site_that_says_nothing(tmp_path: Path) -> None:
     """A site that says nothing keeps nobody waiting for longer than a crawl would."""
     with Site({"/robots.txt": HANG}) as site:
         done = run("check", site.url("/x"), "-s", "ROBOTSTXT_TIMEOUT=0.5", folder=tmp_path)
@@ -369,11 +371,11 @@ def test_timeout(tmp_path: Path) -> None:
 # On a terminal.
 
 
-def test_terminal(given: str, tmp_path: Path) -> None:
+def test_on_a_terminal_there_is_colour_and_a_bar(given: str, tmp_path: Path) -> None:
     """There is colour, a bar while it goes on, and no line is longer than the terminal is wide."""
     urls = f"{SITE}/private/a\n{SITE}/private/b\n"
     arguments = ("check", "--agent", "foobot", "--robots", given)
-    done = launch_on_terminal(*arguments, folder=tmp_path, stdin=urls, COLUMNS="50")
+    done = on_terminal(*arguments, folder=tmp_path, stdin=urls, COLUMNS="50")
     assert done.code == 1
     assert "\x1b[1;31mdisallowed" in done.out
     assert "Disallow: \x1b[1;31m/private/\x1b[0m  # all of it" in done.out

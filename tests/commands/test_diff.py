@@ -37,7 +37,7 @@ def diff(robots: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPa
     return lambda *arguments, stdin="": robots("diff", *arguments, stdin=stdin)
 
 
-def test_all_groups(diff: Callable[..., Done]) -> None:
+def test_all_groups_are_compared(diff: Callable[..., Done]) -> None:
     """Rules that came and went, group by group; the exit code says that there are some."""
     done = diff("old.txt", "new.txt")
     assert (done.code, done.err) == (1, "")
@@ -54,7 +54,7 @@ def test_all_groups(diff: Callable[..., Done]) -> None:
     ]
 
 
-def test_one_crawler(diff: Callable[..., Done]) -> None:
+def test_what_applies_to_one_crawler_is_compared(diff: Callable[..., Done]) -> None:
     """What applies to a crawler, and the URLs that change their verdict for it."""
     done = diff("old.txt", "-", "--agent", "foobot", "--urls", "urls", stdin=NEW)
     assert done.code == 1
@@ -82,7 +82,7 @@ def test_nothing_changed(diff: Callable[..., Done]) -> None:
     assert diff("old.txt", "new.txt", "--agent", "zoo").code == 0
 
 
-def test_json(diff: Callable[..., Done]) -> None:
+def test_changes_as_json(diff: Callable[..., Done]) -> None:
     """An object in a line for each group and for each URL."""
     done = diff("old.txt", "new.txt", "--agent", "come", "--urls", "-", "--json", stdin="http://e.example/\n")
     group, url = map(json.loads, done.lines)
@@ -129,7 +129,7 @@ def test_several_agents(diff: Callable[..., Done]) -> None:
     assert [entry["agent"] for entry in found if "url" in entry] == ["come", "new,come"] * 3
 
 
-def test_written_differently(diff: Callable[..., Done], folder: Path) -> None:
+def test_rules_that_are_written_differently(diff: Callable[..., Done], folder: Path) -> None:
     """A rule in another spelling is told as that, and is no change: not to the exit code, either."""
     (folder / "spelt.txt").write_text(NEW.replace("Disallow: /b", "Disallow: /b*"))
     done = diff("new.txt", "spelt.txt", "--urls", "urls")
@@ -159,7 +159,9 @@ def test_written_differently(diff: Callable[..., Done], folder: Path) -> None:
         (("old.txt", "nowhere"), "", "nowhere cannot be read: No such file or directory"),
     ],
 )
-def test_usage(diff: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str) -> None:
+def test_what_makes_no_sense_is_refused(
+    diff: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str
+) -> None:
     """What makes no sense is one line on stderr, and exit code 2."""
     done = diff(*arguments, stdin=stdin)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
@@ -209,7 +211,7 @@ def test_a_site_against_a_file(folder: Path) -> None:
         assert (done.code, done.out) == (2, "")
 
 
-def test_terminal(folder: Path) -> None:
+def test_colour_on_a_terminal(folder: Path) -> None:
     """On a terminal what went is red, and what came is green."""
     done = on_terminal("diff", "old.txt", "new.txt", folder=folder)
     assert "\x1b[31m  - line 6: Disallow: /a\x1b[0m\n\x1b[32m  + line 5: Allow: /b/c\x1b[0m\n" in done.out

@@ -12,7 +12,7 @@ import pytest
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from scrapy_robots_rfc.commands.cache_store import record_of
+from scrapy_robots_rfc.commands.cache import copy_record
 from tests.commands.copies import DAY, OPEN, fill
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_foreign_keys(robots: Callable[..., Done], store: Store, address: str) -
 @pytest.mark.parametrize("key", FOREIGN)
 def test_foreign_keys_are_not_imported(robots: Callable[..., Done], store: Store, address: str, key: str) -> None:
     """A line whose origin is none is refused, and does not show it."""
-    line = json.dumps({**record_of("http://a.example", OPEN), "origin": key})
+    line = json.dumps({**copy_record("http://a.example", OPEN), "origin": key})
     done = robots("cache", "import", "--store", address, stdin=line)
     assert (done.code, list(store.keys())) == (1, [])
     assert done.err == "scrapy robots cache: line 1: its origin is none: scheme://host, or scheme://host:port\n"

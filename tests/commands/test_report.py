@@ -56,7 +56,7 @@ def without_files(sums: dict[str, Any]) -> dict[str, Any]:
 # What it adds up to.
 
 
-def test_sums(summed: Callable[..., dict[str, Any]]) -> None:
+def test_requests_are_counted_by_reason_origin_rule_and_spider(summed: Callable[..., dict[str, Any]]) -> None:
     """Requests are counted by reason, origin, rule and spider, in order; exempt ones stand apart."""
     sums = summed(exported(CRAWL))
     asked = [item for item in CRAWL if item["reason"] != "exempt"]
@@ -81,7 +81,7 @@ def test_sums(summed: Callable[..., dict[str, Any]]) -> None:
     assert sum(entry["share"] for entry in sums["by_reason"]) == pytest.approx(1)
 
 
-def test_over_time(summed: Callable[..., dict[str, Any]]) -> None:
+def test_requests_are_counted_by_time(summed: Callable[..., dict[str, Any]]) -> None:
     """Requests are counted by time, in buckets of one width without a gap; none is lost."""
     over_time = summed(exported(CRAWL))["over_time"]
     counts = Counter(item["time"][:16] for item in CRAWL if item["reason"] != "exempt")
@@ -99,7 +99,7 @@ def test_over_time(summed: Callable[..., dict[str, Any]]) -> None:
         ["1969-12-31T23:59:59Z", "yesterday", "", None, 5, ["2026"]],
     ],
 )
-def test_times(times: list[Any], summed: Callable[..., dict[str, Any]]) -> None:
+def test_times_of_any_kind(times: list[Any], summed: Callable[..., dict[str, Any]]) -> None:
     """Any range of time has room in a few buckets; a request without a time that can be read counts, too."""
     sums = summed(exported(record(time=time) for time in times))
     buckets = sums["over_time"]["buckets"]
@@ -136,7 +136,7 @@ def test_several_files(robots: OriginPolicy, tmp_path: Path) -> None:
     assert [(file["file"], file["records"]) for file in sums["files"]] == [(name, 4) for name in names]
 
 
-def test_top(robots: OriginPolicy, tmp_path: Path) -> None:
+def test_what_counts_most_is_listed(robots: OriginPolicy, tmp_path: Path) -> None:
     """What counts most is listed, and how much else there is."""
     (tmp_path / "r").write_bytes(exported(CRAWL))
     done = robots("report", str(tmp_path / "r"), "--top", "2")
@@ -152,9 +152,9 @@ def test_top(robots: OriginPolicy, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packing", PLUGINS)
 @pytest.mark.parametrize("format", FORMATS)
-def test_formats(format: str, packing: str, summed: Callable[..., dict[str, Any]]) -> None:  # noqa: A002
+def test_formats_are_told_by_content(format: str, packing: str, summed: Callable[..., dict[str, Any]]) -> None:  # noqa: A002
     """Each format, packed or not, is told by its content."""
-    assert without_files(summed(exported(CRAWL, format, packing))) == without_files(summed(exported(CRAWL)))
+    assert without_files(summed(exported(CRAWL[::20], format, packing))) == without_files(summed(exported(CRAWL[::20])))
 
 
 @pytest.mark.parametrize(
@@ -170,14 +170,18 @@ def test_formats(format: str, packing: str, summed: Callable[..., dict[str, Any]
     ],
     ids=["one line", "indented", "byte order mark", "semicolons", "line feeds", "blank lines", "more of them"],
 )
-def test_variants(octets: bytes, summed: Callable[..., dict[str, Any]]) -> None:
+def test_layouts_that_settings_change(octets: bytes, summed: Callable[..., dict[str, Any]]) -> None:
     """What settings of an export change, is read."""
     assert without_files(summed(octets)) == without_files(summed(exported(FEW)))
 
 
 @pytest.mark.parametrize("packing", PLUGINS)
 @pytest.mark.parametrize("format", FORMATS)
-def test_appended(format: str, packing: str, summed: Callable[..., dict[str, Any]]) -> None:  # noqa: A002
+def test_a_file_that_a_second_crawl_went_on_with(
+    format: str,  # noqa: A002
+    packing: str,
+    summed: Callable[..., dict[str, Any]],
+) -> None:
     """A file that a second crawl went on with is read to its end: Scrapy appends to files by default."""
     octets = exported(FEW, format, packing)
     assert summed(octets + octets)["requests"] == 6
@@ -207,7 +211,7 @@ def test_line_ends_in_cells(summed: Callable[..., dict[str, Any]]) -> None:
     [b"", b" \n", b"[]", b"[\n\n]", exported([]), exported([], "json"), exported(FEW, "csv").split(b"\r\n")[0]],
 )
 @pytest.mark.parametrize("packing", PLUGINS)
-def test_empty(octets: bytes, packing: str, robots: OriginPolicy, tmp_path: Path) -> None:
+def test_a_report_without_records(octets: bytes, packing: str, robots: OriginPolicy, tmp_path: Path) -> None:
     """A report without records is none that failed: nothing was disallowed."""
     if PLUGINS[packing]:
         octets = packed(octets, packing)
@@ -220,7 +224,7 @@ def test_empty(octets: bytes, packing: str, robots: OriginPolicy, tmp_path: Path
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_breaks_off(format: str, robots: OriginPolicy, tmp_path: Path) -> None:  # noqa: A002
+def test_a_file_that_breaks_off(format: str, robots: OriginPolicy, tmp_path: Path) -> None:  # noqa: A002
     """Of a file that breaks off within a record, the rest is summed up, and one line says so."""
     sums, done = told(robots, tmp_path, exported([record(), record()], format)[:-100])
     assert sums["requests"] == 1
@@ -245,12 +249,12 @@ def test_broken_lines(format: str, robots: OriginPolicy, tmp_path: Path) -> None
 def test_packed_in_pieces(packing: str, damaged: bool, robots: OriginPolicy, tmp_path: Path) -> None:
     """Of a packed file that is cut short or damaged, what can be unpacked is summed up."""
     records = [
-        record(url=f"https://a.example/{number**5}", digest=f"sha256:{number**17:064x}") for number in range(4000)
+        record(url=f"https://a.example/{number**5}", digest=f"sha256:{number**17:064x}") for number in range(800)
     ]
-    octets = exported(records, packing=packing)
+    octets = exported(records, packing=packing, bz2_compresslevel=1)  # of blocks of 100,000 octets
     at = len(octets) * 3 // 4
     sums, done = told(robots, tmp_path, octets[:at] + (b"\0" * 1000 if damaged else b""))
-    assert 1000 < sums["requests"] < 4000
+    assert 200 < sums["requests"] < 800
     assert sums["files"][0]["breaks_off"]
     assert "breaks off" in done.err
 
@@ -330,7 +334,7 @@ def test_page_is_written(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "r", "r.html"]
 
 
-def test_terminal(tmp_path: Path) -> None:
+def test_colour_and_width_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal there is colour, but not with NO_COLOR, and no line is longer than it is wide."""
     long = [record(rule=f"Disallow: /{'long/' * 40}", origin=f"https://{'a' * 60}.example", spider="x " * 60)]
     (tmp_path / "r").write_bytes(exported(long))

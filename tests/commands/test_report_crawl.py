@@ -1,12 +1,11 @@
-"""`scrapy robots report` on what real crawls wrote by ROBOTSTXT_REPORT, in processes of their own."""
+"""`scrapy robots report` on what real crawls wrote by ROBOTSTXT_REPORT."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.commands.running import run
-from tests.example.running import start, wait
+from tests.commands.running import run, scrapy
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ REPORT: dict[str, Any] = {
 }
 
 
-def test_crawls(tmp_path: Path) -> None:
+def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
     """Whatever format a crawl writes, and another one goes on with, the sums are those of what was disallowed."""
     (tmp_path / "shop.py").write_text(SPIDER, encoding="utf-8")
     rules = robots("User-agent: *\nDisallow: /private/\nDisallow: /cart\n")
@@ -54,7 +53,7 @@ def test_crawls(tmp_path: Path) -> None:
         sites = {"site": site.url(""), "exempt": exempt.url("/"), "failing": failing.url("/")}
         arguments = (*(word for key, url in sites.items() for word in ("-a", f"{key}={url}")), *options)
         for _ in range(2):
-            wait(start("-m", "scrapy", "runspider", "shop.py", *arguments, folder=tmp_path))
+            assert scrapy("runspider", "shop.py", *arguments, folder=tmp_path).code == 0
         for name in REPORT:
             done = run("report", name, "--json", folder=tmp_path)
             if name == "r.xml":

@@ -78,7 +78,7 @@ ODD = [
 ]
 
 
-def test_printable(browser: Browser, tmp_path: Path) -> None:
+def test_what_cannot_be_seen_is_an_escape(browser: Browser, tmp_path: Path) -> None:
     """What could not be seen, or would turn others round, stands as the same escapes as in the text of the command."""
     made(tmp_path, [record(spider=f"{number} {character}.") for number, character in enumerate(ODD)])
     browser.open(tmp_path / "report.html")
@@ -87,7 +87,7 @@ def test_printable(browser: Browser, tmp_path: Path) -> None:
     assert set(browser.run(script)) == wanted
 
 
-def test_policy(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_a_script_of_others_would_not_run(shown: tuple[Browser, dict[str, Any]]) -> None:
     """Even a script that had got into the page would not run, nor could it reach anybody."""
     browser, _ = shown
     with Site() as site:

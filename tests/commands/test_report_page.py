@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,7 +46,7 @@ def rows(browser: Browser, table: str) -> list[list[str]]:
 # What it shows.
 
 
-def test_numbers(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_numbers_are_those_of_the_json(shown: tuple[Browser, dict[str, Any]]) -> None:
     """The numbers of the tables are those of the JSON, in the same order; so are the ones at the top."""
     browser, sums = shown
     for name, (key, columns) in TABLES.items():
@@ -67,7 +68,7 @@ def test_numbers(shown: tuple[Browser, dict[str, Any]]) -> None:
     assert browser.run("return document.querySelector('h1').innerText") == f"{sums['requests']} requests disallowed"
 
 
-def test_bars(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_bars_are_as_long_as_their_numbers(shown: tuple[Browser, dict[str, Any]]) -> None:
     """The bars of origins, rules and reasons are as long as their numbers are large, the first one all of the width."""
     browser, sums = shown
     script = """
@@ -103,7 +104,7 @@ def test_rules_that_are_long(browser: Browser, tmp_path: Path) -> None:
         assert max(height for height, *_ in names) < 150
 
 
-def test_over_time(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_bars_of_time_are_as_high_as_their_numbers(shown: tuple[Browser, dict[str, Any]]) -> None:
     """The bars over time stand in order, are as high as their numbers are large, and so are the parts by reason."""
     browser, sums = shown
     script = """
@@ -121,7 +122,7 @@ def test_over_time(shown: tuple[Browser, dict[str, Any]]) -> None:
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("seconds", [2, 3, 7, 16, 23, 24, 59])
+@pytest.mark.parametrize("seconds", [2, 7, 23, 24])
 def test_all_of_the_time(seconds: int, browser: Browser, tmp_path: Path) -> None:
     """The bars over time take the whole width, however few there are; the last one stands at the right end."""
     made(tmp_path, [record(time=f"2026-11-21T08:00:{second:02}Z") for second in range(seconds)])
@@ -162,8 +163,8 @@ def test_nothing_disallowed(browser: Browser, tmp_path: Path) -> None:
     assert rows(browser, "file") == [["robots.jsonl", "0", "0", "whole"]]
 
 
-@pytest.mark.parametrize("counts", [[11, 5], [15, 1], [25, 15], [1, 9999], [2, 1]])
-def test_shares(counts: list[int], browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("counts", [[11, 5], [15, 1], [1, 9999]])
+def test_shares_are_rounded_as_in_the_text(counts: list[int], browser: Browser, tmp_path: Path) -> None:
     """Shares are rounded as in the text of the command, halves too."""
     made(tmp_path, [record(spider=f"s{count}", count=count) for count in counts])
     browser.open(tmp_path / "report.html")
@@ -172,7 +173,7 @@ def test_shares(counts: list[int], browser: Browser, tmp_path: Path) -> None:
         assert share == ("< 0.1 %" if part < 0.0005 else f"{part * 100:.1f} %")
 
 
-def test_few_rows(browser: Browser, tmp_path: Path) -> None:
+def test_top_changes_tables_alone(browser: Browser, tmp_path: Path) -> None:
     """Few rows of tables leave the numbers at the top, and the bars, as they are."""
     script = """
         return [[...document.querySelectorAll(".figures div, .legend li")].map((one) => one.innerText),
@@ -197,7 +198,7 @@ def test_other_reasons(browser: Browser, tmp_path: Path) -> None:
     assert browser.run("return document.querySelector('.legend').innerText.split('\\n')") == ["rule", "other"]
 
 
-def test_more(browser: Browser, tmp_path: Path) -> None:
+def test_how_much_is_not_listed(browser: Browser, tmp_path: Path) -> None:
     """A table that does not list all says how many there are."""
     made(tmp_path, crawl(), "--top", "3")
     browser.open(tmp_path / "report.html")
@@ -245,7 +246,7 @@ def test_sort_by_keyboard(shown: tuple[Browser, dict[str, Any]]) -> None:
     assert sort_of(browser)[0] == "descending"
 
 
-def test_filter(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_a_table_is_filtered(shown: tuple[Browser, dict[str, Any]]) -> None:
     """A text leaves the rows that it is in, in any case of letters; how many is told. Without it, all are back."""
     browser, sums = shown
     field = browser.driver.find_element(By.ID, "filter-rule")
@@ -272,14 +273,13 @@ def test_without_script(browser: Browser, usual: tuple[Path, dict[str, Any]]) ->
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-@pytest.mark.parametrize("dark", [False, True])
-def test_screens(width: int, dark: bool, browser: Browser, usual: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_narrow_and_wide_screens(browser: Browser, usual: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """On a narrow and on a wide screen, light or dark, nothing but a wide table scrolls sideways, whatever is in it."""
     made(tmp_path, [*crawl(), *hostile("http://127.0.0.1:9")])
-    browser.screen(width, dark=dark)
-    for page in (usual[0], tmp_path / "report.html"):
-        browser.open(page)
+    for page, width, dark in product((usual[0], tmp_path / "report.html"), (360, 1440), (False, True)):
+        browser.screen(width, dark=dark)
+        if (width, dark) == (360, False):
+            browser.open(page)
         assert browser.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
         paper, ink = browser.run(
             "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
@@ -314,7 +314,7 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_paper(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_printed_on_paper(shown: tuple[Browser, dict[str, Any]]) -> None:
     """On paper there is nothing to press, and all of the tables."""
     browser, _ = shown
     browser.screen(794, medium="print")  # A4 at 96 dots an inch
@@ -323,7 +323,7 @@ def test_paper(shown: tuple[Browser, dict[str, Any]]) -> None:
     assert browser.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-def test_said_aloud(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_what_a_screen_reader_says(shown: tuple[Browser, dict[str, Any]]) -> None:
     """Whoever hears the page is told what each picture, table and field is; headings come in order."""
     browser, sums = shown
     nodes = browser.command("Accessibility.getFullAXTree")["nodes"]

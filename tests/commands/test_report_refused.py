@@ -58,7 +58,7 @@ def xml() -> bytes:
     ],
     ids=["XML", "packed XML", "pickle", "pickle that acts", "marshal", "older marshal"],
 )
-def test_refused(octets: bytes, tmp_path: Path) -> None:
+def test_other_formats_are_refused(octets: bytes, tmp_path: Path) -> None:
     """Other formats of Scrapy's are refused in one line; none of them is loaded."""
     (tmp_path / "r").write_bytes(octets)
     done = run("report", "r", folder=tmp_path)
@@ -83,7 +83,7 @@ def test_refused(octets: bytes, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_other_files(octets: bytes, robots: OriginPolicy, tmp_path: Path) -> None:
+def test_files_without_records_are_refused(octets: bytes, robots: OriginPolicy, tmp_path: Path) -> None:
     """A file that holds no such records is refused in one line, with the exit code 2."""
     (tmp_path / "r").write_bytes(octets)
     done = robots("report", str(tmp_path / "r"))
@@ -105,7 +105,7 @@ def test_other_files(octets: bytes, robots: OriginPolicy, tmp_path: Path) -> Non
         (["good", "--html", "no/where.html"], "where.html cannot be written: No such file or directory; "),
     ],
 )
-def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read_or_written(arguments: list[str], says: str, tmp_path: Path) -> None:
     """What cannot be read or written is said in one line, with what to do; the exit code is 2, nothing is written."""
     (tmp_path / "good").write_bytes(exported(FEW))
     (tmp_path / "link").symlink_to("good")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.commands.copies import Done
-from tests.commands.running import TIMEOUT, environment, launch, run
+from tests.commands.running import run, scrapy
 from tests.support.documents import block
 from tests.support.site import Site
 
@@ -66,7 +63,7 @@ def lines(found: dict[str, Any], level: str) -> list[str]:
     return [line["text"] for line in found["lines"] if line["level"] == level]
 
 
-def test_document(folder: Path) -> None:
+def test_the_document_shows_what_is_printed(folder: Path) -> None:
     """The document shows what is printed, but for what it leaves out; nothing is written, and nobody is asked."""
     before = sorted(folder.rglob("*"))
     done = run("settings", "news", folder=folder)
@@ -78,13 +75,13 @@ def test_document(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("runtime", [SELECT, NONE])
-def test_runtimes(folder: Path, runtime: str) -> None:
+def test_every_runtime_says_the_same(folder: Path, runtime: str) -> None:
     """With another reactor, and with none, the same is said."""
-    plain, other = asked("news", folder=folder), launch("settings", "news", "-s", runtime, "--json", folder=folder)
-    assert {**plain, "spider_middlewares": 0} == {**json.loads(other.out), "code": other.code, "spider_middlewares": 0}
+    plain, other = asked("news", folder=folder), asked("news", "-s", runtime, folder=folder)
+    assert {**plain, "spider_middlewares": 0} == {**other, "spider_middlewares": 0}
 
 
-def test_sources(folder: Path) -> None:
+def test_who_set_a_setting(folder: Path) -> None:
     """Each setting has the value that the crawl has, and who gave it, whoever that is."""
     found = asked("news", "-s", "ROBOTSTXT_TIMEOUT=5", "-s", "ROBOTSTXT_CACHE_MAX_AGE=60", folder=folder)
     assert setting(found, "OBEY") == (True, "add-on")
@@ -99,7 +96,7 @@ def test_sources(folder: Path) -> None:
     assert not (folder / "jobs").exists()
 
 
-def test_arguments(folder: Path) -> None:
+def test_a_spider_that_needs_arguments(folder: Path) -> None:
     """A spider that needs arguments gets them, and what it sets as it is made counts; without them one line says so."""
     assert setting(asked("fussy", "-a", "site=x", folder=folder), "TIMEOUT") == (7, "spider")
     done = run("settings", "fussy", folder=folder)
@@ -127,7 +124,7 @@ def test_without_a_way_to_addons(folder: Path) -> None:
     assert setting(found, "OBEY") == (False, "default")
 
 
-def test_names(folder: Path) -> None:
+def test_tokens_and_user_agent(folder: Path) -> None:
     """Tokens and User-Agent are those of the crawl; a token that site owners cannot know is warned about."""
     found = asked("news", folder=folder)
     assert (found["tokens"], found["user_agent"]) == (["newsbot"], "newsbot/1.0 (+https://news.example/bot)")
@@ -136,7 +133,7 @@ def test_names(folder: Path) -> None:
     assert any("'newsbot' is not in the User-Agent header 'Mozilla/5.0'" in line for line in lines(other, "warning"))
 
 
-def test_middlewares(folder: Path) -> None:
+def test_middlewares_stand_in_their_order(folder: Path) -> None:
     """The middlewares stand in their order, ours are marked, and Scrapy's own beside ours is warned about."""
     found = asked(folder=folder)
     positions = [row["position"] for row in found["downloader_middlewares"]]
@@ -161,14 +158,14 @@ def test_without_ours(tmp_path: Path, obey: str, obeyed: str) -> None:
     ]
 
 
-def test_quiet(tmp_path: Path) -> None:
+def test_nothing_is_odd(tmp_path: Path) -> None:
     """A set-up in which nothing is odd has the exit code 0; what is no warning is said as well."""
     found = asked(*ADDON, "-s", "ROBOTSTXT_EXEMPT=a.example", folder=tmp_path)
     assert (found["code"], lines(found, "warning"), lines(found, "error")) == (0, [], [])
     assert lines(found, "info") == ["ROBOTSTXT_EXEMPT: not asked for their robots.txt are a.example"]
 
 
-def test_wrong(folder: Path) -> None:
+def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:
     """All that is wrong is told at once, in the words of the error that stops the crawl, with the exit code 2."""
     wrong = ("-s", "ROBOTSTXT_TIMEOUT=x", "-s", "ROBOTSTXT_EXEMPT=a,:")
     found = asked("news", *wrong, folder=folder)
@@ -205,21 +202,8 @@ def test_the_crawl_says_the_same(folder: Path) -> None:
         (folder / "shop" / "spiders" / "news.py").write_text(
             block("docs/cli.md", "python", "class News") + f"    start_urls = [{site.url('/x')!r}]\n"
         )
-        done = crawled("crawl", "news", "-s", "ROBOTSTXT_CACHE=", "-s", "TELNETCONSOLE_ENABLED=0", folder=folder)
+        options = ("-s", "ROBOTSTXT_CACHE=", "-s", "TELNETCONSOLE_ENABLED=0", "-s", "LOG_ENABLED=True")
+        done = scrapy("crawl", "news", *options, folder=folder)
         assert "/x" in site.targets
     logged = re.findall(r"\[scrapy_robots_rfc\.[\w.]+\] WARNING: (.*)", done.err)
     assert logged == warned
-
-
-def crawled(*arguments: str, folder: Path) -> Done:
-    """Run one of Scrapy's own commands."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", *arguments],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=True,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)

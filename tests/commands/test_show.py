@@ -35,7 +35,7 @@ Clean-param: id
 """
 
 
-def test_text(tmp_path: Path) -> None:
+def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
     """How the file was come by, for how long it is used, its groups and the one that applies, and what else it says."""
     with Site({"/robots.txt": redirect("/b"), "/b": file(FILE)}) as site:
         done = run("show", site.url("/page?x"), "--agent", "zoo,foobot", folder=tmp_path)
@@ -64,7 +64,7 @@ def test_text(tmp_path: Path) -> None:
         ]
 
 
-def test_json(tmp_path: Path) -> None:
+def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
     """The same as one object; a site's Cache-Control tells for how long the file is used."""
     headers = (("Cache-Control", "max-age=3600"),)
     with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
@@ -153,7 +153,7 @@ def test_what_a_crawl_makes_of_a_delay(tmp_path: Path, setting: str) -> None:
     assert (found["crawl_delay"], found["interval"]) == (100, interval)
 
 
-def test_size(tmp_path: Path) -> None:
+def test_octets_are_those_that_came(tmp_path: Path) -> None:
     """The size is that of what was downloaded, to the octet: a byte order mark and line ends of two octets count."""
     body = b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /x\r\n"
     with Site({"/robots.txt": Reply(200, body)}) as site:
@@ -174,7 +174,7 @@ def test_size_of_what_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "code", "result"), [(404, 0, "unavailable"), (503, 2, "unreachable")])
-def test_no_file(tmp_path: Path, status: int, code: int, result: str) -> None:
+def test_an_origin_without_a_file(tmp_path: Path, status: int, code: int, result: str) -> None:
     """There being no file is an answer; that nobody knows is an error, in one line that says what to do."""
     with Site({"/robots.txt": Reply(status)}) as site:
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
@@ -196,14 +196,14 @@ def test_redirect_that_leads_nowhere(tmp_path: Path) -> None:
     assert found["redirects"] == [{"url": site.url("/robots.txt"), "status": 302, "target": None}]
 
 
-def test_usage(robots: Callable[..., Done]) -> None:
+def test_what_makes_no_sense_is_refused(robots: Callable[..., Done]) -> None:
     """What is no URL is refused before anything is asked for."""
     done = robots("show", "a.example")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("scrapy robots show: a.example is no absolute http or https URL")
 
 
-def test_terminal(tmp_path: Path) -> None:
+def test_colour_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal there is colour, and lines are no longer than it is wide."""
     long = f"User-agent: *\nDisallow: /{'long' * 30}\nDisallow: /b\n"
     with Site({"/robots.txt": file(long)}) as site:

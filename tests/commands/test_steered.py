@@ -34,7 +34,7 @@ def overriding(site: Site) -> tuple[str, str]:
     return "-s", f"ROBOTSTXT_OVERRIDES={json.dumps({site.url(''): 'own.txt'})}"
 
 
-def test_exempt(tmp_path: Path) -> None:
+def test_an_exempt_site_is_not_asked(tmp_path: Path) -> None:
     """A URL of an exempt site is allowed, by that; the site is not asked."""
     with Site({"/robots.txt": CLOSED}) as site:
         done = run("check", site.url("/x"), "-s", "ROBOTSTXT_EXEMPT=127.0.0.1", folder=tmp_path)
@@ -50,7 +50,7 @@ def test_exempt(tmp_path: Path) -> None:
     assert (shown.code, shown.lines) == (0, [place])
 
 
-def test_local_file(own: Path) -> None:
+def test_a_local_file_decides_in_place_of_the_sites(own: Path) -> None:
     """Its rules decide, and what is printed names it; the site is not asked."""
     with Site({"/robots.txt": CLOSED}) as site:
         done = run("check", site.url("/x"), *overriding(site), folder=own)
@@ -67,7 +67,7 @@ def test_local_file(own: Path) -> None:
     assert not [line for line in shown.lines if "fresh for" in line]
 
 
-def test_json(own: Path) -> None:
+def test_json_names_the_exception(own: Path) -> None:
     """As JSON, both say by which exception it was: in the same keys, that are null without one."""
     with Site({"/robots.txt": CLOSED}) as site:
         for exception in (overriding(site), ("-s", "ROBOTSTXT_EXEMPT=127.0.0.1"), ()):
@@ -81,7 +81,7 @@ def test_json(own: Path) -> None:
             assert (checked["url"], shown["robots_txt"]) == (site.url("/robots.txt"), site.url("/robots.txt"))
 
 
-def test_stale(tmp_path: Path) -> None:
+def test_a_stale_file_decides_and_is_told_as_such(tmp_path: Path) -> None:
     """A file from before that decides while its site fails is told as such, in words and as JSON."""
     with Site({"/robots.txt": Reply(503)}) as site:
         store = SqliteStore(tmp_path / "robots.sqlite")

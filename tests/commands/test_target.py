@@ -47,7 +47,7 @@ def contents(folder: Path) -> dict[str, bytes | int]:
 
 
 @BOTH
-def test_no_file(arguments: tuple[str, ...], folder: Path) -> None:
+def test_what_is_no_file_stays(arguments: tuple[str, ...], folder: Path) -> None:
     """What is there and is no file stays: a pipe, a folder, the output of the command itself."""
     os.mkfifo(folder / "pipe")
     (folder / "link").symlink_to("pipe")
@@ -64,7 +64,7 @@ def test_no_file(arguments: tuple[str, ...], folder: Path) -> None:
 
 
 @BOTH
-def test_no_source(arguments: tuple[str, ...], folder: Path) -> None:
+def test_what_is_read_is_not_written_over(arguments: tuple[str, ...], folder: Path) -> None:
     """A command does not write over what it reads, whatever name that goes by."""
     own = "robots.sqlite" if arguments is EXPORT else "robots.jsonl"
     (folder / "link").symlink_to(own)
@@ -88,7 +88,7 @@ def test_what_a_store_has_beside(suffix: str, folder: Path) -> None:
 
 
 @BOTH
-def test_a_link(arguments: tuple[str, ...], folder: Path) -> None:
+def test_a_link_is_followed(arguments: tuple[str, ...], folder: Path) -> None:
     """A link stays one; what it leads to is written, be it new or not."""
     (folder / "link").symlink_to("sub/new")
     for earlier in (None, b"earlier"):
@@ -101,7 +101,7 @@ def test_a_link(arguments: tuple[str, ...], folder: Path) -> None:
 
 
 @BOTH
-def test_permissions(arguments: tuple[str, ...], folder: Path) -> None:
+def test_a_new_file_has_the_usual_permissions(arguments: tuple[str, ...], folder: Path) -> None:
     """The file has the permissions of any other new file, and a name may be as long as names can be."""
     name = "\N{GRINNING FACE}" * 63
     assert run(*filled(arguments, name), folder=folder).code == 0
@@ -111,7 +111,7 @@ def test_permissions(arguments: tuple[str, ...], folder: Path) -> None:
 
 
 @BOTH
-def test_no_folder(arguments: tuple[str, ...], folder: Path) -> None:
+def test_a_folder_that_is_not_there(arguments: tuple[str, ...], folder: Path) -> None:
     """Where no file can be made, one line says what to do."""
     done = run(*filled(arguments, "no/such/file"), folder=folder)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)

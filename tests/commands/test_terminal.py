@@ -27,12 +27,23 @@ class Terminal(io.StringIO):
         (io.StringIO(), {}, "no"),
     ],
 )
-def test_colour(stream: io.StringIO, environment: dict[str, str], painted: str) -> None:
+def test_colour_is_for_terminals_that_want_it(
+    stream: io.StringIO, environment: dict[str, str], painted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There is colour on a terminal alone, and not where NO_COLOR has a value or the terminal has none."""
-    assert Style.of(stream, environment).paint("no", Colour.BAD) == painted
+    set_environment(monkeypatch, environment)
+    assert Style.of(stream).paint("no", Colour.BAD) == painted
 
 
-def test_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def set_environment(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    """Have these variables, of those that change how a terminal is used."""
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_width_is_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal's width is kept, a very small one excepted; there is none elsewhere."""
     monkeypatch.setenv("COLUMNS", "72")
     assert Style.of(Terminal()).width == 72
@@ -41,7 +52,7 @@ def test_width(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Style.of(Terminal()).width == 40
 
 
-def test_wrapped() -> None:
+def test_text_is_wrapped_under_its_beginning() -> None:
     """Text is wrapped between words, under its beginning; URLs stay whole."""
     style = Style(width=40)
     url = "https://example.com/a-very-long-path/that-no-line-has-room-for"
@@ -57,7 +68,7 @@ def test_wrapped() -> None:
 @pytest.mark.parametrize(
     ("text", "cut"), [("a" * 36, "a" * 36), ("a" * 37, "a" * 33 + "..."), ("漢" * 20, "漢" * 16 + "..."), ("", "")]
 )
-def test_cut(text: str, cut: str) -> None:
+def test_what_has_no_room_is_cut(text: str, cut: str) -> None:
     """What has no room ends in dots; a wide character takes two columns."""
     shown = Style(width=40).cut(text, 4)
     assert shown == cut
@@ -65,11 +76,11 @@ def test_cut(text: str, cut: str) -> None:
     assert Style().cut(text, 4) == text
 
 
-def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_one_line_that_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar says how much is done, in one line that it can take away."""
-    monkeypatch.setenv("COLUMNS", "80")
+    set_environment(monkeypatch, {"COLUMNS": "80"})
     stream = Terminal()
-    progress = ProgressBar(stream, 4, {})
+    progress = ProgressBar(stream, 4)
     progress.show(2)
     progress.show(2)
     progress.clear()
@@ -80,9 +91,12 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("stream", "total", "environment"), [(io.StringIO(), 4, {}), (Terminal(), 1, {}), (Terminal(), 4, {"TERM": "dumb"})]
 )
-def test_no_progress(stream: io.StringIO, total: int, environment: dict[str, str]) -> None:
+def test_no_progress_where_it_cannot_be_shown(
+    stream: io.StringIO, total: int, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There is no bar elsewhere, on a terminal that cannot show it, nor for a single URL."""
-    progress = ProgressBar(stream, total, environment)
+    set_environment(monkeypatch, environment)
+    progress = ProgressBar(stream, total)
     progress.show(1)
     progress.clear()
     assert stream.getvalue() == ""

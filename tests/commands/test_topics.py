@@ -15,7 +15,7 @@ import pytest
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.commands.copies import CLOSED, DAY, MISSING, NOW, OPEN, Done, fill
 from tests.commands.reports import exported, record
-from tests.commands.running import COMMAND, TIMEOUT, environment, launch, on_terminal, run
+from tests.commands.running import COMMAND, TIMEOUT, environment, on_terminal, run
 from tests.example.running import ROOT
 from tests.support.entries import changed
 from tests.support.site import Reply, Site
@@ -98,7 +98,7 @@ def test_no_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str,
         assert "secret" not in done.out
 
 
-def test_help(robots: Callable[..., Done]) -> None:
+def test_topics_are_listed_in_the_order_of_the_document(robots: Callable[..., Done]) -> None:
     """The topics are listed in the order in which the document tells of them."""
     listed = re.findall(r"^    ([a-z]+) {3,}\S", robots("--help").out, re.MULTILINE)
     told = re.findall(r"^## ([a-z]+):", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
@@ -110,7 +110,7 @@ NO_COMMAND_LINES = ("nonsense", "--nonsense", "nonsense http://a.example/", "-s"
 
 
 @pytest.mark.parametrize("line", NO_COMMAND_LINES)
-def test_usage(robots: Callable[..., Done], line: str) -> None:
+def test_a_command_line_that_makes_no_sense(robots: Callable[..., Done], line: str) -> None:
     """A command line that makes no sense is refused in one line, which says where to look; the exit code is 2."""
     done = robots(*line.split())
     assert (done.code, done.out) == (2, "")
@@ -145,7 +145,7 @@ def seen(text: str) -> str:
 
 
 @pytest.mark.parametrize(("arguments", "red"), ON_A_TERMINAL, ids=lambda value: value[0])
-def test_colour(folder: Path, arguments: tuple[str, ...], red: str) -> None:
+def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], red: str) -> None:
     """There is colour on a terminal, unless NO_COLOR or TERM says otherwise, and nowhere else; all say the same."""
     wide = on_terminal(*arguments, folder=folder, COLUMNS="300")
     assert re.search(rf"\x1b\[(1;)?31m{re.escape(red)} *\x1b\[0m", wide.out)
@@ -165,7 +165,7 @@ def test_colour(folder: Path, arguments: tuple[str, ...], red: str) -> None:
     ],
     ids=" ".join,
 )
-def test_width(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_lines_are_no_wider_than_the_terminal(folder: Path, arguments: tuple[str, ...]) -> None:
     """Lines are no wider than the terminal, but those with a URL."""
     lines = seen(on_terminal(*arguments, folder=folder, COLUMNS="64").out).splitlines()
     assert lines
@@ -185,7 +185,7 @@ def test_width(folder: Path, arguments: tuple[str, ...]) -> None:
     ],
     ids=" ".join,
 )
-def test_json(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_json_is_an_object_a_line(folder: Path, arguments: tuple[str, ...]) -> None:
     """For programs there is an object a line, in ASCII, and the same on a terminal."""
     piped = run(*arguments, folder=folder)
     assert [type(json.loads(line)) for line in piped.lines] == [dict] * len(piped.lines)
@@ -205,20 +205,12 @@ def test_json_of_a_site(folder: Path) -> None:
 _FETCH = ("check", "show")
 
 
-@pytest.mark.parametrize(
-    ("topic", "reactor"),
-    [
-        *((topic, "") for topic in ("check {}", "show {}", "lint {}robots.txt", "diff {}robots.txt robots.txt")),
-        ("check {}", "-s TWISTED_REACTOR="),
-    ],
-)
-def test_a_project_that_misses_a_file(topic: str, reactor: str, folder: Path) -> None:
+@pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}robots.txt", "diff {}robots.txt robots.txt"])
+def test_a_project_that_misses_a_file(topic: str, folder: Path) -> None:
     """An error of the project's own code is told as that, and not as one of the output, whatever its kind is."""
     (folder / "own.py").write_text("class Reads:\n    def __init__(self):\n        open('not-there')\n")
     with Site({"/robots.txt": Reply(200, FILE.encode())}) as site:
-        asked = f"{topic.format(site.url('/'))} {reactor} -s".split()
-        way = launch if reactor else run  # in a process there is one reactor
-        done = way(*asked, 'EXTENSIONS={"own.Reads": 1}', folder=folder)
+        done = run(*topic.format(site.url("/")).split(), "-s", 'EXTENSIONS={"own.Reads": 1}', folder=folder)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         f"scrapy robots {topic.split(maxsplit=1)[0]}: no crawl is possible with these settings: "
