@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,10 +23,34 @@ from tests.support.site import Site
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+TESTS = Path(__file__).parent
+
 _numbers = count()
 
-#: Fixtures that take seconds: a browser, crawls in processes of their own, what a demo prints, a wheel.
-DEAR = {"chromium", "crawls", "all_outputs", "demo", "wheel"}
+#: What takes longest, as a name of a group or of a file in tests/: it begins first, so that no process goes on alone at
+#: the end.
+DEAR = (
+    "results asyncio",
+    "results select",
+    "results none",
+    "bench/test_interrupted.py",
+    "test_wheel.py",
+    "example/test_fleet.py",
+    "chromium",
+    "throttling/test_interval.py",
+    "middleware/test_refused_at_start.py",
+    "reporting/test_report_when_killed.py",
+    "commands/test_stopped.py",
+    "cache/test_worker_processes.py",
+    "bench/test_bench.py",
+    "bench/test_restart.py",
+    "bench/test_faults.py",
+    "cache/test_memory.py",
+    "example/test_readme.py",
+    "example/test_demo.py",
+    "example/test_spiders.py",
+    "commands/test_check.py",
+)
 
 # A shell that runs this in the background has it ignore Ctrl-C, and with it all that it starts: tests send that signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -37,12 +62,26 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, 8)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep in one process the tests that go by the same dear thing, so that it is made once."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Have one process run the tests of a file, or of one dear fixture, so that what they share is made once.
+
+    The names must be there before pytest-xdist reads them; the order is made of the one that pytest-randomly gives.
+    """
     for item in items:
-        for name in DEAR.intersection(getattr(item, "fixturenames", ())):
-            # There is one browser for all; the other fixtures are of one file each.
-            item.add_marker(pytest.mark.xdist_group(name if name == "chromium" else f"{name} {item.path.stem}"))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    yield
+    ranks = {name: rank for rank, name in enumerate(DEAR)}
+    items.sort(key=lambda item: ranks.get(_group(item), len(ranks)))
+
+
+def _group(item: pytest.Item) -> str:
+    names = getattr(item, "fixturenames", ())
+    if "chromium" in names:
+        return "chromium"
+    if "results" in names:
+        return f"results {item.callspec.params['results']}"  # type: ignore[attr-defined]  # of a test with parameters
+    return item.path.relative_to(TESTS).as_posix()
 
 
 @pytest.fixture(scope="session")
