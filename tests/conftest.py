@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.utils.asyncio import call_later
+from xdist.scheduler import LoadScopeScheduling
 
 from scrapy_robots_rfc import _runtime, _scrapy
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.support.redis_server import COMMAND, RedisServer
-from tests.support.runtimes import MODES, Results
+from tests.support.runtimes import MODES, Crawls, Results
 from tests.support.scripted import Clock
 from tests.support.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from xdist.remote import Producer
 
 TESTS = Path(__file__).parent
 
@@ -30,13 +33,11 @@ _numbers = count()
 #: What takes longest, as a name of a group or of a file in tests/: it begins first, so that no process goes on alone at
 #: the end.
 DEAR = (
-    "results asyncio",
-    "results select",
-    "results none",
+    "runtimes",
     "bench/test_interrupted.py",
     "test_wheel.py",
     "example/test_fleet.py",
-    "chromium",
+    "commands/test_report_page.py",
     "throttling/test_interval.py",
     "middleware/test_refused_at_start.py",
     "reporting/test_report_when_killed.py",
@@ -51,6 +52,14 @@ DEAR = (
     "example/test_spiders.py",
     "commands/test_check.py",
 )
+#: The files whose tests wait for the same processes, which crawl the scenarios under each runtime.
+RUNTIMES = {
+    "fetching/test_local_faults_and_proxies.py",
+    "fetching/test_transfers.py",
+    "fetching/test_unreachable.py",
+    "middleware/test_deferred.py",
+    "test_runtimes.py",
+}
 
 # A shell that runs this in the background has it ignore Ctrl-C, and with it all that it starts: tests send that signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -62,26 +71,29 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, 8)
 
 
+class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+    """Has one process run all tests of a file, or of a few that share what is dear, so that it is made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
+    """Return what deals the tests out to processes."""
+    return FileScheduling(config, log)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Have one process run the tests of a file, or of one dear fixture, so that what they share is made once.
-
-    The names must be there before pytest-xdist reads them; the order is made of the one that pytest-randomly gives.
-    """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    """Put first what takes long; apart from that, the order is the one that pytest-randomly has given."""
     yield
     ranks = {name: rank for rank, name in enumerate(DEAR)}
-    items.sort(key=lambda item: ranks.get(_group(item), len(ranks)))
+    items.sort(key=lambda item: ranks.get(_group(item.nodeid), len(ranks)))
 
 
-def _group(item: pytest.Item) -> str:
-    names = getattr(item, "fixturenames", ())
-    if "chromium" in names:
-        return "chromium"
-    if "results" in names:
-        return f"results {item.callspec.params['results']}"  # type: ignore[attr-defined]  # of a test with parameters
-    return item.path.relative_to(TESTS).as_posix()
+def _group(nodeid: str) -> str:
+    file = nodeid.partition("::")[0].removeprefix("tests/")
+    return "runtimes" if file in RUNTIMES else file
 
 
 @pytest.fixture(scope="session")
@@ -121,20 +133,25 @@ def open_redis(request: pytest.FixtureRequest) -> Iterator[Callable[..., RedisSt
         store.close()
 
 
+@pytest.fixture(scope="session")
+def _crawls() -> Iterator[Crawls]:
+    crawls = Crawls()
+    yield crawls
+    crawls.close()
+
+
 @pytest.fixture(scope="session", params=MODES)
-def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(request: pytest.FixtureRequest, _crawls: Crawls) -> Results:
     """What came of every scenario under one runtime."""
-    folder = tmp_path_factory.getbasetemp()
-    # A worker of pytest-xdist has a folder of its own in that of the run.
-    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "runtimes"
-    folder.mkdir(exist_ok=True)
-    return Results(request.param, folder)
+    return Results(request.param, _crawls)
 
 
 @pytest.fixture(autouse=True)
 def _crawled_elsewhere(request: pytest.FixtureRequest) -> None:
     # The scenarios crawl in processes of their own: another reactor in this one changes nothing, and they take time.
-    assert not ("results" in request.fixturenames and request.node.get_closest_marker("reactor"))
+    if "results" in request.fixturenames:
+        assert not request.node.get_closest_marker("reactor")
+        assert request.path.relative_to(TESTS).as_posix() in RUNTIMES
 
 
 @pytest.fixture

@@ -1,43 +1,35 @@
-"""What came of the scenarios under each runtime: `runtime_runner.py` crawls those of a few files in one process.
+"""What came of the scenarios under each runtime: `runtime_runner.py` crawls them in a process of their own.
 
-A process is started when a test first asks for one of its scenarios, and once in a run of the suite: workers of
-pytest-xdist that ask for the same one wait for it.
+The processes of the suite crawl all scenarios under all runtimes, and begin when a test first asks for one of them: all
+such tests run in one worker of pytest-xdist. Without it, somebody runs few tests, and only the scenarios of the file
+that has the one in question are crawled.
 """
 
 from __future__ import annotations
 
-import fcntl
 import importlib
 import json
+import os
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MODES = ("asyncio", "select", "none")
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-
-
-#: The files of scenarios that one process crawls: few processes, since each loads Scrapy, and none that takes long.
-PROCESSES = (
-    (
-        "scenarios_obeying",
-        "scenarios_sharing_a_file",
-        "scenarios_sitemaps_and_early",
-        "scenarios_overrides",
-        "scenarios_slow_store",
-    ),
-    ("scenarios_unreachable", "scenarios_reporting", "scenarios_broken_transfers"),
-    ("scenarios_local_faults", "scenarios_failing_proxies", "scenarios_deferred"),
-)
+MODULES = tuple(sorted(path.stem for path in HERE.glob("scenarios_*.py")))
+TIMEOUT = 300  # seconds until the processes that hang fail their tests; they take a tenth of it
 
 
 @cache
-def process_of(name: str) -> tuple[str, ...]:
-    """Return the modules whose scenarios are crawled by the process that crawls this one."""
-    (found,) = [modules for modules in PROCESSES if any(name in scenarios(module) for module in modules)]
+def module_of(name: str) -> str:
+    """Return the module that has a scenario."""
+    (found,) = [module for module in MODULES if name in scenarios(module)]
     return found
 
 
@@ -47,36 +39,52 @@ def scenarios(module: str) -> dict[str, Any]:
     return found
 
 
+class Crawls:
+    """The processes, and what came of each scenario in them."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, tuple[str, ...]], subprocess.Popen[bytes]] = {}
+        self._ended: dict[tuple[str, tuple[str, ...]], dict[str, Any]] = {}
+
+    def of(self, mode: str, name: str) -> Any:
+        """Return what came of a scenario under a runtime."""
+        together = "PYTEST_XDIST_WORKER" in os.environ
+        modules = MODULES if together else (module_of(name),)
+        for each in MODES if together else (mode,):
+            if (each, modules) not in self._running:
+                self._running[each, modules] = _start(each, modules)
+        if (mode, modules) not in self._ended:
+            self._ended[mode, modules] = _result(self._running[mode, modules])
+        return self._ended[mode, modules][name]
+
+    def close(self) -> None:
+        """End what nobody waited for."""
+        for process in self._running.values():
+            process.kill()
+            process.communicate()
+
+
+def _start(mode: str, modules: Iterable[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.support.runtime_runner", mode, *modules]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _result(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    stdout, stderr = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, stderr.decode()
+    found: dict[str, Any] = json.loads(stdout)
+    return found
+
+
 class Results:
     """What came of every scenario under one runtime, by its name.
 
     :param mode: the runtime.
-    :param folder: where the results are kept; the workers of a run share it.
     """
 
-    def __init__(self, mode: str, folder: Path) -> None:
-        self._mode = mode
-        self._folder = folder
-        self._known: dict[tuple[str, ...], dict[str, Any]] = {}
+    def __init__(self, mode: str, crawls: Crawls) -> None:
+        self._mode, self._crawls = mode, crawls
 
     def __getitem__(self, name: str) -> Any:
         """Return what came of a scenario."""
-        modules = process_of(name)
-        if modules not in self._known:
-            self._known[modules] = self._of(modules)
-        return self._known[modules][name]
-
-    def _of(self, modules: tuple[str, ...]) -> dict[str, Any]:
-        kept = self._folder / f"{self._mode}-{modules[0]}.json"
-        with kept.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not kept.exists():
-                kept.write_bytes(self._crawled(modules))
-        found: dict[str, Any] = json.loads(kept.read_bytes())
-        return found
-
-    def _crawled(self, modules: tuple[str, ...]) -> bytes:
-        command = [sys.executable, "-m", "tests.support.runtime_runner", self._mode, *modules]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=90, check=False)
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout
+        return self._crawls.of(self._mode, name)

@@ -150,7 +150,11 @@ class Middleware:
     def process_request(self, request: Request) -> None:
         """Raise."""
         if request.url.endswith("/robots.txt"):
-            raise self.error
+            raise self.new_error()
+
+    def new_error(self) -> Exception:
+        """Make an error that nobody has raised yet: one that is raised again keeps the traceback of the first time."""
+        return type(self.error)(*self.error.args)
 
 
 class Dropping(Middleware):
@@ -204,7 +208,7 @@ class Fading(Middleware):
         if request.url.endswith("/robots.txt"):
             Fading.asked += 1
             if Fading.asked > 1:
-                raise self.error
+                raise self.new_error()
 
 
 def beside(middleware: type) -> dict[str, Any]:
