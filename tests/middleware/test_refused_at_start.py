@@ -72,7 +72,7 @@ def errors(log: str) -> list[str]:
     ("command", "runtime"),
     [("crawl refused", ASYNCIO), ("runspider shop/spiders/refused.py", SELECT), ("crawl refused", NONE)],
 )
-def test_command(site: Site, project: Path, command: str, runtime: str) -> None:
+def test_refused_command_logs_one_line(site: Site, project: Path, command: str, runtime: str) -> None:
     """Under Scrapy's commands the log has one line on it, the exit code is 1, and nothing is requested."""
     wrong = ("-s", "ROBOTSTXT_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")
     done = python("-m", "scrapy", *command.split(), "-s", runtime, *wrong, folder=project)
@@ -82,119 +82,127 @@ def test_command(site: Site, project: Path, command: str, runtime: str) -> None:
     assert site.targets == []
 
 
-@pytest.mark.parametrize(
-    ("setting", "says"),
-    [
-        ("ROBOTSTXT_PARSER=no.such.Parser", "ModuleNotFoundError: No module named 'no'"),
-        ("ROBOTSTXT_CACHE=no.such.Store", "ModuleNotFoundError: No module named 'no'"),
-        ("ROBOTSTXT_CACHE=shop.store.Broken", "The crawl does not start: no disk"),
-    ],
-)
-def test_what_is_behind(site: Site, project: Path, setting: str, says: str) -> None:
-    """A class that cannot be loaded is told with the reason, and a store that cannot work in its own words."""
-    (project / "shop" / "store.py").write_text(
-        "from scrapy_robots_rfc.errors import StoreError\n"
-        "from tests.support.memory_store import MemoryStore\n"
-        "class Broken(MemoryStore):\n"
-        "    def __init__(self):\n"
-        '        raise StoreError("no disk")\n'
-    )
-    done = python("-m", "scrapy", "crawl", "refused", "-s", setting, "-s", "LOG_LEVEL=WARNING", folder=project)
-    [line] = errors(done.stderr)
-    assert says in line
-    assert (done.returncode, site.targets) == (1, [])
-
-
-OTHER_PARTS = {
-    "the parser alone": (
-        '{"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser", "ROBOTSTXT_MAX_SIZE": 5}',
-        "ROBOTSTXT_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309, 2.5)",
+#: Spiders with wrong settings of their own, by the name of their class, and what the log says of each. They are the
+#: spiders of scripts, one process each: whether a command or a script starts a crawl, the line is the same.
+WRONG = {
+    "NoParser": (
+        {"ROBOTSTXT_PARSER": "no.such.Parser"},
+        "ModuleNotFoundError: No module named 'no'",
     ),
-    "the spider middleware alone": (
-        '{"SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcEarlyMiddleware": 10}, "ROBOTSTXT_EARLY": 7}',
-        "ROBOTSTXT_EARLY = 7 is not accepted; it must be True or False",
+    "NoStore": (
+        {"ROBOTSTXT_CACHE": "no.such.Store"},
+        "ModuleNotFoundError: No module named 'no'",
+    ),
+    "BrokenStore": (
+        {"ROBOTSTXT_CACHE": "shop.store.Broken"},
+        "The crawl does not start: no disk",
+    ),
+    "Late": (
+        {"ROBOTSTXT_TIMEOUT": "late"},
+        "The crawl does not start: ROBOTSTXT_TIMEOUT = 'late' is not accepted; it must be a number above 0",
+    ),
+    "ParserAlone": (
+        {
+            "ADDONS": {},
+            "ROBOTSTXT_OBEY": True,
+            "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
+            "ROBOTSTXT_MAX_SIZE": 5,
+        },
+        "The crawl does not start: ROBOTSTXT_MAX_SIZE = 5 is not accepted; "
+        + "it must be a whole number, at least 512000 (RFC 9309, 2.5)",
+    ),
+    "SpiderMiddlewareAlone": (
+        {
+            "ADDONS": {},
+            "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcEarlyMiddleware": 10},
+            "ROBOTSTXT_EARLY": 7,
+        },
+        "The crawl does not start: ROBOTSTXT_EARLY = 7 is not accepted; it must be True or False",
     ),
 }
+STORE = """\
+from scrapy_robots_rfc.errors import StoreError
+from tests.support.memory_store import MemoryStore
 
+class Broken(MemoryStore):
+    def __init__(self):
+        raise StoreError("no disk")
+"""
+BEGINNING = """\
+from scrapy.crawler import *
+from shop.spiders.refused import Refused
 
-@pytest.mark.parametrize("name", OTHER_PARTS)
-def test_other_parts(site: Site, project: Path, name: str) -> None:
-    """The same goes for the parts of this package that work under Scrapy's own middleware."""
-    custom, error = OTHER_PARTS[name]
-    spider = SPIDER.format(port=site.port).partition("    custom_settings")[0] + f"    custom_settings = {custom}\n"
-    (project / "shop" / "spiders" / "refused.py").write_text(spider)
-    done = python("-m", "scrapy", "crawl", "refused", "-s", "LOG_LEVEL=WARNING", folder=project)
-    assert errors(done.stderr) == [f"scrapy_robots_rfc._runtime] ERROR: The crawl does not start: {error}"]
-    assert (done.returncode, site.targets) == (1, [])
+class Soon(Refused):
+    custom_settings = {**Refused.custom_settings, "ROBOTSTXT_TIMEOUT": "soon"}
+"""
+#: Crawls that nobody asks what became of them. The last one is stopped by something else.
+UNWATCHED = """
+class Odd:
+    def __init__(self):
+        raise ZeroDivisionError("odd")
 
-
-#: Each runs a crawl that is refused, and prints what reaches the caller.
+for name, settings in WRONG.items():
+    process.crawl(type(name, (Refused,), {"custom_settings": {**Refused.custom_settings, **settings}}))
+process.crawl(type("Other", (Refused,), {"custom_settings": {"DOWNLOADER_MIDDLEWARES": {Odd: 1}}}))
+"""
+#: Each runs a crawl that is refused, and prints what reaches the caller; the first two run others beside it.
 SCRIPTS = {
     "CrawlerProcess": """
-process = CrawlerProcess({"ROBOTSTXT_TIMEOUT": "soon", "LOG_LEVEL": "WARNING"})
-process.crawl(Refused).addErrback(lambda failure: print(repr(failure.value)))
+process = CrawlerProcess({"LOG_LEVEL": "WARNING"})
+process.crawl(Soon).addErrback(lambda failure: print(repr(failure.value)))
+UNWATCHED
 process.start()
 """,
     "AsyncCrawlerProcess": """
-process = AsyncCrawlerProcess({"ROBOTSTXT_TIMEOUT": "soon", "LOG_LEVEL": "WARNING"})
-task = process.crawl(Refused)
+process = AsyncCrawlerProcess({"LOG_LEVEL": "WARNING"})
+task = process.crawl(Soon)
+UNWATCHED
 process.start()
 print(repr(task.exception()))
 """,
     "AsyncCrawlerProcess without a reactor": """
-settings = {"TWISTED_REACTOR_ENABLED": False, "ROBOTSTXT_TIMEOUT": "soon", "LOG_LEVEL": "WARNING"}
-process = AsyncCrawlerProcess(settings)
-task = process.crawl(Refused)
+process = AsyncCrawlerProcess({"TWISTED_REACTOR_ENABLED": False, "LOG_LEVEL": "WARNING"})
+task = process.crawl(Soon)
 process.start()
 print(repr(task.exception()))
 """,
     "CrawlerRunner": """
 from scrapy.utils.reactor import install_reactor
 install_reactor("twisted.internet.selectreactor.SelectReactor")
-crawled = CrawlerRunner({"ROBOTSTXT_TIMEOUT": "soon", "TWISTED_REACTOR": None}).crawl(Refused)
+crawled = CrawlerRunner({"TWISTED_REACTOR": None}).crawl(Soon)
 crawled.addErrback(lambda failure: print(repr(failure.value)))
 """,
 }
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_script(site: Site, project: Path, name: str) -> None:
-    """In a script the exception reaches the caller, who alone says what is said of it; nothing is requested."""
-    script = f"from scrapy.crawler import *\nfrom shop.spiders.refused import Refused\n{SCRIPTS[name]}"
-    done = python("-c", script, folder=project)
-    expected = "SettingError(\"ROBOTSTXT_TIMEOUT = 'soon' is not accepted; it must be a number above 0\")\n"
-    assert done.stdout == expected
-    assert errors(done.stderr) == []
+def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, name: str) -> None:
+    """In a script the exception reaches the caller, who alone says what is said of it; nothing is requested.
+
+    Where nobody asks, the log has one line on it, also where a part of this package works under Scrapy's own
+    middleware: a class that cannot be loaded is told with the reason, and a store that cannot work in its own words.
+    What else stops a crawl at start is logged with its traceback, as without this package.
+    """
+    (project / "shop" / "store.py").write_text(STORE)
+    wrong = {spider: settings for spider, (settings, _) in WRONG.items()}
+    script = SCRIPTS[name].replace("UNWATCHED", UNWATCHED.replace("WRONG", repr(wrong)))
+    done = python("-c", BEGINNING + script, folder=project)
+    assert done.stdout == "SettingError(\"ROBOTSTXT_TIMEOUT = 'soon' is not accepted; it must be a number above 0\")\n"
+    assert "soon" not in done.stderr
     assert (done.returncode, site.targets) == (0, [])
-
-
-OTHERS = """
-from scrapy.crawler import *
-from shop.spiders.refused import Refused
-
-class Odd:
-    def __init__(self):
-        raise ZeroDivisionError("odd")
-
-class Other(Refused):
-    custom_settings = {"DOWNLOADER_MIDDLEWARES": {Odd: 1}, "TELNETCONSOLE_ENABLED": False}
-
-process = PROCESS({"ROBOTSTXT_TIMEOUT": "soon", "LOG_LEVEL": "WARNING"})
-process.crawl(Refused)
-process.crawl(Other)
-process.start()
-"""
-
-
-@pytest.mark.parametrize(
-    ("kind", "headline"),
-    [("CrawlerProcess", "Unhandled error in Deferred:"), ("AsyncCrawlerProcess", "Task exception was never retrieved")],
-)
-def test_other_errors(project: Path, kind: str, headline: str) -> None:
-    """What else stops a crawl at start is logged with its traceback, as without this package."""
-    done = python("-c", OTHERS.replace("PROCESS", kind), folder=project)
-    assert done.stderr.count("The crawl does not start: ROBOTSTXT_TIMEOUT = 'soon'") == 1
-    assert f": {headline}" in done.stderr
+    if "UNWATCHED" not in SCRIPTS[name]:
+        assert errors(done.stderr) == []
+        return
+    start = "scrapy_robots_rfc._runtime] ERROR: "
+    expected = [says for _, says in WRONG.values()]
+    told = [line for line in errors(done.stderr) if line.startswith(start)]
+    assert len(told) == len(expected)
+    for says in expected:
+        exact = says.startswith("The crawl")
+        found = [line for line in told if (line == start + says if exact else says in line)]
+        assert len(found) == expected.count(says), says
     assert "SettingError" not in done.stderr
-    assert "ZeroDivisionError: odd" in done.stderr
+    headline = {"CrawlerProcess": "Unhandled error in Deferred:"}.get(name, "Task exception was never retrieved")
+    assert done.stderr.count(f": {headline}") == 1
     assert "Traceback (most recent call last):" in done.stderr
+    assert "ZeroDivisionError: odd" in done.stderr
