@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -89,6 +90,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     yield
     ranks = {name: rank for rank, name in enumerate(DEAR)}
     items.sort(key=lambda item: ranks.get(_group(item.nodeid), len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave all alone that is loaded: it stays, and some tests collect often."""
+    gc.collect()
+    gc.freeze()
 
 
 def _group(nodeid: str) -> str:

@@ -8,16 +8,23 @@ import shlex
 import shutil
 from ast import literal_eval
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 
 from tests.example.running import PROJECT, ROOT, Output, start, wait
-from tests.support.documents import block
+from tests.support.crawling import ASYNCIO_REACTOR
+from tests.support.documents import block, executed
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from scrapy.http import Response
 
 pytestmark = pytest.mark.once
 
@@ -60,24 +67,22 @@ def test_what_scrapy_alone_gets_wrong() -> None:
         assert {name: row[1] for name, row in printed.items()} == {name: written[name][1] for name in printed}
 
 
-def test_excerpt_of_the_demo() -> None:
-    """Each line of the table that the README shows is one that the demo prints."""
-    output = wait(start("-m", "scrapy", "crawl", "demo"))
-    excerpt = block("README.md", "text", "Rules: ")
+def test_demo_is_as_shown_and_reported(tmp_path: Path) -> None:
+    """Each line of the table that the README shows is one that the demo prints; it is reported by the commands.
 
-    def plain(text: str) -> list[str]:
-        return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
-
-    assert set(plain(excerpt)) <= set(plain(output.stdout))
-
-
-def test_report_of_the_demo(tmp_path: Path) -> None:
-    """The commands that the README names report what the demo did, and write the page."""
+    They write the page, too.
+    """
     [crawl, report] = re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", README, re.MULTILINE)
     project = tmp_path / "project"
     shutil.copytree(PROJECT, project)  # what they leave behind is nothing for the folder of the project
     demo = wait(start("-m", "scrapy", *shlex.split(crawl), folder=project))
     told = wait(start("-m", "scrapy", *shlex.split(report), folder=project))
+    excerpt = block("README.md", "text", "Rules: ")
+
+    def plain(text: str) -> list[str]:
+        return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
+
+    assert set(plain(excerpt)) <= set(plain(demo.stdout))
     [dropped] = re.findall(r"robotstxt/forbidden +(\d+)", demo.stdout)
     assert told.stdout.startswith(f"{dropped} requests disallowed, from ")
     assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")  # drawn by a script
@@ -85,16 +90,29 @@ def test_report_of_the_demo(tmp_path: Path) -> None:
 
 REASON = " (robots.txt line 2: Disallow: /private/)"
 
-SPIDER = """
-import scrapy
 
-class Plan(scrapy.Spider):
+class Plan(Spider):
+    """Asks for two pages, one of them private."""
+
     name = "plan"
-    start_urls = ["{url}", "{url}private/plan.html"]
 
-    def parse(self, response):
-        pass
-"""
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for them."""
+        for target in ("", "private/plan.html"):
+            yield Request(self.site + target)  # type: ignore[attr-defined]  # an argument
+
+    def parse(self, response: Response, **_: Any) -> None:
+        """Do nothing."""
+
+
+async def crawl(site: Site, settings: str) -> dict[str, Any]:
+    """Crawl with these settings, as a block of the README gives them; return the stats."""
+    written = {key: value for key, value in executed(settings).items() if key.isupper()}
+    runtime = {"TWISTED_REACTOR": ASYNCIO_REACTOR, "TELNETCONSOLE_ENABLED": False, "REMOTE_CONTROL_ENABLED": False}
+    crawler = Crawler(Plan, {**runtime, **written})
+    await crawler.crawl(site=site.url("/"))
+    assert crawler.stats is not None
+    return dict(crawler.stats.get_stats())
 
 
 @pytest.mark.parametrize(
@@ -106,40 +124,42 @@ class Plan(scrapy.Spider):
     ],
     ids=["add-on", "by hand", "parser alone"],
 )
-def test_enabling(settings: str, reason: str, error: str, tmp_path: Path) -> None:
+@ensureDeferred
+async def test_each_way_to_enable_it_obeys(
+    settings: str, reason: str, error: str, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     """Each of the three ways to switch it on makes a crawl obey; the first two say why in the log."""
-    with Site({"/robots.txt": robots(RULES)}) as site:
-        output = run(SPIDER.format(url=site.url("/")), settings, tmp_path)
-        assert site.pages == ["/"]
-        forbidden = site.url("/private/plan.html")
-    assert f"Forbidden by robots.txt: <GET {forbidden}>{reason}\n" in output.stderr
-    assert f"'downloader/exception_type_count/{error}': 1" in output.stderr
+    caplog.set_level("DEBUG")
+    site.replies["/robots.txt"] = robots(RULES)
+    stats = await crawl(site, settings)
+    assert site.pages == ["/"]
+    assert f"Forbidden by robots.txt: <GET {site.url('/private/plan.html')}>{reason}" in caplog.messages
+    assert stats[f"downloader/exception_type_count/{error}"] == 1
 
 
-def test_what_was_before(tmp_path: Path) -> None:
+@ensureDeferred
+async def test_stock_middleware_keeps_cookies_and_uses_the_http_cache(site: Site, tmp_path: Path) -> None:
     """Scrapy's own middleware keeps the cookies of robots.txt, and takes the file from the HTTP cache."""
-    settings = "ROBOTSTXT_OBEY = True\nHTTPCACHE_ENABLED = True\nHTTPCACHE_DIR = 'cache'\n"
-    file = Reply(body=b"", headers=(("Set-Cookie", "a=b"),))
-    with Site({"/robots.txt": file}) as site:
-        run(SPIDER.format(url=site.url("/")), settings, tmp_path)
-        assert [asked.headers.get("Cookie") for asked in site.asked if asked.target == "/"] == ["a=b"]
-        run(SPIDER.format(url=site.url("/")), settings, tmp_path)
-        assert site.fetches == 1
-        run(SPIDER.format(url=site.url("/")), settings + ADDON, tmp_path)
-        assert site.fetches == 2
+    settings = f"ROBOTSTXT_OBEY = True\nHTTPCACHE_ENABLED = True\nHTTPCACHE_DIR = {str(tmp_path / 'cache')!r}\n"
+    site.replies["/robots.txt"] = Reply(body=b"", headers=(("Set-Cookie", "a=b"),))
+    await crawl(site, settings)
+    assert [asked.headers.get("Cookie") for asked in site.asked if asked.target == "/"] == ["a=b"]
+    await crawl(site, settings)
+    assert site.fetches == 1
+    await crawl(site, settings + ADDON)
+    assert site.fetches == 2
 
 
-def test_warning_about_tokens(tmp_path: Path) -> None:
+@ensureDeferred
+async def test_warning_about_a_token_that_is_not_in_the_header(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The README's list of names gives one warning, about the one that is not in the header."""
-    with Site() as site:
-        settings = block("README.md", "python", "ROBOTSTXT_USER_AGENT = ") + ADDON
-        output = run(SPIDER.format(url=site.url("/")), settings, tmp_path, "-L", "WARNING")
-    [warning] = [line for line in output.stderr.splitlines() if "WARNING" in line]
+    await crawl(site, block("README.md", "python", "ROBOTSTXT_USER_AGENT = ") + ADDON)
+    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "'foobot-news' is not in the User-Agent header" in warning
     assert "set ROBOTSTXT_USER_AGENT" in warning
 
 
-def test_spider(tmp_path: Path) -> None:
+def test_spider_of_the_readme(tmp_path: Path) -> None:
     """The README's spider sees sitemaps, delay and reason of a page, and why another was dropped."""
     with Site({"/robots.txt": robots(RULES), "/": Reply(body=b"page")}) as site:
         code = block("README.md", "python", "class PlanSpider").replace("https://example.com", site.url(""))

@@ -82,6 +82,10 @@ def test_refused_command_logs_one_line(site: Site, project: Path, command: str, 
     assert site.targets == []
 
 
+TOO_SMALL = (
+    "The crawl does not start: "
+    "ROBOTSTXT_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309, 2.5)"
+)
 #: Spiders with wrong settings of their own, by the name of their class, and what the log says of each. They are the
 #: spiders of scripts, one process each: whether a command or a script starts a crawl, the line is the same.
 WRONG = {
@@ -108,8 +112,7 @@ WRONG = {
             "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
             "ROBOTSTXT_MAX_SIZE": 5,
         },
-        "The crawl does not start: ROBOTSTXT_MAX_SIZE = 5 is not accepted; "
-        + "it must be a whole number, at least 512000 (RFC 9309, 2.5)",
+        TOO_SMALL,
     ),
     "SpiderMiddlewareAlone": (
         {
