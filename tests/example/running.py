@@ -1,4 +1,4 @@
-"""Runs the example project as its users do, in processes of its own, and reads the tables that it prints.
+"""Runs the example project as its users do, in processes of its own or in the test's, and reads the tables it prints.
 
 The tests say what must stand in the tables.
 """
@@ -11,6 +11,16 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+
+from tests.support.crawling import ASYNCIO_REACTOR
+
+if TYPE_CHECKING:
+    import pytest
+    from scrapy import Spider
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "example_project"
@@ -92,3 +102,30 @@ def wait(process: subprocess.Popen[str]) -> Output:
 def crawl(spider: str, *arguments: str) -> Output:
     """Run ``scrapy crawl`` and wait for its end."""
     return wait(start("-m", "scrapy", "crawl", spider, *arguments))
+
+
+class Here:
+    """Crawls with the settings of the project in the test's own process, which starts at once.
+
+    :param capsys: has what is printed.
+    :param caplog: has what is logged.
+    """
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+        self._capsys, self._caplog = capsys, caplog
+
+    async def crawl(self, spider: type[Spider], settings: dict[str, Any] | None = None, **arguments: str) -> Output:
+        """Crawl to the end, which must be a good one.
+
+        :param settings: as from the command line.
+        :param arguments: for the spider.
+        """
+        merged = Settings()
+        merged.setmodule("demo.settings", priority="project")
+        merged.setdict({"TWISTED_REACTOR": ASYNCIO_REACTOR, **(settings or {})}, priority="cmdline")
+        crawler = Crawler(spider, merged)
+        await crawler.crawl(**arguments)
+        assert crawler.stats is not None
+        assert crawler.stats.get_value("finish_reason") == "finished"
+        logged = "\n".join(f"{record.levelname}: {record.getMessage()}" for record in self._caplog.records)
+        return Output(self._capsys.readouterr().out, logged)

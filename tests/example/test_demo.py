@@ -6,8 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from pytest_twisted import ensureDeferred
 
-from tests.example.running import Output, crawl, start, wait
+from demo.spiders.demo import DemoSpider
+from tests.example.running import Here, Output, start, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,9 +151,10 @@ def test_check_by_the_sites_own_logs(output: Output) -> None:
     )
 
 
-def test_check_can_fail() -> None:
+@ensureDeferred
+async def test_check_can_fail(here: Here) -> None:
     """When robots.txt is not obeyed, the check counts the 29 pages that should have stayed closed."""
-    output = crawl("demo", "-s", "ROBOTSTXT_OBEY=False")
+    output = await here.crawl(DemoSpider, {"ROBOTSTXT_OBEY": False})
     assert output.last_line.endswith("pages requested: 45, pages of disallowed paths requested: 29")
     assert {row for section in output.sections.values() for row in section.rows.values()} == {
         ("fetched", "ROBOTSTXT_OBEY is False")

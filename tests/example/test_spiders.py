@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.example.running import crawl
+from pytest_twisted import ensureDeferred
+
+from demo.spiders.agent import AgentSpider
+from demo.spiders.demo import DemoSpider
+from demo.spiders.site import SiteSpider
+from tests.example.running import Here, crawl
 from tests.support.site import Reply, Site, robots
 
 
@@ -12,9 +17,10 @@ def html(*links: str) -> Reply:
     return Reply(body=f"<html>{anchors}</html>".encode(), headers=(("Content-Type", "text/html"),))
 
 
-def test_agent_of_its_own() -> None:
+@ensureDeferred
+async def test_agent_of_its_own(here: Here) -> None:
     """A spider with a name of its own gets the verdicts of its own group, and no warning about that name."""
-    output = crawl("agent")
+    output = await here.crawl(AgentSpider)
     assert output.sections["One"].rows == {
         "/news.html": ("disallowed", "allowed", "robots.txt line 8: Disallow: /"),
         "/drafts/idea.html": ("disallowed", "disallowed", "robots.txt line 8: Disallow: /"),
@@ -24,9 +30,10 @@ def test_agent_of_its_own() -> None:
     assert "WARNING" not in output.stderr
 
 
-def test_name_that_is_not_in_the_header() -> None:
+@ensureDeferred
+async def test_name_that_is_not_in_the_header(here: Here) -> None:
     """A name that the User-Agent header does not contain is obeyed, and warned about."""
-    output = crawl("demo", "-s", "ROBOTSTXT_USER_AGENT=presswatch")
+    output = await here.crawl(DemoSpider, {"ROBOTSTXT_USER_AGENT": "presswatch"})
     assert "'presswatch' is not in the User-Agent header" in output.stderr
     assert output.sections["Groups"].rows["/news.html"] == ("disallowed", "robots.txt line 8: Disallow: /")
 
@@ -46,20 +53,22 @@ def test_site() -> None:
     }
 
 
-def test_site_that_redirects_and_fails() -> None:
+@ensureDeferred
+async def test_site_that_redirects_and_fails(here: Here) -> None:
     """A first page on another port of the host leads there; missing pages are allowed, and the table says so."""
     with Site() as site, Site() as other:
         site.replies["/"] = Reply(302, headers=(("Location", other.url("/")),))
         other.replies["/"] = html("/gone")
         other.replies["/gone"] = Reply(404)
-        output = crawl("site", "-a", f"url={site.url('/')}", "-s", "DOWNLOAD_DELAY=0")
+        output = await here.crawl(SiteSpider, {"DOWNLOAD_DELAY": 0}, url=site.url("/"))
     assert output.sections[other.url("")].rows == {
         "/": ("allowed", "robots.txt unavailable: 404"),
         "/gone": ("allowed", "the page answered 404"),
     }
 
 
-def test_site_without_url() -> None:
+@ensureDeferred
+async def test_site_without_url(here: Here) -> None:
     """Without a site to crawl the spider says how to name one."""
-    output = crawl("site")
+    output = await here.crawl(SiteSpider)
     assert "scrapy crawl site -a url=https://example.com/" in output.stderr
