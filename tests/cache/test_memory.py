@@ -244,7 +244,7 @@ def taken() -> int:
 def test_weight_of_a_hostile_file(kind: str) -> None:
     """A file weighs what it takes, or more: whatever stands in it, it is bounded."""
     Value(origin(0), copy_of(hostile(kind, 2000))).ask()  # what is kept for the whole process
-    body = hostile(kind, 40_000)
+    body = hostile(kind, 20_000)
     before = taken()
     value = Value(origin(1), copy_of(None))
     value.file = RfcFile(None, RobotsTxt.parse(bytes(bytearray(body))))
@@ -267,15 +267,15 @@ def test_weight_of_a_full_reading() -> None:
 @pytest.mark.usefixtures("traced")
 def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many files are made to fill the memory, the bound holds: by Python's count of it, not by our own."""
-    monkeypatch.setattr(module, "AT_LEAST", 1_000_000)
-    crawl = Crawl(300, parsed=2_000_000)
+    monkeypatch.setattr(module, "AT_LEAST", 400_000)
+    crawl = Crawl(300, parsed=800_000)
     before = taken()
     for number in range(3 * len(LINES)):
-        crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 20_000)).ask()
+        crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 8000)).ask()
     assert crawl.memory.at_hand > 1
     assert len(crawl.memory) == 3 * len(LINES)
     # The one in use and the one before may have grown since they were weighed.
-    assert taken() - before < 3_000_000 + 2 * 80 * 20_000
+    assert taken() - before < 1_200_000 + 2 * 80 * 8000
 
 
 @pytest.mark.usefixtures("traced")
@@ -292,12 +292,12 @@ def test_octets_of_an_origin() -> None:
 @pytest.mark.usefixtures("traced")
 def test_real_files() -> None:
     """Files as real ones are, the largest one among them, take less than 3 KiB each where they are not in use."""
-    files = generate.files(300)
-    crawl = Crawl(300, FEW)
+    files = generate.files(200)
+    crawl = Crawl(200, FEW)
     before = taken()
     for number, file in enumerate(files):
         crawl.fetch(number, file.body)
     for number in range(3):  # small ones, so that the others are not in use
         crawl.fetch(number)
-    assert len(crawl.memory) == 300
-    assert taken() - before < 300 * 3 * 1024
+    assert len(crawl.memory) == 200
+    assert taken() - before < 200 * 3 * 1024
