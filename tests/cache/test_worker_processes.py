@@ -1,4 +1,4 @@
-"""Several processes that crawl with one Redis server: real crawls, real sites, under every runtime."""
+"""Workers that crawl with one Redis server: real crawls, real sites, processes under every runtime."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from pytest_twisted import ensureDeferred
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.threads import deferToThread
 
+from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.cache import shared as fetches
+from scrapy_robots_rfc.throttling import shared
 from tests.support.clocked import DELAY, PACED, Clocked, gaps
+from tests.support.crawling import crawl
 from tests.support.runtimes import MODES
 from tests.support.site import Reply, Site, redirect, robots
 from tests.support.workers import Worker, fleet
@@ -65,75 +72,75 @@ def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
     assert min(gaps(paced)) >= DELAY
 
 
-def test_others_wait(settings: dict[str, Any], redis_server: RedisServer) -> None:
-    """While one process fetches a file, another one that needs it waits, and goes by it."""
+@ensureDeferred
+async def test_others_wait_for_the_worker_that_fetches(settings: dict[str, Any], redis_server: RedisServer) -> None:
+    """While one worker fetches a file, another one that needs it waits, and goes by it."""
     gate = threading.Event()
-    with Site({"/robots.txt": robots("User-agent: *\nDisallow: /private\n", gate=gate)}) as site:
-        urls = [site.url("/page"), site.url("/private")]
-        workers = [Worker("asyncio", urls, settings) for _ in range(2)]
-        with (
-            fleet(*workers),
-            redis.Redis(port=redis_server.port, socket_timeout=None) as client,
-            client.monitor() as monitor,
-        ):
-            for worker in workers:
-                worker.start()
+    with (
+        Site({"/robots.txt": robots("User-agent: *\nDisallow: /private\n", gate=gate)}) as site,
+        redis.Redis(port=redis_server.port, socket_timeout=None) as client,
+        client.monitor() as monitor,
+    ):
+
+        def opened() -> None:
             askers: set[str] = set()
             while len(askers) < 2:
                 words = monitor.next_command()["command"].split()
                 if words[0] == "EVALSHA" and "lease:http" in words[3]:
                     askers.add(words[4])
             gate.set()
-            results = [worker.result() for worker in workers]
-    assert [result["outcomes"] for result in results] == [{urls[0]: 200, urls[1]: "RobotsDisallowed"}] * 2
+
+        urls = [site.url("/page"), site.url("/private")]
+        crawls = [Deferred.fromCoroutine(crawl(urls, settings)) for _ in range(2)]
+        watched = deferToThread(opened)
+        results = await gatherResults(crawls)
+        await watched
+    for result in results:
+        assert result.outcomes[urls[0]] == 200
+        assert isinstance(result.outcomes[urls[1]], RobotsDisallowed)
     assert (site.fetches, site.pages) == (1, ["/page", "/page"])
-    waited = [result["stats"].get("robotstxt/cache/lease_waits", 0) for result in results]
-    assert sorted(waited) == [0, 1]
+    assert sorted(result.stat("cache/lease_waits") for result in results) == [0, 1]
 
 
-def test_worker_that_dies_with_a_lease(settings: dict[str, Any]) -> None:
-    """A worker that is killed while it fetches a file is waited for until its lease ends; then another one fetches."""
-    asked = threading.Event()
+@ensureDeferred
+async def test_worker_that_dies_with_a_lease_and_a_turn(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is killed while it fetches a file is waited for until its lease ends; then another one fetches.
 
-    def answer(_: Asked) -> Reply:
-        if asked.is_set():
+    While its page is unanswered it holds the others up until its turn ends, and no longer.
+    """
+    monkeypatch.setattr(fetches, "LEASE", HOLD)
+    monkeypatch.setattr(fetches, "RENEWED", HOLD / 3)
+    monkeypatch.setattr(shared, "HOLD", HOLD)
+    monkeypatch.setattr(shared, "BEAT", HOLD / 3)
+    file_asked, page_asked = threading.Event(), threading.Event()
+
+    def file(_: Asked) -> Reply:
+        if file_asked.is_set():
             return FORBID
-        asked.set()
+        file_asked.set()
         return Reply(gate=threading.Event())
 
-    with Site({"/robots.txt": answer}) as site:
-        urls = [site.url("/page"), site.url("/private")]
-        one, other = (Worker("asyncio", urls, settings, HOLD) for _ in range(2))
-        with fleet(one, other):
-            one.start()
-            assert asked.wait(60)
-            other.start()
-            one.kill()
-            result = other.result()
-    assert result["outcomes"] == {urls[0]: 200, urls[1]: "RobotsDisallowed"}
+    def page(_: Asked) -> Reply:
+        page_asked.set()
+        return Reply(gate=threading.Event())
+
+    with Site({"/robots.txt": file}) as site, Clocked({"/robots.txt": PACED, "/slow": page}) as paced:
+        urls = [site.url("/page"), site.url("/private"), paced.url("/1"), paced.url("/2")]
+        worker = Worker("asyncio", [site.url("/page"), paced.url("/slow")], settings, HOLD)
+        with fleet(worker):
+            worker.start()
+            assert file_asked.wait(60)
+            assert page_asked.wait(60)
+            going_on = Deferred.fromCoroutine(crawl(urls, settings))
+            worker.kill()
+            result = await going_on
+    assert result.outcomes.pop(site.url("/private")).__class__ is RobotsDisallowed
+    assert list(result.outcomes.values()) == [200] * 3
     assert site.fetches == 2
     assert site.pages == ["/page"]
-
-
-def test_worker_that_dies_with_a_turn(settings: dict[str, Any]) -> None:
-    """A worker that is killed while its page is unanswered holds the others up until its turn ends, and no longer."""
-    asked = threading.Event()
-
-    def answer(_: Asked) -> Reply:
-        asked.set()
-        return Reply(gate=threading.Event())
-
-    with Clocked({"/robots.txt": PACED, "/slow": answer}) as site:
-        one = Worker("asyncio", [site.url("/slow")], settings, HOLD)
-        other = Worker("none", [site.url("/1"), site.url("/2")], settings, HOLD)
-        with fleet(one, other):
-            one.start()
-            assert asked.wait(60)
-            other.start()
-            one.kill()
-            result = other.result()
-    assert list(result["outcomes"].values()) == [200, 200]
-    assert site.targets[:2] == ["/robots.txt", "/slow"]
-    assert len(site.targets) == 4
-    assert min(gaps(site)) >= DELAY
-    assert gaps(site)[1] >= HOLD / 2
+    assert paced.targets[:2] == ["/robots.txt", "/slow"]
+    assert len(paced.targets) == 4
+    assert min(gaps(paced)) >= DELAY
+    assert gaps(paced)[1] >= HOLD / 2

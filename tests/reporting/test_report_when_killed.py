@@ -87,12 +87,12 @@ def test_killed_and_resumed(project: Path, site: Site) -> None:
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     paths = [project / "r.jsonl", project / "r.csv"]
     report: dict[str, object] = {path.name: {} for path in paths}
-    killed(start(project, site, 0, {**report, **ALSO}), 500)
+    killed(start(project, site, 0, {**report, **ALSO}), 200)
     before = {path: path.read_bytes() for path in paths}
     urls = {path: [record["url"] for record in records(path)] for path in paths}
     for path in paths:
         assert before[path].endswith(b"\n")
-        assert len(set(urls[path])) == len(urls[path]) >= 500
+        assert len(set(urls[path])) == len(urls[path]) >= 200
         assert all(re.fullmatch(re.escape(site.url("/private/")) + r"\d+/x*", url) for url in urls[path])
     assert start(project, site, 3, report).wait() == 0
     for path in paths:
@@ -142,9 +142,11 @@ def test_killed_with_batches(project: Path, site: Site) -> None:
         "batch_item_count": 50,
         "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"],
     }
-    killed(start(project, site, 0, {"%(batch_id)d.gz": options, **ALSO}), 401)
+    killed(
+        start(project, site, 0, {"%(batch_id)d.gz": options, **ALSO}), 301
+    )  # a batch is closed a moment after it is full
     urls = set()
-    for number in range(1, 9):
+    for number in range(1, 5):
         with gzip.open(project / f"{number}.gz", "rt", encoding="utf-8") as file:
             urls |= {json.loads(line)["url"] for line in file}
-    assert len(urls) == 400
+    assert len(urls) == 200
