@@ -42,7 +42,11 @@ demo: $(READY)
 fleet-demo: $(READY)
 	@cd example_project && ../$(BIN)/python -m fleet $(ARGS)
 
-test: test-asyncio test-reactor
+# Beside each other, since both wait for clocks and other processes much of their time.
+test: $(READY)
+	@log=$$(mktemp); $(MAKE) --no-print-directory test-reactor >"$$log" 2>&1 & other=$$!; \
+		$(MAKE) --no-print-directory test-asyncio; code=$$?; \
+		wait $$other || code=1; cat "$$log"; rm -f "$$log"; exit $$code
 
 test-asyncio: $(READY)
 	$(BIN)/python -m pytest -n auto $(ARGS)
