@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import Reason, RuleKind
@@ -11,7 +11,6 @@ from tests.property.strategies import RuleText, body_for, rivals, rules, targets
 
 
 @given(found=st.lists(rules, max_size=12), target=targets)
-@settings(max_examples=200)
 def test_first_match_decides(found: list[RuleText], target: str) -> None:
     """What is shown as the reason and what the crawl goes by never disagree."""
     robots = RobotsTxt.parse(body_for(found))

@@ -44,7 +44,7 @@ def rules_for(groups: _Groups, tokens: Iterable[str]) -> tuple[str, list[Rule]] 
 
 
 @given(body=bodies, target=targets, tokens=token_lists)
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> None:
     """The verdict and the rule behind it are what the records give, at the first ask and at later ones."""
     body = body.decode("utf-8", "ignore").encode("utf-8")  # so that a record's value is the pattern, octet by octet
@@ -79,7 +79,7 @@ _small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(lambda lines: "\n
 
 
 @given(body=st.one_of(_small, any_bodies), tokens=token_lists)
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
     """The records that are looked for by key are those of the merged group, and a file that has some mentions them."""
     robots = RobotsTxt.parse(body)

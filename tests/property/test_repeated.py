@@ -16,7 +16,6 @@ _files = st.one_of(
 
 
 @given(body=_files, asked=st.lists(st.tuples(urls, token_lists), min_size=1, max_size=8))
-@settings(max_examples=200)
 def test_answers_do_not_depend_on_earlier_ones(body: bytes, asked: list[tuple[str, list[str]]]) -> None:
     """An object asked many things answers each as a fresh one does, and again the same the second time."""
     used = RobotsTxt.parse(body)
