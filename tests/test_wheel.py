@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -80,6 +82,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     """The wheel has every module, the parts of a page, licence and marker of types, and no test, tool or example."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+        [told] = [archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
     package = {
         path.relative_to(ROOT).as_posix()
         for suffix in ("py", "html", "css", "js")  # the last three are the page of `scrapy robots report`
@@ -88,14 +91,35 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     metadata = {name for name in names if ".dist-info/" in name}
     assert names - metadata == package | {"scrapy_robots_rfc/py.typed"}
     assert any(name.endswith("/licenses/LICENSE") for name in metadata)
+    needed = [line for line in told.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
+    assert needed == ["Requires-Dist: scrapy>=2.15"]
+
+
+def environment(wheel: Path, folder: Path) -> Path:
+    """Make an environment with the wheel, and return its interpreter.
+
+    In CI it has nothing but the wheel and what pip fetches for it. Elsewhere, to save time, it borrows all other
+    packages of the test's own environment; this project is not among them, since a borrowed folder's `.pth` files are
+    not read.
+    """
+    env = folder / "env"
+    python = env / "bin" / "python"
+    if os.environ.get("CI") == "true":
+        run(sys.executable, "-m", "venv", env, cwd=folder)
+        run(python, "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=folder)
+        return python
+    run(sys.executable, "-m", "venv", "--without-pip", env, cwd=folder)
+    [packages] = env.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    return python
 
 
 @pytest.mark.wheel
 def test_the_wheel_works_where_nothing_else_is(wheel: Path, tmp_path: Path) -> None:
-    """In an empty environment, one line keeps a crawl off a disallowed page, and the log says why."""
-    run(sys.executable, "-m", "venv", tmp_path / "env", cwd=tmp_path)
-    python = tmp_path / "env" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=tmp_path)
+    """In an environment of its own, one line keeps a crawl off a disallowed page, and the log says why."""
+    python = environment(wheel, tmp_path)
     (tmp_path / "mine.py").write_text(PROGRAM, encoding="utf-8")
     printed = run(python, "mine.py", cwd=tmp_path)
     assert "asked /public /robots.txt\n" in printed
