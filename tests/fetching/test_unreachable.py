@@ -52,10 +52,10 @@ def test_unknown_host(results: Results) -> None:
     assert results["at_once"] == {"outcome": "unreachable", "requests": 1}
 
 
-def test_hundreds_of_failing_hosts(results: Results) -> None:
-    """While hundreds of hosts fail and their requests wait, another site is crawled to its end."""
+def test_many_failing_hosts_hold_nobody_up(results: Results) -> None:
+    """While a hundred hosts fail and their requests wait, another site is crawled to its end."""
     assert results["many_failing"] == {
-        "pages": 100,
+        "pages": 40,
         "others": 0,
         "set_aside": True,
         "undecided": True,

@@ -44,10 +44,10 @@ class Opens(Pages):
 
 
 async def slow_origin(run: Run) -> dict[str, Any]:
-    """300 requests for a site whose robots.txt hangs until a page of another site, asked for last, has come."""
+    """100 requests for a site whose robots.txt hangs until a page of another site, asked for last, has come."""
     gate = Opens.gate = threading.Event()
     with Site({"/robots.txt": robots(FEW, gate=gate)}) as slow, Site() as other:
-        urls = [slow.url(f"/few/{n}" if n < 10 else f"/{n}") for n in range(300)]
+        urls = [slow.url(f"/few/{n}" if n < 10 else f"/{n}") for n in range(100)]
         result = await run(Opens, {"CONCURRENT_REQUESTS": 16}, [*urls, other.url("/page")])
         outcomes = result.outcomes
         return {
