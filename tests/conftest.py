@@ -8,59 +8,26 @@ import os
 import signal
 import time
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.utils.asyncio import call_later
-from xdist.scheduler import LoadScopeScheduling
 
 from scrapy_robots_rfc import _runtime, _scrapy
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.support.redis_server import COMMAND, RedisServer
 from tests.support.runtimes import MODES, Crawls, Results
+from tests.support.scheduling import FileScheduling, dear_first, group_of
 from tests.support.scripted import Clock
 from tests.support.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from xdist.remote import Producer
 
-TESTS = Path(__file__).parent
-
 _numbers = count()
-
-#: What takes longest, as a name of a group or of a file in tests/: it begins first, so that no process goes on alone at
-#: the end.
-DEAR = (
-    "runtimes",
-    "bench/test_interrupted.py",
-    "test_wheel.py",
-    "example/test_fleet.py",
-    "commands/test_report_page.py",
-    "throttling/test_interval.py",
-    "middleware/test_refused_at_start.py",
-    "reporting/test_report_when_killed.py",
-    "commands/test_stopped.py",
-    "cache/test_worker_processes.py",
-    "bench/test_bench.py",
-    "bench/test_restart.py",
-    "bench/test_faults.py",
-    "cache/test_memory.py",
-    "example/test_readme.py",
-    "example/test_demo.py",
-    "example/test_spiders.py",
-    "commands/test_check.py",
-)
-#: The files whose tests wait for the same processes, which crawl the scenarios under each runtime.
-RUNTIMES = {
-    "fetching/test_local_faults_and_proxies.py",
-    "fetching/test_transfers.py",
-    "fetching/test_unreachable.py",
-    "middleware/test_deferred.py",
-    "test_runtimes.py",
-}
 
 # A shell that runs this in the background has it ignore Ctrl-C, and with it all that it starts: tests send that signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -72,13 +39,6 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, 8)
 
 
-class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Has one process run all tests of a file, or of a few that share what is dear, so that it is made once."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return _group(nodeid)
-
-
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
     """Return what deals the tests out to processes."""
     return FileScheduling(config, log)
@@ -88,8 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileSch
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Put first what takes long; apart from that, the order is the one that pytest-randomly has given."""
     yield
-    ranks = {name: rank for rank, name in enumerate(DEAR)}
-    items.sort(key=lambda item: ranks.get(_group(item.nodeid), len(ranks)))
+    dear_first(items)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -103,11 +62,6 @@ def pytest_collection_finish() -> None:
     """Have the garbage collector leave all alone that is loaded: it stays, and some tests collect often."""
     gc.collect()
     gc.freeze()
-
-
-def _group(nodeid: str) -> str:
-    file = nodeid.partition("::")[0].removeprefix("tests/")
-    return "runtimes" if file in RUNTIMES else file
 
 
 @pytest.fixture(scope="session")
@@ -165,7 +119,9 @@ def _crawled_elsewhere(request: pytest.FixtureRequest) -> None:
     # The scenarios crawl in processes of their own: another reactor in this one changes nothing, and they take time.
     if "results" in request.fixturenames:
         assert not request.node.get_closest_marker("reactor")
-        assert request.path.relative_to(TESTS).as_posix() in RUNTIMES
+        assert group_of(request.node.nodeid) == "runtimes", (
+            "RUNTIMES in tests/support/scheduling.py has to name this file"
+        )
 
 
 @pytest.fixture
