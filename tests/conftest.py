@@ -18,7 +18,7 @@ from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.support.redis_server import COMMAND, RedisServer
 from tests.support.runtimes import MODES, Crawls, Results
 from tests.support.scheduling import FileScheduling, dear_first, group_of
-from tests.support.scripted import Clock
+from tests.support.service_crawls import Clock
 from tests.support.site import Site
 
 if TYPE_CHECKING:

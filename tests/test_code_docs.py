@@ -10,12 +10,12 @@ import redis
 import scrapy
 from pytest_twisted import ensureDeferred
 
-from tests.support.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.support.crawling import crawl, make_crawler
 from tests.support.documents import block, executed, imported, plain, settings
-from tests.support.linked import run
+from tests.support.early_crawls import run
 from tests.support.redis_server import RedisServer
 from tests.support.site import robots
+from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from pathlib import Path

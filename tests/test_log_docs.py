@@ -10,18 +10,18 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.exceptions import IgnoreRequest
 
-from tests.support.clocked import at_noon
 from tests.support.crawling import SETTINGS, crawl, lines
 from tests.support.documents import block, plain
 from tests.support.scenarios_unreachable import Failing
-from tests.support.scripted import run
+from tests.support.service_crawls import run
 from tests.support.site import Reply, robots
+from tests.support.timed_site import at_noon
 
 if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_robots_rfc import RobotsService
-    from tests.support.scripted import Clock
+    from tests.support.service_crawls import Clock
     from tests.support.site import Site
 
 DAY = 86_400.0

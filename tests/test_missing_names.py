@@ -13,7 +13,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy_robots_rfc import _runtime, _scrapy
 from scrapy_robots_rfc.errors import RobotsError
 from tests.support.crawling import crawl, make_crawler, records
-from tests.support.linked import EARLY
+from tests.support.early_crawls import EARLY
 from tests.support.site import PAGE, Reply, Site
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.python import log
 
 from scrapy_robots_rfc._runtime import Runtime
-from tests.support.scripted import next_turn
+from tests.support.service_crawls import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

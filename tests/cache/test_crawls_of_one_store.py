@@ -20,7 +20,7 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.entries import made
-from tests.support.kept import KEPT, Kept
+from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import HANG, Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site)
 async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A store that fails is counted, told once, and does without: the crawl fetches for itself, and obeys."""
     site.replies["/robots.txt"] = FORBID
-    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTSTXT_CACHE": "tests.support.kept.Failing"})
+    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTSTXT_CACHE": "tests.support.shared_stores.Failing"})
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert result.outcomes[site.url("/y")] == 200
     assert site.fetches == 1

@@ -15,7 +15,7 @@ from scrapy_robots_rfc import Decision, Reason, RobotsDisallowed, RobotsService
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import crawl, records
-from tests.support.scripted import gather, run
+from tests.support.service_crawls import gather, run
 from tests.support.site import Reply, Site, redirect
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from tests.support.scripted import Clock
+    from tests.support.service_crawls import Clock
     from tests.support.site import Asked
 
 pytestmark = pytest.mark.reactor

@@ -13,10 +13,10 @@ from scrapy import Request
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import StoreError
-from tests.support.clocked import DELAY, Clocked, gaps
 from tests.support.crawling import Pages, crawl, records
 from tests.support.redis_server import RedisServer
 from tests.support.site import PAGE, Reply, Site, robots
+from tests.support.timed_site import DELAY, Clocked, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,13 +9,13 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from tests.support.crawling import crawl
-from tests.support.kept import KEPT, Kept
+from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.scripted import Clock
+    from tests.support.service_crawls import Clock
     from tests.support.site import Site
 
 pytestmark = pytest.mark.reactor

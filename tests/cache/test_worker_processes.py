@@ -15,10 +15,10 @@ from twisted.internet.threads import deferToThread
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache import shared as fetches
 from scrapy_robots_rfc.throttling import shared
-from tests.support.clocked import DELAY, PACED, Clocked, gaps
 from tests.support.crawling import crawl
 from tests.support.runtimes import MODES
 from tests.support.site import Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, gaps
 from tests.support.workers import Worker, fleet
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.policies import origin, policy
-from tests.support.scripted import next_turn
+from tests.support.service_crawls import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -18,11 +18,11 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.example.running import start
-from tests.support.clocked import DELAY, Clocked, gaps, urls
 from tests.support.crawling import crawl, records
-from tests.support.kept import KEPT, Kept
-from tests.support.scripted import run
+from tests.support.service_crawls import run
+from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Site, redirect, robots
+from tests.support.timed_site import DELAY, Clocked, gaps, urls
 
 if TYPE_CHECKING:
     from pathlib import Path

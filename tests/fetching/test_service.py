@@ -16,14 +16,14 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.crawling import Pages, crawl, records
 from tests.support.scenarios_obeying import OURS, Gate
-from tests.support.scripted import gather, run
+from tests.support.service_crawls import gather, run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from tests.support.scripted import Clock
+    from tests.support.service_crawls import Clock
 
 pytestmark = pytest.mark.reactor
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from tests.support.runtimes import Results
-    from tests.support.scripted import Clock
+    from tests.support.service_crawls import Clock
     from tests.support.site import Site
 
 

@@ -10,9 +10,9 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import Decision, Reason, RobotsDisallowed
 from scrapy_robots_rfc.signals import request_disallowed
-from tests.support.clocked import DELAY, Clocked, gaps, urls
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.site import Reply, Site, robots
+from tests.support.timed_site import DELAY, Clocked, gaps, urls
 
 if TYPE_CHECKING:
     from scrapy import Request

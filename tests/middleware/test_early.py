@@ -14,7 +14,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy_robots_rfc import RobotsDisallowed, robots_service
 from scrapy_robots_rfc.errors import AgentError
 from tests.support.crawling import records
-from tests.support.linked import EARLY, FORBID, AsyncLinked, Linked, Starts, compared, run
+from tests.support.early_crawls import EARLY, FORBID, AsyncLinked, Linked, Starts, compared, run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:

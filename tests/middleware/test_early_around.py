@@ -15,9 +15,9 @@ from scrapy_robots_rfc import RfcEarlyMiddleware
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.middleware.scheduling import Duplicates
 from tests.support.crawling import SETTINGS, crawl, make_crawler, records
-from tests.support.kept import KEPT, Kept
-from tests.support.linked import EARLY, FORBID, SPIDER_MIDDLEWARES, Linked, Starts, compared, run
+from tests.support.early_crawls import EARLY, FORBID, SPIDER_MIDDLEWARES, Linked, Starts, compared, run
 from tests.support.redis_server import RedisServer
+from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from tests.support.scripted import Clock
+    from tests.support.service_crawls import Clock
 
 pytestmark = pytest.mark.reactor
 

@@ -13,12 +13,12 @@ from scrapy import Request
 from scrapy.spiders import SitemapSpider
 
 from scrapy_robots_rfc import RobotsSitemaps
-from tests.support.clocked import DELAY, Clocked, gaps
 from tests.support.crawling import Pages, crawl, records
-from tests.support.kept import KEPT, Kept
-from tests.support.linked import EARLY
+from tests.support.early_crawls import EARLY
 from tests.support.scenarios_obeying import OURS, Gate
+from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY, Clocked, gaps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from tests.support.scripted import Clock
+    from tests.support.service_crawls import Clock
 
 ROBOTS = "User-agent: *\nDisallow: /private\nSitemap: /a.xml\nSitemap: /private.xml\nSitemap: /a.xml\n"
 

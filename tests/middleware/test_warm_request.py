@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware, RobotsService
-from tests.support.scripted import run
+from tests.support.service_crawls import run
 from tests.support.site import robots
 
 if TYPE_CHECKING:

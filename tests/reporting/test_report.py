@@ -30,7 +30,7 @@ from tests.support.site import Reply, Site, robots
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from tests.support.scripted import Clock
+    from tests.support.service_crawls import Clock
 
 pytestmark = pytest.mark.reactor
 

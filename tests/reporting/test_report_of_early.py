@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_twisted import ensureDeferred
 
 from tests.support.crawling import records
-from tests.support.linked import EARLY, FORBID, run
+from tests.support.early_crawls import EARLY, FORBID, run
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:

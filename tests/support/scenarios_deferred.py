@@ -18,11 +18,11 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.middleware import progress
 from scrapy_robots_rfc.middleware.deferred import WAITED
-from tests.support.clocked import PACED
 from tests.support.crawling import Pages
 from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate, Run
 from tests.support.scenarios_unreachable import short
 from tests.support.site import Reply, Site, robots
+from tests.support.timed_site import PACED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

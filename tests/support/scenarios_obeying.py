@@ -20,9 +20,9 @@ from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc import RobotsDisallowed, RobotsService, robots_service
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.clocked import DELAY, PACED, Clocked, gaps, urls
 from tests.support.crawling import Crawl, Pages
 from tests.support.site import HANG, PAGE, Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, gaps, urls
 
 if TYPE_CHECKING:
     from typing import Self

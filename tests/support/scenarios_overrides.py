@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.support.clocked import DELAY, Clocked, gaps
 from tests.support.crawling import Pages
 from tests.support.scenarios_unreachable import short
 from tests.support.site import Site, robots
+from tests.support.timed_site import DELAY, Clocked, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

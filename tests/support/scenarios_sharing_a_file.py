@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.cache import shared
 from scrapy_robots_rfc.throttling import shared as shared_module
-from tests.support.clocked import DELAY, PACED, Clocked, gaps
 from tests.support.crawling import Pages
-from tests.support.kept import KEPT, Kept
 from tests.support.scenarios_unreachable import short
-from tests.support.scripted import gather
+from tests.support.service_crawls import gather
+from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, Site, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.spiders import SitemapSpider
 
 from scrapy_robots_rfc import RobotsSitemaps
-from tests.support.linked import EARLY, FORBID, AsyncLinked, Linked
+from tests.support.early_crawls import EARLY, FORBID, AsyncLinked, Linked
 from tests.support.scenarios_obeying import OURS, Gate
 from tests.support.site import Reply, Site, robots
 

@@ -14,9 +14,9 @@ from twisted.internet.defer import Deferred, DeferredList
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache.shared import _GROUPS
 from scrapy_robots_rfc.throttling import shared
-from tests.support.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.support.crawling import Crawl, crawl
 from tests.support.site import HANG, MISSING, Reply, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator

@@ -14,9 +14,9 @@ from scrapy.core.downloader import Downloader, Slot
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc._runtime import Waiter
-from tests.support.clocked import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 from tests.support.crawling import SETTINGS, Pages, crawl, records
 from tests.support.site import Reply, redirect, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from tests.support.clocked import DELAY, PACED, Clocked, Following, fetched, urls
 from tests.support.crawling import SETTINGS, crawl
 from tests.support.site import PAGE, Asked, Reply, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,10 @@ from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred, DeferredList
 
-from tests.support.clocked import DELAY, PACED, Clocked, fetched, gaps, urls
 from tests.support.crawling import Crawl, Pages, crawl, records
-from tests.support.kept import KEPT, Kept
+from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

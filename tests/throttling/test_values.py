@@ -10,10 +10,10 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed
-from tests.support.clocked import DELAY, PACED, Clocked, Following, at_noon, fetched, gaps, urls
 from tests.support.crawling import crawl
 from tests.support.parsers import Fixed
 from tests.support.site import robots
+from tests.support.timed_site import DELAY, PACED, Clocked, Following, at_noon, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
