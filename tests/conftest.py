@@ -35,8 +35,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes `-n auto` starts: one more than cores, since tests wait for clocks and processes."""
-    return min((os.cpu_count() or 1) + 1, 8)
+    """Return how many processes `-n auto` starts: two more than cores, since tests wait for clocks and processes."""
+    return min((os.cpu_count() or 1) + 2, 8)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
