@@ -16,6 +16,8 @@ from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.lines import Flag
 
 FOLDER = Path(__file__).parent.parent / "cases"
+#: Files with cases of another kind: of rules of a page, and of preferences.
+_OTHERS = {"page_rules.toml", "preferences.toml"}
 
 #: A row number of the RFC's table, or the name of a decision.
 Clause = int | str
@@ -127,7 +129,7 @@ def _case(entry: dict[str, Any]) -> Case:
 @cache
 def _entries() -> tuple[tuple[str, dict[str, Any]], ...]:
     found = []
-    for path in sorted(FOLDER.glob("*.toml")):
+    for path in sorted(path for path in FOLDER.glob("*.toml") if path.name not in _OTHERS):
         for kind, entries in tomllib.loads(path.read_text("utf-8")).items():
             for entry in entries:
                 odd = entry.keys() - _KEYS[kind]

@@ -1,0 +1,254 @@
+"""Rules of a page: `X-Robots-Tag` header lines and robots metas. No standard defines them; `docs/page_rules.md` does.
+
+Members are separated by commas. A name with a colon in front of a member says for which crawler it and what follows is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+#: Names that are for every crawler, beside its own product tokens.
+EVERYONE = frozenset({"*", "robots"})
+#: Octets of all header lines together that are read.
+MAX_HEADERS = 65_536
+#: What each of these members means, as directives that restrict.
+RESTRICTS = {
+    **{name: (name,) for name in ("nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex")},
+    **{name: (name,) for name in ("notranslate", "noodp", "noyaca", "nositelinkssearchbox")},
+    **{name: (name,) for name in ("noai", "noimageai", "noml")},
+    "none": ("noindex", "nofollow"),
+}
+#: What each of these members permits; it restricts nothing.
+PERMITS = {
+    "all": ("noindex", "nofollow"),
+    "index": ("noindex",),
+    "follow": ("nofollow",),
+    "archive": ("noarchive",),
+    "indexifembedded": (),
+}
+_NUMBER = re.compile(r"-1|\d{1,9}", re.ASCII)
+_IMAGE_PREVIEWS = ("none", "standard", "large")
+_UNTIL = "unavailable_after"
+#: Directives with a value.
+VALUED = frozenset({"max-snippet", "max-image-preview", "max-video-preview", _UNTIL})
+_KNOWN = frozenset({*RESTRICTS, *PERMITS, *VALUED})
+
+# A date of RFC 822 or RFC 850, with or without its time.
+_DATE = re.compile(
+    r"(?:[a-z]{3,9},?\s+)?\d{1,2}[ -][a-z]{3,9}[ -]\d{2,4}"
+    r"(?:\s+\d{1,2}:\d\d(?::\d\d)?(?:\s*(?:[a-z]{1,5}|[+-]\d{4}))?)?",
+    re.IGNORECASE | re.ASCII,
+)
+# What stands before the first colon of a time ends like this.
+_HOURS = re.compile(r"(?:^|[\sT])\d{1,2}\Z", re.IGNORECASE | re.ASCII)
+# Members that a date may have, and its characters.
+_DATE_MEMBERS, _DATE_SIZE = 3, 64
+
+
+class Member(NamedTuple):
+    """One member of a header line or of a meta.
+
+    :param name: in lower case.
+    :param value: what stands behind its colon; ``None`` without one.
+    :param bot: whom it is for, as written; empty for everyone.
+    :param odd: what is wrong with it, in words for people; empty where nothing is.
+    """
+
+    name: str
+    value: str | None
+    bot: str
+    odd: str = ""
+
+
+class Found(NamedTuple):
+    """A member that holds for this crawler.
+
+    :param name: of a directive, in lower case; `none` is taken apart into the two that it means.
+    :param value: of the directive; ``None`` where it has none.
+    :param where: the header line or the meta that it stands in, as written.
+    """
+
+    name: str
+    value: str | None
+    where: str
+
+
+@dataclass(frozen=True)
+class PageRules:
+    """What a page asks of this crawler.
+
+    :param found: all that holds for it, in order of name.
+    """
+
+    found: tuple[Found, ...] = ()
+
+    @property
+    def nofollow(self) -> bool:
+        """Whether links of the page are not to be followed."""
+        return "nofollow" in self.directives
+
+    @property
+    def noindex(self) -> bool:
+        """Whether the page is not to be shown in an index."""
+        return "noindex" in self.directives
+
+    @property
+    def noarchive(self) -> bool:
+        """Whether no copy of the page is to be shown."""
+        return "noarchive" in self.directives
+
+    @cached_property
+    def directives(self) -> Mapping[str, str | None]:
+        """All directives, also unknown ones: name in lower case -> value. Of several values, the most restrictive."""
+        values: dict[str, str | None] = {}
+        for name, value, _ in self.found:
+            values[name] = value if name not in values else min(values[name], value, key=lambda one: _limit(name, one))
+        return MappingProxyType(values)
+
+    @property
+    def conflicts(self) -> tuple[str, ...]:
+        """The restrictions that another member permits. They hold all the same."""
+        permitted = {name for found in self.found for name in PERMITS.get(found.name, ())}
+        return tuple(sorted(permitted & self.directives.keys()))
+
+    def where(self, directive: str) -> tuple[str, ...]:
+        """Return the header lines and metas, as written, in which a directive stands."""
+        return tuple(dict.fromkeys(found.where for found in self.found if found.name == directive))
+
+
+def _limit(name: str, value: str | None) -> tuple[float, str]:
+    """Return what orders the values of a directive, the most restrictive one first."""
+    text = value or ""
+    if name == _UNTIL:
+        return _seconds(text) or 0.0, text
+    if name == "max-image-preview":
+        return _IMAGE_PREVIEWS.index(text), text
+    return (float("inf") if text == "-1" else int(text), text) if name in VALUED else (0, text)
+
+
+def read_members(text: str) -> Iterator[Member]:
+    """Yield every member of a header line or of a meta's content, for whomever it is.
+
+    :param text: the value of the header line, or of the attribute.
+    """
+    members = text.split(",")
+    bot, at = "", 0
+    while at < len(members):
+        pieces, size = [piece.strip() for piece in members[at].split(":")], 1
+        first = 0
+        while first < len(pieces) - 1 and _is_prefix(pieces[first], pieces[first + 1]):
+            bot, first = pieces[first] or bot, first + 1
+        name, value = pieces[first].lower(), ":".join(pieces[first + 1 :]) if first < len(pieces) - 1 else None
+        if name == _UNTIL and value is not None:
+            value, size = _longest_date(value, members[at + 1 : at + _DATE_MEMBERS])
+        if name or value:
+            yield _member(name, value, bot)
+        at += size
+
+
+def _is_prefix(name: str, following: str) -> bool:
+    """Return whether what stands before a colon is the name of a crawler: no directive, and no hours of a time."""
+    return name.lower() not in _KNOWN and not (_HOURS.search(name) and following[:2].isdigit())
+
+
+def _longest_date(value: str, following: Sequence[str]) -> tuple[str, int]:
+    """Return the longest run of members that reads as a date, and of how many members it is; else the first one."""
+    for count in range(len(following), -1, -1):
+        run = ",".join((value, *following[:count])).strip()
+        if _seconds(run) is not None:
+            return run, count + 1
+    return value, 1
+
+
+def _member(name: str, value: str | None, bot: str) -> Member:
+    if name in VALUED:
+        wrong = value is None or not _is_valid(name, value.lower())
+        return Member(name, value if value is None or name == _UNTIL else value.lower(), bot, "no valid value" * wrong)
+    if name in _KNOWN:
+        return Member(name, value, bot, "" if value is None else "takes no value")
+    words = name.split() if value is None else []
+    odd = "spaces in place of commas" if len(words) > 1 and _KNOWN.issuperset(words) else "unknown directive"
+    return Member(name, value, bot, odd)
+
+
+def _is_valid(name: str, value: str) -> bool:
+    if name == _UNTIL:
+        return _seconds(value) is not None
+    return value in _IMAGE_PREVIEWS if name == "max-image-preview" else _NUMBER.fullmatch(value) is not None
+
+
+def _seconds(text: str) -> float | None:
+    """Return a date of RFC 822, RFC 850 or ISO 8601 in seconds since 1970; ``None`` where it is none."""
+    if len(text) > _DATE_SIZE:
+        return None
+    try:
+        date = parsedate_to_datetime(text) if _DATE.fullmatch(text) else datetime.fromisoformat(text.upper())
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError):  # TypeError: what `email.utils` raises for some of them
+        return None
+
+
+def _rules(sources: Iterable[tuple[str, str]], tokens: Sequence[str], now: float) -> PageRules:
+    """Return what holds for this crawler of some texts, each with where it stands."""
+    own = {*EVERYONE, "", *(token.lower() for token in tokens)}
+    found = []
+    for where, text in sources:
+        for member in read_members(text):
+            if member.bot.lower() not in own or (member.odd and member.name in _KNOWN):
+                continue
+            names = RESTRICTS.get(member.name, (member.name,))
+            if member.name == _UNTIL and (_seconds(member.value or "") or 0.0) <= now:
+                names = (_UNTIL, "noindex")
+            found += [Found(name, None if name == "noindex" else member.value, where) for name in names]
+    return _union(found)
+
+
+def _union(found: Iterable[Found]) -> PageRules:
+    return PageRules(tuple(sorted(set(found), key=lambda one: (one.name, one.value or "", one.where))))
+
+
+def parse_headers(values: Iterable[bytes], tokens: Sequence[str], *, now: float) -> PageRules:
+    """Parse the `X-Robots-Tag` lines of a response; nothing is raised.
+
+    :param values: the value of each line, in order; together, `MAX_HEADERS` octets are read.
+    :param tokens: the product tokens of the crawler.
+    :param now: seconds since 1970, to which `unavailable_after` is compared.
+    """
+    return _rules(((f"X-Robots-Tag: {text}", text) for text in header_texts(values)), tokens, now)
+
+
+def header_texts(values: Iterable[bytes]) -> Iterator[str]:
+    """Yield the text of each header line, as far as it is read: whole members within `MAX_HEADERS` octets."""
+    left = MAX_HEADERS
+    for octets in values:
+        read = octets if len(octets) <= left else octets[: octets.rfind(b",", 0, left) + 1]
+        left -= len(octets)
+        yield read.decode("latin-1")
+        if left <= 0:
+            return
+
+
+def parse_metas(pairs: Iterable[tuple[str, str]], tokens: Sequence[str], *, now: float) -> PageRules:
+    """Parse the robots metas of a document; nothing is raised.
+
+    :param pairs: name and content of each meta, in order. Those of other names are passed over.
+    :param tokens: as for `parse_headers`.
+    :param now: as for `parse_headers`.
+    """
+    own = {"robots", *(token.lower() for token in tokens)}
+    named = ((name.strip(), content) for name, content in pairs)
+    return _rules(((f"meta {name}: {content}", content) for name, content in named if name.lower() in own), tokens, now)
+
+
+def combine(*rules: PageRules) -> PageRules:
+    """Return the union of the restrictions of several sources."""
+    return _union(one for part in rules for one in part.found)

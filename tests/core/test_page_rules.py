@@ -1,0 +1,93 @@
+"""Rules of a page: every case of `tests/cases/page_rules.toml`, and what a reader may rely on."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from scrapy_robots_rfc.core.page_rules import (
+    MAX_HEADERS,
+    PageRules,
+    combine,
+    parse_headers,
+    parse_metas,
+    read_members,
+)
+from tests.support.case_files import FOLDER
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+TOKENS = ["FooBot"]
+CASES: list[dict[str, Any]] = tomllib.loads((FOLDER / "page_rules.toml").read_text("utf-8"))["page"]
+
+
+def of_header(*lines: str, now: float = NOW) -> PageRules:
+    """The rules of header lines."""
+    return parse_headers([line.encode("latin-1") for line in lines], TOKENS, now=now)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["says"])
+def test_case(case: dict[str, Any]) -> None:
+    """A page asks for what the case says."""
+    metas = parse_metas([(name, content) for name, content in case.get("metas", [])], TOKENS, now=NOW)
+    rules = combine(of_header(*case.get("headers", [])), metas)
+    directives = {name: value or "" for name, value in rules.directives.items()}
+    assert (directives, list(rules.conflicts)) == (case["directives"], case.get("conflicts", []))
+
+
+def test_restrictions_as_properties() -> None:
+    """The restrictions that are asked for most are properties."""
+    none, some = of_header("index"), of_header("none, noarchive")
+    assert (none.nofollow, none.noindex, none.noarchive) == (False, False, False)
+    assert (some.nofollow, some.noindex, some.noarchive) == (True, True, True)
+
+
+def test_where_a_directive_stands() -> None:
+    """For each directive, the header lines and metas are named in which it stands, as they are written."""
+    rules = combine(of_header("NoIndex", "none"), parse_metas([("FOOBOT", "noindex ,x")], TOKENS, now=NOW))
+    assert rules.where("noindex") == ("X-Robots-Tag: NoIndex", "X-Robots-Tag: none", "meta FOOBOT: noindex ,x")
+    assert rules.where("nofollow") == ("X-Robots-Tag: none",)
+    assert rules.where("noai") == ()
+
+
+def test_rules_cannot_be_changed() -> None:
+    """What was read stays as it is."""
+    rules = of_header("noindex")
+    with pytest.raises(AttributeError):
+        rules.found = ()  # type: ignore[misc]  # that is what is tried
+    with pytest.raises(TypeError):
+        rules.directives["nofollow"] = None  # type: ignore[index]  # as above
+
+
+def test_no_token() -> None:
+    """A crawler without a product token obeys what is for everyone."""
+    assert dict(parse_headers([b"noindex, foobot: nofollow"], [], now=NOW).directives) == {"noindex": None}
+
+
+def test_limit_of_the_header() -> None:
+    """64 KiB of header lines are read, up to the last whole member; a short line behind that is not."""
+    long = "noindex," + "x" * (MAX_HEADERS - 20)
+    assert of_header(long, "noai, nofollow").directives.keys() == {"noindex", "noai", long[8:]}
+    assert of_header(long, "y" * 12, "nofollow").directives.keys() == {"noindex", long[8:], "y" * 12}
+    assert of_header("nofollow, " + "x" * MAX_HEADERS, "noai").directives.keys() == {"nofollow"}
+
+
+@pytest.mark.parametrize("unit", ["a:", ",", "noindex,", "unavailable_after:", "unavailable_after: Wed, 03 Dec ", ": "])
+def test_hostile_text_takes_linear_time(unit: str) -> None:
+    """However often a text repeats itself, no member costs more than its own length: a mebibyte is read at once."""
+    rules = parse_metas([("robots", unit * (1_048_576 // len(unit)))], TOKENS, now=NOW)
+    assert all(len(found.where) <= 1_048_590 for found in rules.found)
+
+
+def test_members_for_whomever_they_are() -> None:
+    """All members can be read with whom they are for and what is wrong with them."""
+    members = read_members("noindex nofollow, Bot: max-snippet: x, noodp, foo, follow: 1")
+    assert [(member.name, member.value, member.bot, member.odd) for member in members] == [
+        ("noindex nofollow", None, "", "spaces in place of commas"),
+        ("max-snippet", "x", "Bot", "no valid value"),
+        ("noodp", None, "Bot", ""),
+        ("foo", None, "Bot", "unknown directive"),
+        ("follow", "1", "Bot", "takes no value"),
+    ]
