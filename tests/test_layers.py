@@ -41,9 +41,11 @@ PURE = {
     "functools",
     "ipaddress",
     "itertools",
+    "json",  # the format of tdmrep.json
     "math",
     "re",
     "string",
+    "types",
     "typing",
     "urllib",
 }

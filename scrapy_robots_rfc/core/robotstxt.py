@@ -5,7 +5,7 @@ Parsing reads almost nothing: a question to a large file reads only the groups o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,9 @@ from scrapy_robots_rfc.core.ruleset import Ruleset
 from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, sections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from scrapy_robots_rfc.core.preferences import PathPreference, Preference
 
 # Identifications for which a file keeps its rules, so that a crawl that rotates its User-Agent does not fill the
 # memory. These tables are no `lru_cache`: one for each file would take more memory, and refer back to the file.
@@ -50,6 +52,7 @@ class RobotsTxt:
         self._rulesets: dict[tuple[str, str], Ruleset] = {}
         self._lines_read = 0
         self._rules_read: dict[tuple[str, str], list[tuple[int, Rule, Pattern]]] = {}
+        self._preferences_read: dict[str | tuple[str, ...], Mapping[str, Sequence[PathPreference]]] = {}
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
@@ -180,9 +183,13 @@ class RobotsTxt:
 
     def pattern_octets(self, rule: Rule) -> str:
         """Return the pattern of a rule of this file as octets, one character each."""
-        if "\\x" in rule.pattern:  # an octet that is not UTF-8 became `\xNN`, or the file itself has these characters
-            return read_line(self.raw_lines[rule.line - 1]).value
-        return to_octets(rule.pattern)
+        return self._octets(rule.pattern, rule.line)
+
+    def _octets(self, value: str, line: int) -> str:
+        """Return the value of a line as octets, one character each."""
+        if "\\x" in value:  # an octet that is not UTF-8 became `\xNN`, or the file itself has these characters
+            return read_line(self.raw_lines[line - 1]).value
+        return to_octets(value)
 
     def mentions(self, *keys: str) -> bool:
         """Return whether the file contains some keys, in lower case, anywhere; much faster than to read its records."""
@@ -199,6 +206,34 @@ class RobotsTxt:
             return ()
         lower = self._content.octets.lower()
         return tuple(record for section in self._sections(token, whole=True) for record in section.records(lower, keys))
+
+    def preferences(self, url: str | bytes, tokens: str | Sequence[str]) -> Mapping[str, Preference]:
+        """Return what the group that applies says of the use of a page: label -> `preferences.Preference`.
+
+        Labels that it does not name are absent. A URL that may not be fetched has no preferences. Parameters as in
+        `decide`.
+        """
+        from scrapy_robots_rfc.core import preferences as use  # noqa: PLC0415 - a verdict does not need it
+
+        if not self.decide(url, tokens).allowed:
+            return {}
+        key = tokens if isinstance(tokens, str) else tuple(tokens)
+        read = self._preferences_read.get(key)
+        if read is None:
+            if len(self._preferences_read) >= _MOST_ASKED:
+                self._preferences_read.clear()
+            records = self.records_for(tokens, *use.RECORDS)
+            octets = (replace(record, value=self._octets(record.value, record.line)) for record in records)
+            read = self._preferences_read[key] = use.read_records(octets)
+            self._lines_read += len(records)
+        return use.of_records(read, url)
+
+    def licenses(self, tokens: str | Sequence[str]) -> tuple[Record, ...]:
+        """Return the License records of the group that applies; without one, those above the first user-agent line."""
+        own = self.records_for(tokens, "license")
+        first = self._agent_lines()[0][0] if self._agent_lines() else len(self._content.octets)
+        octets = self._content.octets
+        return own or tuple(Section(octets, 0, first, 1).records(octets.lower(), ["license"]))
 
     def _values(self, *keys: str) -> Iterator[str]:
         """Yield the values of some keys in the whole file, but no empty ones."""

@@ -1,0 +1,325 @@
+"""What a site says of the use of its pages: preferences by label, in robots.txt and beside a page.
+
+Most of it rests on drafts, whose words still move: `LABELS` names them. `docs/preferences.md` has the decisions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy_robots_rfc.core.lines import as_text
+from scrapy_robots_rfc.core.pattern import parse_pattern, specificity
+from scrapy_robots_rfc.core.percent import request_target, to_octets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from scrapy_robots_rfc.core.groups import Record
+    from scrapy_robots_rfc.core.page_rules import PageRules
+    from scrapy_robots_rfc.core.pattern import Pattern
+
+
+class Label(NamedTuple):
+    """A label that is known; other labels are read as well.
+
+    :param synonyms: other words for it, in any source.
+    :param source: the draft, or the page of the vendor, that it is from.
+    """
+
+    synonyms: tuple[str, ...]
+    source: str
+
+
+#: Labels that a crawl may name without a warning.
+LABELS: Mapping[str, Label] = MappingProxyType({
+    "train-ai": Label(("ai-train",), "draft-ietf-aipref-vocab-08"),
+    "search": Label((), "draft-ietf-aipref-vocab-08"),
+    "ai-input": Label((), "Content Signals (Cloudflare, 2025-09-24)"),
+    "tdm": Label((), "TDMRep (W3C Community Group report, 2024-05-10)"),
+})  # fmt: skip
+TRAIN_AI, TDM = "train-ai", "tdm"
+_LABEL_OF = {synonym: label for label, row in LABELS.items() for synonym in row.synonyms}
+
+#: Keys of robots.txt records that say something of use, in lower case.
+USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
+_TRAINING = {"disallowaitraining": False, "allowaitraining": True}
+RECORDS = (USAGE, SIGNAL, *_TRAINING)
+# Directives of a page that refuse to have it used for training.
+_PAGE_DIRECTIVES = ("noai", "noimageai", "noml")
+
+
+class Preference(NamedTuple):
+    """What a site says of one use.
+
+    :param allowed: whether it permits that use; ``None``: it names the use, and says neither.
+    :param line: the line of robots.txt that says so, from 1; ``None`` for other sources.
+    :param source: the record, header line or meta that says so.
+    """
+
+    allowed: bool | None
+    line: int | None
+    source: str
+
+
+# RFC 9651, 3 and 4.2. Quantifiers are possessive, so that no text is read twice.
+_KEY = re.compile(r"[a-z*][a-z0-9_.*-]*+")
+_ITEM = re.compile(
+    r"""(?P<token>[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*+)
+      | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*+"       # a string
+      | -?(?:\d{1,12}\.\d{1,3}|\d{1,15})(?![\d.])         # a number
+      | \?[01] | @-?\d{1,15}(?![\d.])                      # a boolean, a date
+      | :[A-Za-z0-9+/]*+={0,2}:                            # octets
+      | %"(?P<display>(?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*+)"
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_ESCAPE = re.compile("%([0-9a-f]{2})")
+_SPACES = re.compile(" *+")
+_BLANKS = re.compile("[ \t]*+")
+_COMMA = re.compile(r",[ \t]*+(?=.)", re.DOTALL)
+
+
+class _NoDictionaryError(Exception):
+    """The text is no dictionary of RFC 9651."""
+
+
+def parse_usage(value: bytes) -> Mapping[str, bool | None]:
+    """Parse a Content-Usage value without a path, a dictionary of RFC 9651 (draft-ietf-aipref-attach).
+
+    :param value: as the file or the header line has it.
+    :returns: label -> whether that use is permitted (`y`), refused (`n`), or neither; empty where the value cannot be
+        parsed.
+    """
+    text = value.decode("latin-1").strip(" ")
+    found: dict[str, bool | None] = {}
+    at = 0
+    try:
+        while at < len(text):
+            key, at = _read(_KEY, text, at)
+            allowed = None
+            if text.startswith("=", at):
+                allowed, at = _value(text, at + 1)
+            at = _BLANKS.match(text, _parameters(text, at)).end()  # type: ignore[union-attr]  # it matches everywhere
+            found[key] = allowed
+            if at < len(text):
+                _, at = _read(_COMMA, text, at)
+    except _NoDictionaryError:
+        return {}
+    for synonym in _LABEL_OF.keys() & found.keys():
+        label, allowed = _LABEL_OF[synonym], found.pop(synonym)
+        found[label] = _strictest((found.get(label), allowed))
+    return found
+
+
+def _read(expression: re.Pattern[str], text: str, at: int) -> tuple[str, int]:
+    match = expression.match(text, at)
+    if match is None:
+        raise _NoDictionaryError
+    return match[0], match.end()
+
+
+def _value(text: str, at: int) -> tuple[bool | None, int]:
+    """Read the value of a member: the token `y` or `n`, or something that says neither."""
+    if text.startswith("(", at):
+        return None, _inner_list(text, at + 1)
+    token, at = _item(text, at)
+    return {"y": True, "n": False}.get(token or ""), at
+
+
+def _item(text: str, at: int) -> tuple[str | None, int]:
+    """Read an item without its parameters; return its text if it is a token."""
+    match = _ITEM.match(text, at)
+    if match is None:
+        raise _NoDictionaryError
+    if match["display"]:
+        octets = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), match["display"]).encode("latin-1")
+        try:
+            octets.decode("utf-8")
+        except UnicodeDecodeError:
+            raise _NoDictionaryError from None
+    return match["token"], match.end()
+
+
+def _inner_list(text: str, at: int) -> int:
+    """Return where an inner list ends, of which the first character stands at an index."""
+    while True:
+        _, at = _read(_SPACES, text, at)
+        if text.startswith(")", at):
+            return at + 1
+        at = _parameters(text, _item(text, at)[1])
+        if text[at : at + 1] not in {" ", ")"}:
+            raise _NoDictionaryError
+
+
+def _parameters(text: str, at: int) -> int:
+    while text.startswith(";", at):
+        _, at = _read(_SPACES, text, at + 1)
+        _, at = _read(_KEY, text, at)
+        if text.startswith("=", at):
+            at = _item(text, at + 1)[1]
+    return at
+
+
+def parse_signal(value: bytes) -> Mapping[str, bool | None]:
+    """Parse a Content-Signal value, such as `search=yes, ai-train=no`. Names and values compare without case.
+
+    :returns: label -> whether that use is permitted (`yes`), refused (`no`), or neither. Of several values for one
+        label, `no` counts before `yes`.
+    """
+    found: dict[str, bool | None] = {}
+    for member in value.decode("latin-1").lower().split(","):
+        name, equals, said = (part.strip() for part in member.partition("="))
+        if name and equals:
+            label = _LABEL_OF.get(name, name)
+            found[label] = _strictest((found.get(label), {"yes": True, "no": False}.get(said)))
+    return found
+
+
+def _strictest(values: Iterable[bool | None]) -> bool | None:
+    """Return no if one says no, else yes if one says yes, else unknown."""
+    return min((value for value in values if value is not None), default=None)
+
+
+def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
+    """Combine sources for each label: any no is a no; else any yes a yes; else it is unknown."""
+    found: dict[str, Preference] = {}
+    for label, preference in ((label, one) for source in sources for label, one in source.items()):
+        before = found.get(label)
+        if before is None or _weight(preference) > _weight(before):
+            found[label] = preference
+    return found
+
+
+def _weight(preference: Preference) -> int:
+    return {None: 0, True: 1, False: 2}[preference.allowed]
+
+
+class PathPreference(NamedTuple):
+    """What one record of robots.txt says.
+
+    :param pattern: of the URLs that it is about; ``None``: all of them.
+    :param length: of that pattern in octets (RFC 9309, 2.2.2); the longest one that matches decides.
+    :param said: what it says of each label.
+    """
+
+    pattern: Pattern | None
+    length: int
+    said: Mapping[str, Preference]
+
+
+def read_records(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
+    """Return what records of robots.txt say, in three lists: of Content-Signal, of Content-Usage, and of training.
+
+    :param records: those with a key of `RECORDS` in the group that applies; their values are octets, one character
+        each.
+    """
+    found: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
+    for record in records:
+        key, value, path, kind = record.key, record.value, "", record.key
+        if key == USAGE:
+            path, said = usage_parts(value)
+            values = parse_usage(said.encode("latin-1"))
+        elif key == SIGNAL:
+            values = parse_signal(value.encode("latin-1"))
+        elif value[:1] in {"/", "*"}:
+            path, kind, values = value, TRAIN_AI, {TRAIN_AI: _TRAINING[key]}
+        else:
+            continue  # as a rule with such a pattern, it matches nothing
+        pattern = parse_pattern(path) if path else None
+        named = _named(values, record.line, f"{key}: {as_text(value)}")
+        found[kind].append(PathPreference(pattern, specificity(path), named))
+    return found
+
+
+def usage_parts(value: str) -> tuple[str, str]:
+    """Return the path of a Content-Usage record, empty where it has none, and its dictionary."""
+    path, said = [*value.split(maxsplit=1), ""][:2] if value.startswith("/") else ("", value)
+    return path, said
+
+
+def of_records(read: Mapping[str, Sequence[PathPreference]], url: str | bytes) -> Mapping[str, Preference]:
+    """Return what the records of the group that applies say of a URL.
+
+    :param read: what `read_records` returned.
+    :param url: as for `RobotsTxt.decide`.
+    """
+    target = request_target(url)
+    said: list[Mapping[str, Preference]] = []
+    for records in read.values():
+        matches = [record for record in records if record.pattern is None or record.pattern.matches(target)]
+        longest = max((record.length for record in matches), default=0)
+        said += [record.said for record in matches if record.length == longest]
+    return combined(*said)
+
+
+def _named(values: Mapping[str, bool | None], line: int | None, source: str) -> Mapping[str, Preference]:
+    return {label: Preference(allowed, line, source) for label, allowed in values.items()}
+
+
+def of_page(rules: PageRules) -> Mapping[str, Preference]:
+    """Return what the rules of a page say: `noai`, `noimageai` and `noml` refuse training."""
+    for directive in _PAGE_DIRECTIVES:
+        for where in rules.where(directive):
+            return {TRAIN_AI: Preference(False, None, where)}
+    return {}
+
+
+def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> Mapping[str, Preference]:
+    """Return what the header lines of a response say.
+
+    :param usage: the values of its Content-Usage lines. They are one dictionary (RFC 9651, 4.2).
+    :param signals: those of its Content-Signal lines.
+    """
+    whole = b", ".join(usage)
+    said = [
+        (parse_usage(whole), "Content-Usage", whole),
+        *((parse_signal(one), "Content-Signal", one) for one in signals),
+    ]
+    return combined(*(_named(values, None, f"header {name}: {one.decode('latin-1')}") for values, name, one in said))
+
+
+def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
+    """Return what TDMRep says: 1 reserves text and data mining and training, 0 permits them.
+
+    :param sources: where a value stands, and the value, for file, header and document in this order: each one
+        overrides those before it, unless its value is something else than 0 and 1.
+    """
+    found: Mapping[str, Preference] = {}
+    for where, value in sources:
+        allowed = {"1": False, "0": True}.get(str(value).strip())
+        if allowed is not None:
+            found = _named({TDM: allowed, TRAIN_AI: allowed}, None, f"{where}: {value}".replace("\n", " "))
+    return found
+
+
+class Reservation(NamedTuple):
+    """One entry of `/.well-known/tdmrep.json`.
+
+    :param location: a path pattern.
+    :param reservation: its `tdm-reservation`, of any type.
+    """
+
+    location: str
+    reservation: object
+
+
+def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
+    """Parse a `/.well-known/tdmrep.json`; what cannot be read is passed over, and nothing is raised."""
+    try:
+        entries: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(
+        Reservation(entry["location"], entry.get("tdm-reservation"))
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict) and isinstance(entry.get("location"), str)
+    )
+
+
+def reservation_of(entries: Iterable[Reservation], url: str | bytes) -> Reservation | None:
+    """Return the first entry, in the order of the file, whose location matches a URL: not the longest one."""
+    target = request_target(url)
+    return next((entry for entry in entries if parse_pattern(to_octets(entry.location)).matches(target)), None)

@@ -1,0 +1,150 @@
+"""Preferences of use: every case of `tests/cases/preferences.toml`, and the sources beside robots.txt."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scrapy_robots_rfc.core.page_rules import parse_headers
+from scrapy_robots_rfc.core.preferences import (
+    LABELS,
+    Preference,
+    combined,
+    of_headers,
+    of_page,
+    of_tdm,
+    parse_signal,
+    parse_tdmrep,
+    parse_usage,
+    reservation_of,
+)
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from tests.support.case_files import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CASES: dict[str, list[dict[str, Any]]] = tomllib.loads((FOLDER / "preferences.toml").read_text("utf-8"))
+WORDS = {True: "yes", False: "no", None: "unknown"}
+
+
+def said(preferences: Mapping[str, Preference]) -> dict[str, str]:
+    """What is said of each label, in words."""
+    return {label: WORDS[preference.allowed] for label, preference in preferences.items()}
+
+
+@pytest.mark.parametrize("case", CASES["usage"], ids=lambda case: case["says"])
+def test_usage_case(case: dict[str, Any]) -> None:
+    """A dictionary says what the case says."""
+    assert {label: WORDS[value] for label, value in parse_usage(case["value"].encode()).items()} == case["said"]
+
+
+@pytest.mark.parametrize("case", CASES["file"], ids=lambda case: case["says"])
+def test_file_case(case: dict[str, Any]) -> None:
+    """A file says of a URL what the case says, in the line that the case names, also when it is asked again."""
+    robots = RobotsTxt.parse(bytes.fromhex(case["body_hex"]) if "body_hex" in case else case["body"].encode())
+    for _ in range(2):
+        found = robots.preferences(case["url"], case.get("tokens", ["FooBot"]))
+        assert said(found) == case["said"]
+        if "line" in case:
+            assert case["line"] in {preference.line for preference in found.values()}
+
+
+def test_what_a_preference_names() -> None:
+    """A preference from robots.txt names its line and its record."""
+    robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: /a train-ai=n, search=y\n")
+    assert robots.preferences("/a", ["x"])["train-ai"] == Preference(False, 2, "content-usage: /a train-ai=n, search=y")
+
+
+def test_many_identifications() -> None:
+    """A crawl that rotates its User-Agent does not fill the memory with what a file says to each."""
+    robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: train-ai=n\n")
+    for number in range(200):
+        assert said(robots.preferences("/", f"bot{chr(97 + number % 26) * (number + 1)}")) == {"train-ai": "no"}
+    assert len(robots._preferences_read) <= 64
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens", "licenses"),
+    [
+        (b"License: https://a/1\nUser-agent: *\nAllow: /\n", ["x"], [("https://a/1", 1)]),
+        (b"License: https://a/1\nUser-agent: *\nLicense: https://a/2\nAllow: /\n", ["x"], [("https://a/2", 3)]),
+        (b"User-agent: y\nLicense: https://a/2\nAllow: /\n", ["x"], []),
+        (b"License: https://a/1\n", ["x"], [("https://a/1", 1)]),
+        (b"", ["x"], []),
+    ],
+)
+def test_license(body: bytes, tokens: list[str], licenses: list[tuple[str, int]]) -> None:
+    """A group's own License replaces the one above all groups, which is for everyone."""
+    assert [(record.value, record.line) for record in RobotsTxt.parse(body).licenses(tokens)] == licenses
+
+
+def test_header_lines() -> None:
+    """Content-Usage lines of a response are one dictionary, and Content-Signal lines add up with them."""
+    found = of_headers([b"train-ai=y", b"search=n"], [b"ai-train=no", b"ai-input=yes"])
+    assert said(found) == {"train-ai": "no", "search": "no", "ai-input": "yes"}
+    assert found["search"].source == "header Content-Usage: train-ai=y, search=n"
+    assert found["train-ai"].source == "header Content-Signal: ai-train=no"
+    assert of_headers([], []) == {}
+
+
+@pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])
+def test_directives_of_the_page(directive: str) -> None:
+    """These directives of a page refuse training."""
+    found = of_page(parse_headers([directive.encode()], ["x"], now=0))
+    assert found == {"train-ai": Preference(False, None, f"X-Robots-Tag: {directive}")}
+    assert of_page(parse_headers([b"noindex"], ["x"], now=0)) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "allowed"),
+    [
+        ([1], False),
+        (["0"], True),
+        ([0, "1"], False),
+        (["1", "0"], True),
+        ([1, None, "yes"], False),
+        ([None, "2"], None),
+    ],
+)
+def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
+    """File, header and document: each overrides the one before, and what is neither 0 nor 1 overrides nothing."""
+    found = of_tdm(*(("here", value) for value in values))
+    assert {label: one.allowed for label, one in found.items()} == (
+        {} if allowed is None else {"tdm": allowed, "train-ai": allowed}
+    )
+
+
+def test_tdmrep_file() -> None:
+    """The first entry that matches decides, not the longest; entries that cannot be read are passed over."""
+    entries = parse_tdmrep(
+        b'[{"location": "/a*", "tdm-reservation": 1}, 3, {"location": 4}, {"location": "/a/b", "tdm-reservation": 0}]'
+    )
+    found = reservation_of(entries, "https://e.example/a/b")
+    assert found is not None
+    assert found.reservation == 1
+    assert reservation_of(entries, "/c") is None
+    assert parse_tdmrep(b"{}") == parse_tdmrep(b"\xff") == parse_tdmrep(b"[" * 100_000) == ()
+
+
+def test_combination_of_sources() -> None:
+    """Any no is a no, else any yes a yes, and the source that decided is kept."""
+    yes, no, unknown = (Preference(value, None, str(value)) for value in (True, False, None))
+    assert combined({"a": yes, "b": unknown}, {"a": no, "b": yes, "c": unknown}) == {"a": no, "b": yes, "c": unknown}
+
+
+def test_signal_of_any_text() -> None:
+    """What has no equals sign, or no name, says nothing."""
+    assert parse_signal(b"search, =yes, a=b=yes, ,ai-input = No") == {"a": None, "ai-input": False}
+
+
+def test_labels_name_their_drafts() -> None:
+    """Each label names what it is from: a draft with its version, or the vendor's page with its date."""
+    assert {label: row.source for label, row in LABELS.items()} == {
+        "train-ai": "draft-ietf-aipref-vocab-08",
+        "search": "draft-ietf-aipref-vocab-08",
+        "ai-input": "Content Signals (Cloudflare, 2025-09-24)",
+        "tdm": "TDMRep (W3C Community Group report, 2024-05-10)",
+    }

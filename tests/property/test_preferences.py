@@ -1,0 +1,63 @@
+"""Laws of preferences: the reader of dictionaries agrees with a reference, and nothing raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import http_sf
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scrapy_robots_rfc.core.preferences import LABELS, parse_signal, parse_tdmrep, parse_usage, reservation_of
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+
+SYNONYMS = {synonym for row in LABELS.values() for synonym in row.synonyms}
+
+TEXTS = """y n N ?0 ?1 ?2 1 1.5 1. -7 1234567890123456 "n" " (y (y;a=1)n :aGk=: :a @12 @1.5 %"x%c3%a4" %"%c3" %"%C3"
+ *a:b/c é () (y,n) (y\tn)"""
+items = st.sampled_from([*TEXTS.split(), "(y n)", "( y;a=1  n )", "( )"])
+parameters = st.sampled_from(["", "", ";a", ";a=1", "; b=?0", ";", ";A", ";a;b=:aGk=:", " ;a"])
+members = st.tuples(
+    st.sampled_from(["a", "b", "train-ai", "*", "A", "a.b_c-d*", "1a", "", "search"]),
+    st.one_of(st.just(""), items.map("={}".format)),
+    parameters,
+).map("".join)
+dictionaries = st.lists(
+    st.tuples(members, st.sampled_from([", ", ",", " , ", "\t,\t", " ", ",,", ",\u00a0"])).map("".join), max_size=4
+).map("".join)
+
+
+def reference(text: str) -> dict[str, bool | None]:
+    """What the reference reads, as permissions."""
+    parsed: Any
+    try:
+        parsed = http_sf.parse(text.encode("latin-1"), tltype="dictionary")
+    except ValueError:
+        return {}
+    words = {key: str(value) if isinstance(value, http_sf.Token) else "" for key, (value, _) in parsed.items()}
+    return {key: {"y": True, "n": False}.get(word) for key, word in words.items()}
+
+
+@given(
+    text=st.one_of(
+        dictionaries, dictionaries.map(lambda text: text.rstrip(", \t")), st.text('a=y,;(n"? :1.', max_size=12)
+    )
+)
+@example(text="a=1.0000")
+@example(text="a=y\t")
+@example(text="\ta=y")
+@example(text="a=--1")
+def test_dictionaries_as_the_reference_reads_them(text: str) -> None:
+    """A dictionary is read, or void, as with the reference implementation of RFC 9651."""
+    assert parse_usage(text.encode("latin-1")) == reference(text)
+
+
+@given(value=st.binary(max_size=60), url=st.text(max_size=20))
+def test_nothing_raises(value: bytes, url: str) -> None:
+    """Any octets can be read as a value, and in a file, for any URL."""
+    parse_usage(value)
+    parse_signal(value)
+    reservation_of(parse_tdmrep(value), url)
+    robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: /" + value + b"\nContent-Signal: " + value + b"\n")
+    robots.preferences(url, ["x"])
+    robots.licenses(["x"])
