@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.asking import given_files, prepared
 from scrapy_robots_rfc.commands.common import Colour, Style, stripped
-from scrapy_robots_rfc.core.lint import Severity, lint
+from scrapy_robots_rfc.core.findings import Severity
+from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.text import many, printable
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.core.lint import Finding
+    from scrapy_robots_rfc.core.findings import Finding
 
 HELP = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
 #: The exit code of the worst finding; 2 is left for what could not be read.

@@ -84,7 +84,8 @@ class ParsedLine(NamedTuple):
 
 #: Keys of records that RFC 9309 does not define and that some crawler is known to read.
 KNOWN_RECORDS = frozenset(
-    {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex", "content-signal"}
+    {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex"}
+    | {"content-signal", "content-usage", "allowaitraining", "disallowaitraining", "license"}
 )
 #: Frequent misspellings of keys, which are read like the keys.
 _MISSPELT = {

@@ -6,9 +6,7 @@ It reads the same lines and groups as the parser (`lines.py`, `groups.py`), so t
 from __future__ import annotations
 
 import difflib
-import enum
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,118 +14,16 @@ from urllib.parse import urlsplit
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
-from scrapy_robots_rfc.core.groups import Group, read_groups
+from scrapy_robots_rfc.core.findings import Code, Finding
+from scrapy_robots_rfc.core.groups import Group, Record, read_groups
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
+from scrapy_robots_rfc.core.preferences import LABELS, RECORDS, SIGNAL, TRAINING, USAGE, read_records, usage_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Self
 
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-
-
-class Severity(enum.Enum):
-    """How bad a finding is. The values are those of GitHub's annotations."""
-
-    #: The line has no effect.
-    ERROR = "error"
-    #: The line has an effect, but perhaps not on every crawler, or not the one that was meant.
-    WARNING = "warning"
-    #: The line has the effect that was meant, and could say so more clearly.
-    NOTICE = "notice"
-
-
-class Code(enum.Enum):
-    """What is found: a stable value, which every output contains, how bad it is, and on what it is found.
-
-    A test compares `docs/lint.md` with this table.
-    """
-
-    _value_: str
-    severity: Severity
-    description: str
-
-    def __new__(cls, value: str, severity: Severity, description: str) -> Self:
-        """Make the member whose value is the first of the three."""
-        code = object.__new__(cls)
-        code._value_, code.severity, code.description = value, severity, description
-        return code
-
-    # What `lines.Flag` flags, by the same names.
-    MISSPELT_KEY = "misspelt_key", Severity.WARNING, "a frequent misspelling of a key, such as `Dissallow`"
-    NO_COLON = "no_colon", Severity.WARNING, "a key and a value without the colon between them"
-    UNKNOWN_KEY = "unknown_key", Severity.NOTICE, "a key that no crawler is known to read"
-    OUTSIDE_GROUP = "outside_group", Severity.ERROR, "a rule before the first user-agent line"
-    INVALID_TOKEN = (
-        "invalid_token",
-        Severity.WARNING,
-        "a user-agent line whose value is neither `*` nor a product token",
-    )
-    NEVER_MATCHES = "never_matches", Severity.ERROR, "a pattern that begins neither with `/` nor with `*`"
-    SPACE_IN_PATTERN = "space_in_pattern", Severity.WARNING, "a space or a tab inside a pattern"
-    CONTROL_OCTET = "control_octet", Severity.WARNING, "a control octet inside a line"
-    NOT_UTF8 = "not_utf8", Severity.WARNING, "a value that is not UTF-8"
-    TOO_LONG = "too_long", Severity.ERROR, "a line of more than 16,664 octets"
-    CUT_OFF = "cut_off", Severity.ERROR, "the line in which the size limit lies"
-    BYTE_ORDER_MARK = (
-        "byte_order_mark",
-        Severity.NOTICE,
-        "the first line, where a byte order mark of UTF-8 stands before it",
-    )
-    OTHER_ENCODING = "other_encoding", Severity.WARNING, "the first line of a file in UTF-16 or UTF-32"
-    # What the value of a line shows, or its place in the file.
-    ALMOST_A_KEY = (
-        "almost_a_key",
-        Severity.ERROR,
-        "a key that nobody reads, close to one that is read, such as `Disallowed`",
-    )
-    NO_RECORD = "no_record", Severity.WARNING, "a line that is neither `key: value` nor a comment"
-    MARKUP = "markup", Severity.ERROR, "a file that begins as HTML or XML does"
-    FILE_TOO_LONG = "file_too_long", Severity.ERROR, "a file that goes on after the size limit"
-    DOLLAR_INSIDE = "dollar_inside", Severity.WARNING, "a `$` that is not the last character of its pattern"
-    BAD_ESCAPE = "bad_escape", Severity.WARNING, "a `%` in a pattern that two hexadecimal digits do not follow"
-    INVALID_VALUE = (
-        "invalid_value",
-        Severity.WARNING,
-        "a Crawl-delay, Request-rate or Visit-time that has no such value",
-    )
-    DELAY_OUTSIDE_GROUP = "delay_outside_group", Severity.WARNING, "one of these before the first user-agent line"
-    RELATIVE_SITEMAP = "relative_sitemap", Severity.WARNING, "a sitemap that is no absolute http or https URL"
-    # What the group of a line shows.
-    AGENTS_JOINED = (
-        "agents_joined",
-        Severity.WARNING,
-        "a user-agent line set apart from one above it, without a rule between them",
-    )
-    SPLIT_GROUP = "split_group", Severity.NOTICE, "a group for a crawler that an earlier group names, too"
-    NO_RULES = "no_rules", Severity.NOTICE, "a last group without a rule"
-    EMPTY_RULE = "empty_rule", Severity.NOTICE, "an empty rule in a group that has others"
-    REPEATED_RULE = "repeated_rule", Severity.NOTICE, "a rule that stands in its group already"
-    CONTRADICTION = "contradiction", Severity.WARNING, "an allow and a disallow with one pattern in one group"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is to be said about a line. Its texts contain what the site wrote: escape them for a terminal.
-
-    :param code: what was found.
-    :param line: the number of the line, from 1.
-    :param text: the line as it is read, without comment; shortened.
-    :param effect: what a crawler makes of it, according to RFC 9309 and this package.
-    :param meant: what was probably meant, or what helps; empty where neither is known.
-    """
-
-    code: Code
-    line: int
-    text: str
-    effect: str
-    meant: str = ""
-
-    @property
-    def severity(self) -> Severity:
-        """How bad it is."""
-        return self.code.severity
 
 
 #: Characters of a site's text that a finding repeats.
@@ -145,6 +41,10 @@ _TOKEN = re.compile("[A-Za-z_-]+")
 _FIRST_WORD = re.compile("[A-Za-z-]+")
 
 _KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
+
+# The label of Content-Signal that says how much may be shown, not whether.
+_DEGREE = "use"
+_BETWEEN = re.compile(r"(?<=[^\s,;=]) +(?=[a-z*])")
 
 #: The functions that read the values of the records that a crawl obeys, with an example of each record.
 _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
@@ -359,6 +259,8 @@ def _of_value(line: Line) -> Iterator[Finding]:
         parse, example = _VALUES[line.key]
         if parse(line.value) is None:
             yield _finding(Code.INVALID_VALUE, line, _effect_of_odd_value(line), f"such as {example}")
+    elif line.key in (USAGE, SIGNAL):
+        yield from _of_use(line)
     elif line.key in ("sitemap", "site-map") and not _is_absolute(line.value):
         effect = "crawlers that do not take it as relative to the robots.txt leave it out"
         yield _finding(Code.RELATIVE_SITEMAP, line, effect, "the whole URL, such as https://www.example/sitemap.xml")
@@ -396,8 +298,9 @@ def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
             agent = None
         else:
             apart = apart or line.kind not in (LineKind.COMMENT, LineKind.JUNK)
-            if line.key in _VALUES and not in_group:
-                yield _finding(Code.DELAY_OUTSIDE_GROUP, line, _OUTSIDE, _AGENT_ABOVE)
+            if not in_group and (line.key in _VALUES or line.key in RECORDS):
+                code = Code.DELAY_OUTSIDE_GROUP if line.key in _VALUES else Code.USE_OUTSIDE_GROUP
+                yield _finding(code, line, _OUTSIDE, _AGENT_ABOVE)
 
 
 def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
@@ -416,6 +319,7 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
         for token in tokens:
             first.setdefault(token, group.line)
         yield from _of_rules(group.rules)
+        yield from _of_uses(group.records)
 
 
 def _of_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
@@ -434,3 +338,49 @@ def _of_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
             effect = f"of it and line {opposite} the allow decides, as they are equally specific (RFC 9309, 2.2.2)"
             yield Finding(Code.CONTRADICTION, rule.line, text, effect, "one of them")
         first.setdefault((rule.kind, rule.pattern), rule.line)
+
+
+# Findings on what is said of the use of pages.
+
+
+def _of_use(line: Line) -> Iterator[Finding]:
+    """Yield the findings on a Content-Usage or a Content-Signal."""
+    record = Record(line.key, to_octets(line.value), line.number)
+    found = [said for records in read_records([record]).values() for read in records for said in read.said.items()]
+    if line.key == USAGE and not found:
+        effect = "void as a whole: crawlers cannot tell what it permits (RFC 9651)"
+        yield _finding(Code.USE_VOID, line, effect, _mended(line.value))
+    yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
+    for label, preference in found:
+        if preference.allowed is None and not (line.key == SIGNAL and label == _DEGREE):
+            effect = f"`{label}` is neither permitted nor refused by it"
+            yield _finding(Code.USE_NO_VALUE, line, effect, f"{label}={yes} or {label}={no}")
+        elif label not in LABELS and preference.allowed is not None:
+            yield _finding(Code.USE_UNKNOWN, line, f"read, as any label; no crawler is known to ask for `{label}`")
+
+
+def _mended(value: str) -> str:
+    """Return what was probably meant by a Content-Usage that is void; empty where nobody can tell."""
+    path, said = usage_parts(value)
+    words = said.split()
+    while path and words and "=" not in words[0]:  # a path with spaces
+        path = f"{path}%20{words.pop(0)}"
+    said = re.sub(", *", ", ", _BETWEEN.sub(", ", " ".join(words).lower())).rstrip("; ,")
+    said = re.sub(r"=yes\b", "=y", re.sub(r"=no\b", "=n", said))
+    meant = f"Content-Usage: {path} {said}" if path else f"Content-Usage: {said}"
+    return meant if "=" in said else ""
+
+
+def _of_uses(records: Sequence[Record]) -> Iterator[Finding]:
+    """Yield the findings on records of one group that say opposite things of a use."""
+    first: dict[tuple[str, str], tuple[bool, int]] = {}  # what is said of a path and a label first, and on which line
+    for record in (record for record in records if record.key in RECORDS):
+        path = record.value if record.key in TRAINING else usage_parts(record.value)[0]
+        read = read_records([Record(record.key, to_octets(record.value), record.line)])
+        for label, said in (item for found in read.values() for one in found for item in one.said.items()):
+            if said.allowed is None:
+                continue
+            allowed, line = first.setdefault((path.rstrip("*") or "/", label), (said.allowed, record.line))
+            if allowed is not said.allowed:
+                effect = f"of it and line {line} the refusal of `{label}` counts"
+                yield Finding(Code.USE_CONTRADICTION, record.line, _short(said.source), effect, "one of them")

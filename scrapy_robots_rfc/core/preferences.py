@@ -45,8 +45,8 @@ _LABEL_OF = {synonym: label for label, row in LABELS.items() for synonym in row.
 
 #: Keys of robots.txt records that say something of use, in lower case.
 USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
-_TRAINING = {"disallowaitraining": False, "allowaitraining": True}
-RECORDS = (USAGE, SIGNAL, *_TRAINING)
+TRAINING = {"disallowaitraining": False, "allowaitraining": True}
+RECORDS = (USAGE, SIGNAL, *TRAINING)
 # Directives of a page that refuse to have it used for training.
 _PAGE_DIRECTIVES = ("noai", "noimageai", "noml")
 
@@ -225,7 +225,7 @@ def read_records(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
         elif key == SIGNAL:
             values = parse_signal(value.encode("latin-1"))
         elif value[:1] in {"/", "*"}:
-            path, kind, values = value, TRAIN_AI, {TRAIN_AI: _TRAINING[key]}
+            path, kind, values = value, TRAIN_AI, {TRAIN_AI: TRAINING[key]}
         else:
             continue  # as a rule with such a pattern, it matches nothing
         pattern = parse_pattern(path) if path else None

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_robots_rfc.core.findings import Code, Finding, Severity
 from scrapy_robots_rfc.core.lines import MAX_LINE, Flag
-from scrapy_robots_rfc.core.lint import Code, Finding, Severity, lint
+from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.test_reference_pages import rows
 
@@ -16,6 +17,8 @@ AGENT = "a line `User-agent: *` above it"
 WHOLE_URL = "the whole URL, such as https://www.example/sitemap.xml"
 #: The size limit of the files that are longer than it.
 LIMIT = 36
+
+OPEN = b"User-agent: *\nAllow: /\n"
 
 #: Code, file, line, a part of what a crawler makes of it, what was meant.
 CASES: list[tuple[Code, bytes, int, str, str]] = [
@@ -127,6 +130,30 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
     ),
     (Code.REPEATED_RULE, b"User-agent: a\nDisallow: /y\nDisallow: /y", 3, "line 2 says the same", ""),
     (Code.CONTRADICTION, b"User-agent: a\nDisallow: /y\nAllow: /y", 3, "the allow decides", "one of them"),
+    (Code.USE_VOID, OPEN + b"Content-Usage: train-ai=n search=y", 3, "void", "Content-Usage: train-ai=n, search=y"),
+    (Code.USE_VOID, OPEN + b"Content-Usage: Train-AI=n", 3, "void", "Content-Usage: train-ai=n"),
+    (Code.USE_VOID, OPEN + b"Content-Usage: /a ai=no train-ai=yes;", 3, "", "Content-Usage: /a ai=n, train-ai=y"),
+    (Code.USE_VOID, OPEN + b"Content-Usage: /my files train-ai=n", 3, "", "Content-Usage: /my%20files train-ai=n"),
+    (Code.USE_VOID, OPEN + b"Content-Usage: all rights reserved", 3, "cannot tell", ""),
+    (Code.USE_VOID, OPEN + b"Content-Usage:", 3, "cannot tell", ""),
+    (Code.USE_NO_VALUE, OPEN + b"Content-Usage: train-ai=yes", 3, "neither", "train-ai=y or train-ai=n"),
+    (Code.USE_NO_VALUE, OPEN + b"Content-Signal: ai-train=n", 3, "neither", "train-ai=yes or train-ai=no"),
+    (Code.USE_UNKNOWN, OPEN + b"Content-Usage: trian-ai=n", 3, "`trian-ai`", ""),
+    (Code.USE_OUTSIDE_GROUP, b"Content-Signal: search=yes\n" + OPEN, 1, "ignored", AGENT),
+    (
+        Code.USE_CONTRADICTION,
+        OPEN + b"Content-Signal: ai-train=yes\nContent-Usage: train-ai=n",
+        4,
+        "of it and line 3 the refusal of `train-ai` counts",
+        "one of them",
+    ),
+    (
+        Code.USE_CONTRADICTION,
+        OPEN + b"DisallowAITraining: /\nContent-Usage: train-ai=y",
+        4,
+        "of it and line 3 the refusal",
+        "one of them",
+    ),
 ]
 
 
