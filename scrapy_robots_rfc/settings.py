@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -179,6 +180,14 @@ def _overrides(value: object) -> dict[Origin, str]:
     return paths
 
 
+def _archive(value: object) -> str | None:
+    if value in (None, "", "None"):
+        return None
+    if not isinstance(value, (str, os.PathLike)) or find_spec("warcio") is None:
+        raise ValueError(value)
+    return os.fspath(value)
+
+
 def _entry(key: object) -> str:
     return f"%s[{hidden(key)!r}]"
 
@@ -329,6 +338,15 @@ class Settings:
         "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS",
         _feeds, "Where a record of every request that is forbidden is written, as the crawl goes.",
         shown=False,  # may hold credentials
+    )
+    archive: str | None = _setting(
+        "ROBOTSTXT_ARCHIVE", "path or None", None,
+        "the path of a file, or None; a path needs the package warcio (pip install 'scrapy-robots-rfc[archive]')",
+        _archive, "The WARC file in which every exchange for a robots.txt is kept. None: none is.",
+    )
+    archive_size: int = _setting(
+        "ROBOTSTXT_ARCHIVE_SIZE", "octets", 1_000_000_000, "a whole number, at least 1", _number(1, whole=True),
+        "How large a file of the archive gets before another one is begun beside it.",
     )
     # fmt: on
 

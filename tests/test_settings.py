@@ -52,6 +52,8 @@ def test_defaults() -> None:
         exempt=(),
         overrides={},
         report={},
+        archive=None,
+        archive_size=1_000_000_000,
     )
 
 

@@ -112,6 +112,8 @@ class Downloader:
     :param abandoned: called with a request that is under way although nobody waits for its answer any more.
     :param kept: called with each whole answer: the URL, the response, and its decoded body.
     :param sent: called with each request of ours that was answered, with the headers that it was sent with.
+    :param exchanged: called after each exchange, whole or not: the request as it was sent, its answer or ``None``, the
+        Content-Encoding lines of that, and whether its body was cut off.
     """
 
     def __init__(
@@ -122,8 +124,10 @@ class Downloader:
         abandoned: Callable[[Request], object],
         kept: Callable[[str, Response, bytes], object],
         sent: Callable[[Request], object],
+        exchanged: Callable[[Request, Response | None, Sequence[bytes], bool], object] | None = None,
     ) -> None:
         self._crawler, self._abandoned, self._kept, self._sent = crawler, abandoned, kept, sent
+        self._exchanged = exchanged
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._send = crawler.signals.send_catch_log
@@ -169,7 +173,13 @@ class Downloader:
     async def send(self, request: Request) -> tuple[Response, bytes]:
         """Return the answer to a request, and its decoded body if it is a 2xx. Raises whatever goes wrong."""
         self._prepare(urlparse_cached(request).scheme)
-        response = await self._transferred(request)
+        response = None
+        try:
+            response = await self._transferred(request)
+        finally:
+            if self._exchanged is not None:
+                transfer: _Transfer = request.meta[MARK]
+                self._exchanged(transfer.request or request, response, transfer.codings, transfer.stopped)
         body = self._body(response, request.meta[MARK])
         self._kept(request.url, response, body)
         return response, body

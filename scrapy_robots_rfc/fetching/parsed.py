@@ -204,7 +204,8 @@ class FileParser:
     def __call__(self, body: bytes) -> ParsedRobots:
         """Return a parsed file; raises whatever a parser of the user's raises."""
         parser = build_from_crawler(self.parser_class, self._crawler, body)
-        digest = f"sha256:{sha256(body[: self._settings.max_size]).hexdigest()}" if self._settings.report else None
+        told = self._settings.report or self._settings.archive
+        digest = f"sha256:{sha256(body[: self._settings.max_size]).hexdigest()}" if told else None
         # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
         if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
             own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay

@@ -62,12 +62,14 @@ class Hooks:
     :param agent: gives the agent of a request that brings none of its own.
     :param expected: called before a file of a shared store is asked for again, with what was known of it.
     :param found: called with what governs an origin from now on.
+    :param concluded: the same, where a fetch of this crawl has ended; ``None``: nobody wants to know.
     """
 
     parse: Callable[[bytes], ParsedRobots]
     agent: Callable[[], Agent]
     expected: Callable[[OriginPolicy], None]
     found: Callable[[OriginPolicy], None]
+    concluded: Callable[[OriginPolicy], None] | None = None
 
 
 class RobotsService:
@@ -406,6 +408,8 @@ class RobotsService:
         :param access: how the fetch ended; ``None``: it came out of a store or another crawl.
         """
         self._hooks.found(robots)
+        if access is not None and self._hooks.concluded is not None:
+            self._hooks.concluded(robots)
         send, asker = self._crawler.signals.send_catch_log_async, attempt.asker
         if robots.file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
             await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
+    from scrapy_robots_rfc.reporting.archive import Archive
     from scrapy_robots_rfc.reporting.export import Feeds
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,11 @@ class RfcRobotsTxtMiddleware:
             from scrapy_robots_rfc.reporting import export  # noqa: PLC0415 - loaded when a setting asks for it
 
             self._feeds = export.Feeds(crawler, settings, runtime)
+        self._archive: Archive | None = None
+        if settings.archive:
+            from scrapy_robots_rfc.reporting import archive  # noqa: PLC0415 - as above
+
+            self._archive = archive.Archive(crawler, settings, runtime)
         self._http_cache = HttpCache(crawler, settings)
         parse, agent = self._parse, self._user_agents.default
         overrides: Overrides | None = None  # their files are read before a store is opened
@@ -93,7 +99,8 @@ class RfcRobotsTxtMiddleware:
         elif settings.exempt or settings.overrides:
             overrides = Overrides(settings, parse, agent)
         self._store = self._open_store(settings)
-        hooks = Hooks(parse, agent, self._expected, self._found)
+        concluded = None if self._archive is None else self._archive.concluded
+        hooks = Hooks(parse, agent, self._expected, self._found, concluded)
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
@@ -254,6 +261,8 @@ class RfcRobotsTxtMiddleware:
             if self._throttle is not None:
                 self._throttle.close()
             await self.service.close()
+            if self._archive is not None:
+                self._archive.close()
             if self._feeds is not None:
                 await self._feeds.close(self._enforcement.cost.exempt)
 
@@ -362,6 +371,7 @@ class RfcRobotsTxtMiddleware:
             abandoned=self._abandoned,
             kept=self._http_cache.store,
             sent=self._user_agents.sent,
+            exchanged=None if self._archive is None else self._archive.exchanged,
         )
 
     def _abandoned(self, request: Request) -> None:

@@ -1,0 +1,231 @@
+"""ROBOTSTXT_ARCHIVE: every exchange for a robots.txt, as records of a WARC 1.1 file (ISO 28500).
+
+An exchange is a request record and a response record. A metadata record says what followed from a fetch: what governs
+the origin, until when, and by which file. Each record is a gzip member that is written at once, so that the file of a
+crawl that was killed is whole up to its last record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import uuid
+from datetime import UTC, datetime
+from http import HTTPStatus
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.core.text import error_text
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.fetching.download import MARK
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.http.headers import Headers
+
+    from scrapy_robots_rfc._runtime import Runtime
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+ARCHIVE = "ROBOTSTXT_ARCHIVE"
+#: Seconds between two errors in the log: a full disk must not fill the log, too.
+ERROR_INTERVAL = 60.0
+_SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
+# Of a response, this header says how its octets came; the record has them without it.
+_FRAMING = frozenset({b"transfer-encoding"})
+_LAST_TIME = 253_402_300_799.0  # 9999-12-31: what is fresh for ever has a time, too
+# Origins whose last exchange is remembered until it is known what followed from it.
+_KEPT_EXCHANGES = 10_000
+
+
+class Archive:
+    """The archive of a crawl.
+
+    :param settings: with the path of the archive, and the octets after which another file is begun.
+    :raises SettingError: the file cannot be made.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings, runtime: Runtime) -> None:
+        assert crawler.stats is not None
+        self._count, self._runtime, self._spider = crawler.stats.inc_value, runtime, crawler.spider
+        self._path, self._most = Path(settings.archive or ""), settings.archive_size
+        self._robots = "ignore" if settings.dry_run else "obey"
+        self._buffer = BytesIO()
+        self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
+        self._file: IO[bytes] | None = None
+        self._number, self._quiet_until = 0, -math.inf
+        self._last: dict[Origin, str] = {}  # the id of the last response record of the fetch that is under way
+        try:
+            self._begin()
+        except OSError as error:
+            accepted = f"the path of a file that can be written: {error_text(error)}"
+            raise SettingError(ARCHIVE, str(self._path), accepted) from None
+
+    def exchanged(self, request: Request, response: Response | None, codings: Sequence[bytes], cut_off: bool) -> None:
+        """Write an exchange; never raises.
+
+        :param request: with the headers that were sent.
+        :param response: with its body as it came; ``None``: there was no answer.
+        :param codings: its Content-Encoding lines.
+        :param cut_off: whether only a part of the body was read.
+        """
+        url, sent = without_userinfo(request.url), {"WARC-Record-ID": _id()}
+        if response is not None:
+            received = {"WARC-Record-ID": _id(), "WARC-Concurrent-To": sent["WARC-Record-ID"]}
+            if cut_off:
+                received["WARC-Truncated"] = "length"
+            lines = [
+                *_lines(response.headers, _FRAMING),
+                *(("Content-Encoding", one.decode("latin-1")) for one in codings),
+            ]
+            status = StatusAndHeaders(_status(response.status), lines, "HTTP/1.1")
+            self._write("response", url, response.body, received, status)
+            self._remember(request, received["WARC-Record-ID"])
+        target = url.partition("://")[2].partition("/")[2]
+        line = f"{request.method} /{target.partition('#')[0]} HTTP/1.1"
+        lines = _lines(request.headers, _SECRETS)
+        self._write("request", url, request.body, sent, StatusAndHeaders(line, lines, is_http_request=True))
+
+    def _remember(self, request: Request, record: str) -> None:
+        """Remember the last response of a fetch, whose redirects may have led to other origins."""
+        origin = getattr(request.meta[MARK].mark, "origin", None)
+        if isinstance(origin, Origin):
+            if len(self._last) >= _KEPT_EXCHANGES:
+                del self._last[next(iter(self._last))]
+            self._last[origin] = record
+
+    def concluded(self, robots: OriginPolicy) -> None:
+        """Write what governs an origin after a fetch; never raises."""
+        last = self._last.pop(robots.origin, None)
+        now, date = self._runtime.clock(), self._runtime.date()
+        fields = {
+            "origin": str(robots.origin),
+            "outcome": robots.outcome.value,
+            "cause": robots.cause,
+            "status": "" if robots.status is None else str(robots.status),
+            "fresh-until": _time(date + robots.validity.fresh_until - now),
+            "stale": "yes" if robots.stale else "no",
+            "digest": "" if robots.file is None else robots.file.digest or "",
+        }
+        self._write(
+            "metadata", robots.origin.robots_url, _fields(fields), {} if last is None else {"WARC-Refers-To": last}
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+
+    def _begin(self) -> None:
+        """Begin a file that is not there yet.
+
+        :raises OSError: it cannot be made.
+        """
+        suffixes = "".join(self._path.suffixes)
+        stem = self._path.name.removesuffix(suffixes)
+        while True:
+            self._number += 1
+            name = self._path.name if self._number == 1 else f"{stem}-{self._number}{suffixes}"
+            with contextlib.suppress(FileExistsError):
+                self._file = (self._path.parent / name).open("xb")
+                break
+        software = f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}"
+        info = {"software": software, "format": "WARC File Format 1.1", "robots": self._robots}
+        self._put("warcinfo", None, _fields(info), {"WARC-Filename": name})
+
+    def _write(
+        self, kind: str, url: str, payload: bytes, headers: Mapping[str, str], http: StatusAndHeaders | None = None
+    ) -> None:
+        try:
+            if self._file is None or self._file.tell() >= self._most:
+                self.close()
+                self._begin()
+            self._put(kind, url, payload, headers, http)
+            self._count(stats.ARCHIVE_RECORDS)
+        except Exception as error:  # noqa: BLE001 - whatever a disk, or text that warcio does not take, raises
+            self._failed(error)
+
+    def _put(
+        self,
+        kind: str,
+        url: str | None,
+        payload: bytes,
+        headers: Mapping[str, str],
+        http: StatusAndHeaders | None = None,
+    ) -> None:
+        assert self._file is not None
+        dated = {"WARC-Date": _time(self._runtime.date()), **headers}
+        content = "application/warc-fields" if kind in ("warcinfo", "metadata") else ""
+        record = self._writer.create_warc_record(
+            url, kind, BytesIO(payload), len(payload), content, warc_headers_dict=dated, http_headers=http
+        )
+        self._buffer.seek(0)
+        self._buffer.truncate()
+        self._writer.write_record(record)
+        before = self._file.tell()
+        try:
+            self._file.write(self._buffer.getvalue())
+            self._file.flush()
+        except OSError:
+            with contextlib.suppress(OSError):  # a part of a record would make the whole file unreadable behind it
+                self._file.seek(before)
+                self._file.truncate()
+            raise
+
+    def _failed(self, error: Exception) -> None:
+        self._count(stats.ARCHIVE_ERRORS)
+        now = self._runtime.clock()
+        if now >= self._quiet_until:
+            self._quiet_until = now + ERROR_INTERVAL
+            logger.error(
+                "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for "
+                "a full disk or missing rights",
+                ARCHIVE, self._path, error_text(error), stats.ARCHIVE_ERRORS, extra={"spider": self._spider},
+            )  # fmt: skip
+
+
+def _id() -> str:
+    return f"<urn:uuid:{uuid.uuid4()}>"
+
+
+def _time(seconds: float) -> str:
+    """Return seconds since 1970 as WARC 1.1 writes a time."""
+    return (
+        datetime.fromtimestamp(min(seconds, _LAST_TIME), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def _fields(fields: Mapping[str, str]) -> bytes:
+    """Return lines of `application/warc-fields`; what is empty is left out."""
+    return "".join(f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text).encode()
+
+
+def _status(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:  # no standard knows it
+        return f"{status} Unknown"
+
+
+def _lines(headers: Headers, left_out: frozenset[bytes]) -> list[tuple[str, str]]:
+    return [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, values in headers.items()
+        if name.lower() not in left_out
+        for value in values
+    ]

@@ -1,0 +1,264 @@
+"""ROBOTSTXT_ARCHIVE: WARC files of real crawls, as `warcio` reads and checks them."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from hashlib import sha256
+from io import StringIO
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from warcio.archiveiterator import ArchiveIterator
+from warcio.cli import main as warcio
+
+from scrapy_robots_rfc.reporting import archive as archives
+from tests.support.crawling import crawl
+from tests.support.documents import block, settings
+from tests.support.site import Reply, Site, redirect, robots
+from tests.test_reference_pages import rows
+
+pytestmark = pytest.mark.reactor
+
+ROOT = Path(__file__).parents[2]
+FILE = "User-agent: *\nDisallow: /x\n"
+
+
+def records(path: Path) -> list[tuple[str, dict[str, str], bytes]]:
+    """The type, the WARC headers, and the block of each record."""
+    found = []
+    with path.open("rb") as file:
+        for record in ArchiveIterator(file):
+            headers = dict(record.rec_headers.headers)
+            lines = [] if record.http_headers is None else record.http_headers.headers
+            status = "" if record.http_headers is None else record.http_headers.statusline
+            block = "\n".join([status, *map(": ".join, lines), record.content_stream().read().decode("latin-1")])
+            found.append((record.rec_type, headers, block.encode("latin-1")))
+    return found
+
+
+def is_whole(path: Path) -> bool:
+    """Whether `warcio check` accepts a file."""
+    with redirect_stdout(StringIO()), pytest.raises(SystemExit) as ended:
+        warcio(["check", str(path)])
+    return not ended.value.code
+
+
+def outcomes(path: Path) -> list[dict[str, str]]:
+    """The fields of the metadata records."""
+    blocks = [block.decode() for kind, _, block in records(path) if kind == "metadata"]
+    return [dict(line.split(": ", 1) for line in block.splitlines() if ": " in line) for block in blocks]
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names of all files in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def archived(path: Path, *urls: str, **settings: Any) -> Any:
+    """Crawl with an archive, whose files are whole afterwards."""
+    result = await crawl(list(urls), {"ROBOTSTXT_ARCHIVE": str(path), **settings})
+    assert all(is_whole(one) for one in path.parent.glob("*.warc.gz"))
+    return result
+
+
+@ensureDeferred
+async def test_exchange_and_what_followed(tmp_path: Path) -> None:
+    """A file is there with its request, its answer, and what governs the origin, with the digest of its octets."""
+    path = tmp_path / "robots.warc.gz"
+    with Site({"/robots.txt": robots(FILE)}) as site:
+        result = await archived(path, site.url("/x"), site.url("/y"))
+        found, (fields,) = records(path), outcomes(path)
+        assert [kind for kind, _, _ in found] == ["warcinfo", "response", "request", "metadata"]
+        _, response, request, metadata = found
+        assert b"robots: obey" in found[0][2]
+        assert response[1]["WARC-Target-URI"] == request[1]["WARC-Target-URI"] == site.url("/robots.txt")
+        assert response[1]["WARC-Concurrent-To"] == request[1]["WARC-Record-ID"]
+        assert metadata[1]["WARC-Refers-To"] == response[1]["WARC-Record-ID"]
+        assert response[2].startswith(b"200 OK\n")
+        assert response[2].endswith(FILE.encode())
+        assert request[2].startswith(b"/robots.txt HTTP/1.1\n")
+        assert b"User-Agent: " in request[2]
+        assert fields["outcome"] == "successful"
+        assert fields["digest"] == f"sha256:{sha256(FILE.encode()).hexdigest()}"
+        assert (fields["status"], fields["stale"]) == ("200", "no")
+        assert fields["fresh-until"].endswith("Z")
+        assert result.stat("archive/records") == 3
+
+
+@ensureDeferred
+async def test_redirects_and_failures(tmp_path: Path) -> None:
+    """Every hop of a redirect is there, and a 404, a 503, and a connection that breaks before an answer."""
+    path = tmp_path / "robots.warc.gz"
+    replies: list[dict[str, Any]] = [
+        {"/robots.txt": redirect("/other"), "/other": redirect("/last"), "/last": robots(FILE)},
+        {"/robots.txt": Reply(404)},
+        {"/robots.txt": Reply(503)},
+        {"/robots.txt": Reply(reset=True)},
+    ]
+    for number, answers in enumerate(replies):
+        with Site(answers) as site:
+            await archived(path.with_name(f"{number}.warc.gz"), site.url("/y"))
+    kinds = [[kind for kind, _, _ in records(path.with_name(f"{number}.warc.gz"))][1:] for number in range(4)]
+    assert kinds[0] == ["response", "request"] * 3 + ["metadata"]
+    assert kinds[1] == kinds[2] == ["response", "request", "metadata"]
+    assert kinds[3] == ["request", "metadata"]
+    said = [outcomes(path.with_name(f"{number}.warc.gz"))[0]["outcome"] for number in range(4)]
+    assert said == ["successful", "unavailable", "unreachable", "unreachable"]
+
+
+@ensureDeferred
+async def test_body_as_it_came(tmp_path: Path) -> None:
+    """A body with a content coding is kept with that coding, so that the record can be read as the crawl read it."""
+    path = tmp_path / "robots.warc.gz"
+    headers = (("Content-Encoding", "gzip"), ("Content-Type", "text/plain"))
+    body = gzip.compress(FILE.encode())
+    with Site({"/robots.txt": Reply(200, headers=headers, chunks=(body[:5], body[5:]))}) as site:
+        result = await archived(path, site.url("/x"))
+        assert result.stat("forbidden") == 1
+    (_, _, block) = next(record for record in records(path) if record[0] == "response")
+    assert b"Content-Encoding: gzip" in block
+    assert block.endswith(FILE.encode())  # warcio has undone the coding
+    assert b"Transfer-Encoding" not in block
+
+
+@ensureDeferred
+async def test_no_secrets(tmp_path: Path) -> None:
+    """Neither credentials nor cookies are in the archive."""
+    path = tmp_path / "robots.warc.gz"
+    with Site({"/robots.txt": robots(FILE)}) as site:
+        url = site.url("/y").replace("://", "://user:secret@")
+        headers = {"Authorization": "secret", "Cookie": "a=secret"}
+        await archived(path, url, DEFAULT_REQUEST_HEADERS=headers, HTTPPROXY_AUTH_ENCODING="latin-1")
+        assert [asked.headers.get("Authorization") for asked in site.asked][:1] == ["secret"]
+    assert b"secret" not in gzip.decompress(path.read_bytes())
+
+
+@ensureDeferred
+async def test_long_file(tmp_path: Path) -> None:
+    """A body that is cut off at the limit is marked so."""
+    path = tmp_path / "robots.warc.gz"
+    with Site({"/robots.txt": Reply(200, endless=True)}) as site:
+        await archived(path, site.url("/y"))
+    (_, headers, _) = next(record for record in records(path) if record[0] == "response")
+    assert headers["WARC-Truncated"] == "length"
+
+
+@ensureDeferred
+async def test_another_file_when_one_is_large(tmp_path: Path) -> None:
+    """A file that has reached its size is followed by another one; no file that is there is written over."""
+    path = tmp_path / "robots.warc.gz"
+    path.touch()
+    with Site({"/robots.txt": robots(FILE)}) as site:
+        await archived(path, site.url("/y"), ROBOTSTXT_ARCHIVE_SIZE=1000)
+    names = names_in(tmp_path)
+    assert names == ["robots-2.warc.gz", "robots-3.warc.gz", "robots.warc.gz"]
+    assert path.read_bytes() == b""
+    kinds = [record[0] for name in names[:2] for record in records(tmp_path / name)]
+    assert sorted(kinds) == ["metadata", "request", "response", "warcinfo", "warcinfo"]
+
+
+@ensureDeferred
+async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """When a record cannot be written whole, it is left out, the crawl goes on, and one error says so."""
+    path = tmp_path / "robots.warc.gz"
+    begin = archives.Archive._begin
+
+    class Full:
+        """A file that has room for the first record only."""
+
+        def __init__(self, file: Any) -> None:
+            self._file, self._room = file, 1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._file, name)
+
+        def write(self, octets: bytes) -> int:
+            """Write half of what does not fit."""
+            if self._room:
+                self._room -= 1
+                return int(self._file.write(octets))
+            self._file.write(octets[: len(octets) // 2])
+            raise OSError(28, "No space left on device")
+
+    def full(self: Any) -> None:
+        begin(self)
+        self._file = Full(self._file)
+
+    monkeypatch.setattr(archives.Archive, "_begin", full)
+    with Site({"/robots.txt": robots(FILE)}) as site, caplog.at_level(logging.ERROR):
+        result = await archived(path, site.url("/x"), site.url("/y"))
+    assert result.stat("forbidden") == 1
+    assert result.stat("archive/errors") == 2
+    assert len([record for record in caplog.records if "ROBOTSTXT_ARCHIVE" in record.message]) == 1
+    assert [kind for kind, _, _ in records(path)] == ["warcinfo", "response"]
+
+
+@ensureDeferred
+async def test_path_that_cannot_be_written(tmp_path: Path) -> None:
+    """A path where no file can be made stops the crawl at start, in one line."""
+    with pytest.raises(ValueError, match=r"ROBOTSTXT_ARCHIVE = .* is not accepted; it must be the path of a file that"):
+        await crawl(["http://127.0.0.1:1/"], {"ROBOTSTXT_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")})
+
+
+SPIDER = """
+import scrapy
+
+class Waits(scrapy.Spider):
+    name = "waits"
+    custom_settings = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "TELNETCONSOLE_ENABLED": False}
+
+    async def start(self):
+        for url in self.urls.split():
+            yield scrapy.Request(url, callback=self.parse)
+
+    def parse(self, response):
+        print(response.url, flush=True)
+"""
+
+
+def test_killed_crawl(tmp_path: Path) -> None:
+    """A crawl that is killed leaves an archive that is whole up to its last record."""
+    spider, path = tmp_path / "spider.py", tmp_path / "robots.warc.gz"
+    spider.write_text(SPIDER, encoding="utf-8")
+    never = Event()
+    with Site({"/robots.txt": robots(FILE)}) as site, Site({"/robots.txt": Reply(gate=never)}) as hanging:
+        urls = f"urls={hanging.url('/y')} {site.url('/y')}"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scrapy", "runspider", spider.name, "-s", f"ROBOTSTXT_ARCHIVE={path}", "-a", urls],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.kill()
+        process.stdout.close()
+        process.wait()
+        never.set()
+    assert is_whole(path)
+    assert [kind for kind, _, _ in records(path)] == ["warcinfo", "response", "request", "metadata"]
+
+
+def test_fields_of_the_page() -> None:
+    """docs/archive.md has a row for each field of a metadata record."""
+    names = [row[0].strip("`") for row in rows("archive.md", 1)]
+    assert names == ["origin", "outcome", "cause", "status", "fresh-until", "stale", "digest"]
+
+
+@ensureDeferred
+async def test_setting_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setting that docs/archive.md shows makes an archive in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    with Site({"/robots.txt": robots(FILE)}) as site:
+        await crawl([site.url("/x")], settings(block("docs/archive.md", "python", "ROBOTSTXT_ARCHIVE")))
+    (fields,) = outcomes(tmp_path / "robots.warc.gz")
+    assert {*fields} == {row[0].strip("`") for row in rows("archive.md", 1)}
