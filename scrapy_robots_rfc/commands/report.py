@@ -100,16 +100,10 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
 
 def _complain(file: ReportFile, console: Console) -> None:
     """Say in one line what of a file could not be read."""
-    told = []
     if file.broken:
-        where = f"the first at line {file.first}, " if file.first else ""
-        told.append(f"{many(file.broken, 'broken record')} left out ({where}{file.because})")
-    if file.breaks_off:
-        told.append("it breaks off before its end")
-    if file.others:
-        told.append(f"{many(file.others, 'record')} of another kind left out")
-    if told:
-        console.complain(f"{file.title}: {'; '.join(told)}; all else is summed up")
+        end = "; it breaks off before its end" if file.breaks_off else ""
+        what = f"{many(file.broken, 'broken record')} left out (the first at line {file.first})"
+        console.complain(f"{file.title}: {what}{end}; all else is summed up")
 
 
 # As text.
