@@ -109,7 +109,7 @@ class GivenFile:
     @property
     def name(self) -> str:
         """What it is called for people."""
-        return common.named(self.source)
+        return common.source_name(self.source)
 
     def found(self, url: str) -> Found | None:
         """Return what governs a URL by this file; ``None``: it has no origin."""
@@ -203,12 +203,12 @@ class Inquirer:
                 cause = through(access_after(error, self._settings.timeout), request).cause
                 bad = isinstance(error, DecodingError)
                 advice = "see what its server sends, or name a copy of the file" if bad else "check the address"
-                raise Failed(f"{common.shown(url)} cannot be fetched: {cause}; {advice}") from error
+                raise Failed(f"{common.safe_url(url)} cannot be fetched: {cause}; {advice}") from error
             location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
             state = state.answered(response.status, location, body, unreachable_statuses=statuses)
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
-            raise Failed(f"{common.shown(url)} cannot be fetched: {because}; check the address")
+            raise Failed(f"{common.safe_url(url)} cannot be fetched: {because}; check the address")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
         return GivenFile(url, file, self._redirects(first.url))
 
@@ -317,7 +317,7 @@ def given_files(settings: ScrapySettings, sources: list[str], console: common.Co
         crawl(settings, fetch)
     for source, url in urls.items():
         if source not in found:
-            raise Failed(f"stopped before {common.shown(url)} was there")
+            raise Failed(f"stopped before {common.safe_url(url)} was there")
     return [found[source] for source in sources]
 
 

@@ -22,7 +22,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc.cache.entry import CacheEntry, cache_policy, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, moment, shown, span
+from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, moment, safe_url, span
 from scrapy_robots_rfc.core.text import error_text, many, printable
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
@@ -50,7 +50,6 @@ _WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under 
 _AHEAD = 86_400.0
 #: Seconds that `CacheEntry.kept_for` gives a copy which is of no use any more.
 _OVER = 1.0
-_EXPORT = ("an export", "copies.jsonl", "the store itself")
 _IMPORT_ADVICE = "name a file that export wrote, or - for standard input"
 
 #: How an SQLite file begins; an empty one is a database without tables.
@@ -229,7 +228,7 @@ def ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> 
         nonlocal fresh, count
         for key, found in store.copies():
             fresh, count = fresh + store.is_fresh(found), count + 1
-            yield shown(key), found
+            yield safe_url(key), found
 
     if not opts.json:
         console.say_all(_table((_row(key, found, store.now) for key, found in rows()), Style.of(console.stdout)))
@@ -351,7 +350,7 @@ def export_copies(store: _OpenStore, console: common.Console, opts: argparse.Nam
     count = left = 0
     target: AbstractContextManager[IO[bytes]] = nullcontext(console.stdout.buffer)
     if opts.file != STANDARD:
-        target = common.new_file(opts.file, _EXPORT, store.files)
+        target = common.new_file(opts.file, store.files)
     with target as file:
         for key, found in store.copies():
             if Origin.written(key) is not None and isinstance(found, CacheEntry):
@@ -360,7 +359,7 @@ def export_copies(store: _OpenStore, console: common.Console, opts: argparse.Nam
                 continue
             left += 1
             foreign = Origin.written(key) is None  # nobody would read it again
-            console.complain(f"{shown(key)} is no origin: left out" if foreign else f"{key} cannot be read: {found}")
+            console.complain(f"{safe_url(key)} is no origin: left out" if foreign else f"{key} cannot be read: {found}")
     if opts.file != STANDARD:
         console.say(f"{count:,} exported from {store.name}")
     return 1 if left else 0

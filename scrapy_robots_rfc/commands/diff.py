@@ -48,7 +48,7 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
     urls = [url for _, url in lines if Origin.of(url) is not None]
     for number, url in lines:
         if Origin.of(url) is None:
-            place = f"{common.named(opts.urls)} line {number}"
+            place = f"{common.source_name(opts.urls)} line {number}"
             console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
     old, new = asking.given_files(settings, [opts.old, opts.new], console)
     for given in {each.source: each for each in (old, new)}.values():

@@ -32,8 +32,6 @@ TOP, TOP_OF_PAGE = 10, 1000
 BARS = 10
 NO_ORIGIN, NO_SPIDER = "(no origin)", "(no name)"
 
-_PAGE = ("a page", "report.html", "one of the reports")
-
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
@@ -59,9 +57,8 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.files.count(STANDARD) > 1:
         raise Failed("standard input can be one of the files only once")
-    reports = [Path(name) for name in options.files if name != STANDARD]
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
-    with contextlib.nullcontext() if options.html is None else new_file(options.html, _PAGE, reports) as page_file:
+    with contextlib.nullcontext() if options.html is None else new_file(options.html, options.files) as page_file:
         for file in files:
             for fields in file.read(console):
                 sums.add(fields)
@@ -76,12 +73,11 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
 
 
 def _once(names: Sequence[str], console: Console) -> list[str]:
-    """Return the first name of each file; of the other names one line tells that they are left out.
+    """Return the first name of each file; of every other name a line tells that it is left out.
 
     :param names: may be links, or `-`, standard input; a name without a file stays.
     """
     known: dict[object, str] = {}
-    again: list[tuple[str, str]] = []
     for name in names:
         identity: object = object()
         with contextlib.suppress(OSError, ValueError):  # a ValueError: a NUL in the name, or standard input is closed
@@ -89,12 +85,8 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
             if stat.S_ISREG(found.st_mode):  # two pipes are never the same file
                 identity = (found.st_dev, found.st_ino)
         if identity in known:
-            again.append((name, known[identity]))
+            console.complain(f"{name} is the same file as {known[identity]}: each file counts once")
         known.setdefault(identity, name)
-    if again:
-        name, first = again[0]
-        more = f" (and {len(again) - 1:,} more)" if again[1:] else ""
-        console.complain(f"{name} is the same file as {first}{more}: each file counts once")
     return list(known.values())
 
 
