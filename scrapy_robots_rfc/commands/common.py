@@ -212,25 +212,23 @@ class ProgressBar:
     """
 
     def __init__(self, stream: TextIO, total: int) -> None:
-        self._stream, self._total, self._shown = stream, total, ""
+        self._stream, self._total = stream, total
         self._on = total > 1 and stream.isatty() and os.environ.get("TERM") != "dumb"
 
     def show(self, done: int) -> None:
-        """Draw it, in one line, where it has changed."""
-        if self._on:
-            full = _BAR * done // self._total
-            text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
-            self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
+        """Draw it, in one line."""
+        full = _BAR * done // self._total
+        text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
+        self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
 
     def clear(self) -> None:
         """Remove it, so that something else can be printed in its place."""
         self._draw("")
 
     def _draw(self, text: str) -> None:
-        if text != self._shown:
+        if self._on:
             self._stream.write(f"\r\x1b[K{text}")
             self._stream.flush()
-            self._shown = text
 
 
 # URLs as people type them.
