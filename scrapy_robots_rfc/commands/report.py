@@ -38,23 +38,15 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     what = "jsonlines, json or csv, as it is or packed with gzip, bz2 or xz; or -, standard input"
     topic.add_argument("files", metavar="FILE", nargs="+", help=what)
     top = f"how many origins, rules and so on are listed (default: {TOP}; {TOP_OF_PAGE:,} as JSON and in the page)"
-    topic.add_argument("--top", metavar="N", type=_positive, help=top)
+    topic.add_argument("--top", metavar="N", type=int, help=top)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
     topic.add_argument("--html", metavar="FILE", help="write a page with tables and plots, too")
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-_positive.__name__ = "number from 1 on"  # argparse names what it refuses by this
-
-
 def run(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
+    if options.top is not None and options.top < 1:
+        raise Failed("--top must be 1 or more")
     if options.files.count(STANDARD) > 1:
         raise Failed("standard input can be one of the files only once")
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]

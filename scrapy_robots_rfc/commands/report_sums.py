@@ -13,6 +13,7 @@ import gzip
 import io
 import json
 import lzma
+import math
 import zlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -239,8 +240,7 @@ class Sums:
         self._lists: dict[str, dict[Any, Counter[Any]]] = {name: defaultdict(Counter) for name in _LISTS}
         #: Rule -> the URL of the first request that it disallowed.
         self._examples: dict[Any, str] = {}
-        self._first: float | None = None
-        self._last: float | None = None
+        self._first, self._last = math.inf, -math.inf
         self._timeline = Timeline()
 
     def add(self, fields: Mapping[str, Any]) -> None:
@@ -271,8 +271,7 @@ class Sums:
         if reason == Reason.UNREACHABLE.value:
             lists["unreachable"][(_text(get("why")) or OTHER).removeprefix(UNREACHABLE)][origin] += count
         if (time := _time(get("time"))) is not None:
-            self._first = time if self._first is None else min(self._first, time)
-            self._last = time if self._last is None else max(self._last, time)
+            self._first, self._last = min(self._first, time), max(self._last, time)
             self._timeline.add(time, reason, count)
 
     @property
@@ -319,9 +318,9 @@ class Sums:
             yield row
 
 
-def _date(time: float | None) -> str | None:
-    """Return a time as ISO 8601 in UTC, to the second: ``2026-11-21T22:40:01Z``."""
-    return None if time is None else f"{_EPOCH + datetime.timedelta(seconds=int(time)):%Y-%m-%dT%H:%M:%SZ}"
+def _date(time: float) -> str | None:
+    """Return a time as ISO 8601 in UTC, to the second: ``2026-11-21T22:40:01Z``; ``None``: there is none."""
+    return None if math.isinf(time) else f"{_EPOCH + datetime.timedelta(seconds=int(time)):%Y-%m-%dT%H:%M:%SZ}"
 
 
 # The values of fields: a file may hold any.

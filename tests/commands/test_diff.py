@@ -45,9 +45,9 @@ def test_all_groups_are_compared(diff: Callable[..., Done]) -> None:
         "group for foobot",
         "  - line 6: Disallow: /a",
         "  + line 5: Allow: /b/c",
-        "group for come: there was none",
+        "group for come: it was none, now that of come",
         "  + line 9: Allow: /",
-        "group for gone: there is none any more",
+        "group for gone: it was that of gone, now none",
         "  - line 6: Disallow: /a",
         "  - line 7: Disallow: /b",
         "4 rules removed or added",
@@ -178,7 +178,10 @@ def test_moved_rules(diff: Callable[..., Done], folder: Path) -> None:
     done = diff("one", "open")
     assert (done.code, done.lines) == (
         1,
-        ["group for foobot: there was none", "0 rules removed or added, 1 group without a rule came or went"],
+        [
+            "group for foobot: it was none, now that of foobot",
+            "0 rules removed or added, 1 group without a rule came or went",
+        ],
     )
     (folder / "allow").write_text((folder / "open").read_text().replace("Disallow:\n", "Allow:\n"))
     assert (diff("open", "allow").code, diff("open", "allow").lines) == (0, ["0 rules removed or added"])
