@@ -7,9 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 from importlib.resources import files as resources
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +45,6 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
     if options.top is not None and options.top < 1:
         raise Failed("--top must be 1 or more")
-    if options.files.count(STANDARD) > 1:
-        raise Failed("standard input can be one of the files only once")
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
     with contextlib.nullcontext() if options.html is None else new_file(options.html, options.files) as page_file:
         for file in files:
@@ -65,20 +61,13 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
 
 
 def _once(names: Sequence[str], console: Console) -> list[str]:
-    """Return the first name of each file; of every other name a line tells that it is left out.
-
-    :param names: may be links, or `-`, standard input; a name without a file stays.
-    """
-    known: dict[object, str] = {}
+    """Return the first name of each file; of any other, such as that of a link, a line tells that it is left out."""
+    known: dict[str, str] = {}
     for name in names:
-        identity: object = object()
-        with contextlib.suppress(OSError, ValueError):  # a ValueError: a NUL in the name, or standard input is closed
-            found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
-            if stat.S_ISREG(found.st_mode):  # two pipes are never the same file
-                identity = (found.st_dev, found.st_ino)
-        if identity in known:
-            console.complain(f"{name} is the same file as {known[identity]}: each file counts once")
-        known.setdefault(identity, name)
+        path = name if name == STANDARD else os.path.realpath(name)
+        if path in known:
+            console.complain(f"{name} is the same file as {known[path]}: each file counts once")
+        known.setdefault(path, name)
     return list(known.values())
 
 

@@ -96,7 +96,6 @@ def test_files_without_records_are_refused(octets: bytes, robots: OriginPolicy, 
     [
         (["nothere"], "nothere cannot be read: No such file or directory; name a file that ROBOTSTXT_REPORT wrote"),
         (["."], ". cannot be read: Is a directory; "),
-        (["-", "-"], "standard input can be one of the files only once"),
         (
             ["good", "--html", "good"],
             "good cannot be written over, since it is no file, or one that is read; name ",

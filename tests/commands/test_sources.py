@@ -126,13 +126,13 @@ def test_one_report_by_several_names(tmp_path: Path) -> None:
     again = run("report", "r.jsonl", "./r.jsonl", "--json", folder=tmp_path)
     assert (again.code, json.loads(again.out)) == (0, once)
     assert again.err == "scrapy robots report: ./r.jsonl is the same file as r.jsonl: each file counts once\n"
-    with (tmp_path / "r.jsonl").open() as stdin:
-        names = ("link.jsonl", "copy.jsonl", "r.jsonl", "-")
-        done = run("report", *names, "--json", folder=tmp_path, stdin=stdin.fileno())
-    assert json.loads(done.out)["requests"] == 2 * once["requests"]
+    names = ("link.jsonl", "copy.jsonl", "r.jsonl", "-", "-")
+    done = run("report", *names, "--json", folder=tmp_path, stdin=exported(FEW))
+    assert json.loads(done.out)["requests"] == 3 * once["requests"]
+    same = {"r.jsonl": "link.jsonl", "-": "-"}
     assert done.err.splitlines() == [
-        f"scrapy robots report: {name} is the same file as link.jsonl: each file counts once"
-        for name in ("r.jsonl", "-")
+        f"scrapy robots report: {name} is the same file as {first}: each file counts once"
+        for name, first in same.items()
     ]
 
 
