@@ -77,7 +77,7 @@ def test_what_is_read_is_not_written_over(arguments: tuple[str, ...], folder: Pa
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
-def test_what_a_store_has_beside(suffix: str, folder: Path) -> None:
+def test_what_a_store_has_beside_is_not_written_over(suffix: str, folder: Path) -> None:
     """Nor does an export take the place of a file that SQLite keeps, or will keep, beside a database."""
     done = run(*filled(EXPORT, f"robots.sqlite{suffix}"), folder=folder)
     assert (done.code, done.out) == (2, "")
@@ -109,7 +109,7 @@ def test_a_new_file_has_the_usual_permissions(arguments: tuple[str, ...], folder
 
 
 @BOTH
-def test_a_folder_that_is_not_there(arguments: tuple[str, ...], folder: Path) -> None:
+def test_a_folder_that_is_not_there_is_one_line(arguments: tuple[str, ...], folder: Path) -> None:
     """Where no file can be made, one line says what to do."""
     done = run(*filled(arguments, "no/such/file"), folder=folder)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
