@@ -242,10 +242,8 @@ def show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -
     """Print all that is known of one origin, and its file."""
     key = str(common.origin_of(common.as_url(opts.url)))
     found = store.copy(key)
-    if found is None:
-        raise Failed(f"{key} is not in {store.name}", 1)
-    if isinstance(found, ValueError):
-        raise Failed(f"{key} cannot be read: {found}", 1)
+    if not isinstance(found, CacheEntry):
+        raise Failed(f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}", 1)
     if opts.json:
         console.say_json(copy_record(key, found))
         return 0

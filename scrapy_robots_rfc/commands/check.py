@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
 
 HELP = "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
-#: Verdicts with their exit codes, of which the highest counts.
-_CODES = {"allowed": 0, "disallowed": 1, "undecided": NO_ANSWER}
+#: Verdicts with their exit codes, of which the highest counts, and their colours.
+_VERDICTS = {
+    "allowed": (0, Colour.GOOD),
+    "disallowed": (1, Colour.BAD),
+    "undecided": (NO_ANSWER, Colour.DOUBT),
+}
 
 _AHEAD = 64  # URLs whose robots.txt is asked for ahead of the one that is printed next
 _AROUND = 2  # lines of a group shown before and after one that matters
 _MOST_LOST = 20
-
-_COLOURS = {"allowed": Colour.GOOD, "disallowed": Colour.BAD, "undecided": Colour.DOUBT}
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -137,7 +139,7 @@ class _Judge:
                 if self.done or number:
                     self._console.say()
                 self._console.say_all(_lines(judgement, self._style, agent=len(self._askers) > 1))
-            self.code = max(self.code, _CODES[judgement.verdict])
+            self.code = max(self.code, _VERDICTS[judgement.verdict][0])
         if judgement.verdict == "undecided":
             advice = "see whether the site is up, or name a copy of its file with --robots FILE"
             advice = common.URL_ADVICE if found is None else advice
@@ -154,7 +156,7 @@ def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterat
 
     :param agent: say who asks.
     """
-    word = style.paint(f"{judgement.verdict:<{FACTS - 1}}", Colour.STRONG, _COLOURS[judgement.verdict])
+    word = style.paint(f"{judgement.verdict:<{FACTS - 1}}", Colour.STRONG, _VERDICTS[judgement.verdict][1])
     yield f"{word} {printable(judgement.url)}"
     if agent:
         yield from style.fact("agent", judgement.asker.name)

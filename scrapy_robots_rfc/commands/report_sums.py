@@ -338,13 +338,12 @@ def _address(value: object) -> str | None:
 
 def _number(value: object) -> int | None:
     """Return a whole number; ``None`` for one that no crawl could count to."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
-        return int(value)
-    return value if isinstance(value, int) and value is not True and 0 < value < 10**15 else None
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _flag(value: object) -> bool:
-    return value is True or (isinstance(value, str) and value.lower() == "true")
+    return str(value).lower() == "true"
 
 
 def _time(value: object) -> float | None:
