@@ -25,7 +25,7 @@ from scrapy_robots_rfc.commands.common import STANDARD, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
+from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
@@ -199,16 +199,15 @@ class Inquirer:
             try:
                 with _on_interrupt(self._handler):
                     response, body = await self._service.download.send(request)
-            except Exception as error:
-                cause = through(access_after(error, self._settings.timeout), request).cause
-                bad = isinstance(error, DecodingError)
-                advice = "see what its server sends, or name a copy of the file" if bad else "check the address"
-                raise Failed(f"{common.safe_url(url)} cannot be fetched: {cause}; {advice}") from error
-            location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
-            state = state.answered(response.status, location, body, unreachable_statuses=statuses)
+            except Exception as error:  # noqa: BLE001 - whatever a download raises: it is told below
+                state = through(access_after(error, self._settings.timeout), request)
+            else:
+                location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
+                state = state.answered(response.status, location, body, unreachable_statuses=statuses)
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
-            raise Failed(f"{common.safe_url(url)} cannot be fetched: {because}; check the address")
+            advice = "check the address, see what its server sends, or name a copy of the file"
+            raise Failed(f"{common.safe_url(url)} cannot be fetched: {because}; {advice}")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
         return GivenFile(url, file, self._redirects(first.url))
 

@@ -32,7 +32,8 @@ def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
         done = run("check", f"{SITE}/x", "--robots", site.url("/none"), folder=tmp_path)
         assert (done.code, done.out) == (2, "")
         assert done.err == (
-            f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address\n"
+            f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address, "
+            "see what its server sends, or name a copy of the file\n"
         )
 
 
@@ -56,7 +57,7 @@ def test_a_url_that_has_no_file_is_one_line(replies: dict[str, Any], because: st
 
 @pytest.mark.parametrize("topic", ["lint {}", "diff {} robots.txt", "check http://a.example/ --robots {}"])
 def test_a_file_that_cannot_be_decoded_is_one_line(topic: str, tmp_path: Path) -> None:
-    """What is wrong with a file that is there is said as a crawl says it; its address is not to blame."""
+    """What is wrong with a file that is there is said as a crawl says it."""
     (tmp_path / "robots.txt").write_text(FILE)
     replies: dict[str, Any] = {
         "/gzip": Reply(200, b"no gzip", (("Content-Encoding", "gzip"),)),
@@ -68,7 +69,7 @@ def test_a_file_that_cannot_be_decoded_is_one_line(topic: str, tmp_path: Path) -
             done = run(*topic.format(site.url(path)).split(), "-s", "RETRY_ENABLED=False", folder=tmp_path)
             assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
             assert f"{site.url(path)} cannot be fetched: {because}" in done.err
-            assert done.err.endswith("; see what its server sends, or name a copy of the file\n")
+            assert done.err.endswith(", see what its server sends, or name a copy of the file\n")
 
 
 def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
