@@ -53,7 +53,6 @@ class Attempt:
     :param over: whether it has ended; what its work gives afterwards is not used.
     :param aside: whether it waits for the store: that time does not count.
     :param spent: seconds that count against the limit, up to `looked_at`.
-    :param expire: makes the result if the work takes too long, or ends without one.
     """
 
     pending: PendingFetch
@@ -67,7 +66,6 @@ class Attempt:
     over: bool = False
     aside: bool = False
     spent: float = 0.0
-    expire: Callable[[], Result] = lambda: None
     task: Cancellable | None = None
 
     @property
@@ -78,8 +76,7 @@ class Attempt:
     @property
     def asker(self) -> Request | None:
         """The request that the file is fetched for."""
-        asker: Request | None = self.pending.route.asker
-        return asker
+        return self.pending.route.asker
 
     @property
     def last(self) -> Validity | None:
@@ -102,19 +99,18 @@ class Attempt:
         """
         self.aside = True
         try:
-            result = await work
+            return self.in_time(await work)
         finally:
             self.aside = False
-        self.check()
-        return result
 
-    def check(self) -> None:
-        """Make sure that it is not over.
+    def in_time(self, value: _T) -> _T:
+        """Return what was waited for.
 
-        :raises RobotsUndecided: it is.
+        :raises RobotsUndecided: it took too long.
         """
         if self.over:
             raise RobotsUndecided("too late: nobody waits for this file any more")
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +159,9 @@ class Fetcher:
                     state.url, timeout=left, mark=attempt, retry=retry, asker=attempt.asker, known=known
                 )
                 response, body = await self._download.send(request)
-            except Exception as error:
-                if attempt.over:
-                    raise
-                return Fetched(self._failed(error, attempt.request))
-            attempt.check()
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
+                return Fetched(self._failed(attempt.in_time(error), attempt.request))
+            attempt.in_time(None)
             access = state.answered(
                 response.status,
                 response.headers.get(b"Location"),

@@ -24,7 +24,7 @@ from scrapy_robots_rfc.fetching.faults import no_answer
 from scrapy_robots_rfc.fetching.fetch import Fetched, Fetcher, following, set_aside, through
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, LockedByPeer, RouteWait
+from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, RouteWait
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.backoff import Backoff
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.fetch import Attempt
     from scrapy_robots_rfc.fetching.overrides import Overrides
     from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-    from scrapy_robots_rfc.fetching.queue import PendingFetch, Result, Work
+    from scrapy_robots_rfc.fetching.queue import PendingFetch, Result
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
 
@@ -114,7 +114,8 @@ class RobotsService:
             self._runtime,
             settings,
             closing=self._closing,
-            begin=self._begin,
+            work=self._find_out,
+            late=self._too_late,
             queued=download.queued,
             settled=self._settled,
         )
@@ -211,17 +212,13 @@ class RobotsService:
 
     # The way of a fetch.
 
-    def _begin(self, attempt: Attempt) -> tuple[Work, Callable[[], Result]]:
-        """Return the work of an attempt, and what makes its result if the work takes too long."""
-        attempt.held = self._memory.entry(attempt.origin)
-        attempt.before = None if attempt.held is None else attempt.held.validity
-        return partial(self._find_out, attempt), partial(self._too_late, attempt)
-
     async def _find_out(self, attempt: Attempt) -> Result:
         """Look, fetch, conclude, keep, tell. Whatever store and network do, there is a result.
 
         :raises RobotsUndecided: it took too long, so `_too_late` has concluded already.
         """
+        attempt.held = self._memory.entry(attempt.origin)
+        attempt.before = None if attempt.held is None else attempt.held.validity
         access: Access | None = None
         found = await self._look_into_store(attempt) or self._look_at_peers(attempt)
         if found is None:
@@ -269,10 +266,11 @@ class RobotsService:
         self._peers.begin(attempt.origin, attempt.asker)
         return None
 
-    def _look_later(self, attempt: Attempt) -> LockedByPeer:
+    def _look_later(self, attempt: Attempt) -> float:
+        """Return in how many seconds to look again, because another crawl fetches the file."""
         if not attempt.pending.looks:
             self._count(stats.CACHE_LEASE_WAITS)
-        return LockedByPeer(pause(attempt.pending.looks))
+        return pause(attempt.pending.looks)
 
     async def _found_meanwhile(self, attempt: Attempt, fetched: Fetched) -> Result:
         """If this fetch failed, return what another crawl has put into the store meanwhile."""

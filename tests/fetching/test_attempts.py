@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -41,7 +40,8 @@ def queue_of(
         runtime,
         replace(read_settings(Settings()), timeout=limit),
         closing=lambda: closing,
-        begin=lambda attempt: (partial(attempted, attempt), lambda: Attempted(policy(expire()))),
+        work=attempted,
+        late=lambda _: Attempted(policy(expire())),
         queued=list,
         settled=lambda _: None,
     )
