@@ -32,7 +32,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (foreign("playwright", "Error")("net::ERR_FAILED\n  at x"), "Error: net::ERR_FAILED at x"),
         (foreign("zyte_api", "RequestError")(), "RequestError"),
         (foreign("requests", "Timeout", foreign("requests", "RequestException"))("late"), "Timeout: late"),
-        (OSError(errno.EHOSTUNREACH, "No route to host"), "no route to host"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "OSError: [Errno 113] No route to host"),
         (ssl.SSLError(1, "[SSL: TLSV1_ALERT] it failed"), "TLS: [ssl: tlsv1 alert] it failed"),
         (ConnectionResetError(errno.ECONNRESET, "x"), "connection reset"),
         (caused(foreign("myhandler", "Mine")("x"), ConnectionRefusedError(111, "x")), "connection refused"),
