@@ -135,7 +135,7 @@ _NEVER = 1e13
 
 
 def encode(entry: CacheEntry) -> bytes:
-    """Return an entry as octets, compressed by zlib, whose checksum covers all of it."""
+    """Return an entry as octets, compressed by zlib."""
     head = json.dumps(head_of(entry), separators=(",", ":"), allow_nan=False)
     text = b"%s\n%s" % (head.encode("ascii"), entry.body or b"")
     return zlib.compress(text, 6 if len(text) <= _LARGEST_PACKED else 0)
@@ -147,23 +147,16 @@ def decode(value: object) -> CacheEntry:
     :raises ValueError: this is none, damaged, or of an unknown version. The text holds nothing of the value but its
         version.
     """
-    # A database, or a user's own store, may give anything. What zlib has compressed begins with this octet.
-    if not isinstance(value, bytes | bytearray | memoryview) or bytes(value[:1]) != b"x":
-        raise ValueError("not a copy of a robots.txt")
-    unpacking = zlib.decompressobj()
-    try:
-        text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))
-    except zlib.error:
-        raise ValueError("damaged: the checksum differs") from None
-    if not unpacking.eof or unpacking.unused_data:
-        raise ValueError("damaged: it is cut short, or too long")
-    end = text.find(b"\n", 0, _LARGEST_HEAD)
-    try:
-        head = json.loads(text[: max(end, 0)])
-    except (ValueError, RecursionError):
-        raise ValueError("damaged: the head is no JSON") from None
+    unpacking, head = zlib.decompressobj(), None
+    try:  # a database, or a user's own store, may give anything
+        text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))  # type: ignore[arg-type]  # as above
+        end = text.find(b"\n", 0, _LARGEST_HEAD)
+        if unpacking.eof and not unpacking.unused_data:
+            head = json.loads(text[: max(end, 0)])
+    except (zlib.error, TypeError, ValueError, RecursionError):
+        pass
     if not isinstance(head, dict):
-        raise ValueError("damaged: the head is no JSON object")
+        raise ValueError("not a copy of a robots.txt")
     file = text[end + 1 :]  # an empty one is a file, too
     return entry_of(head, file if file or head.get("outcome") == Outcome.SUCCESSFUL.value else None)
 
@@ -221,14 +214,8 @@ def entry_of(head: dict[str, Any], body: bytes | None) -> CacheEntry:
     return CacheEntry(validity, read["status"], read["cause"], read["fetched"], validators, body, read["lifetime"])
 
 
-def _status(value: object) -> int:
-    if type(value) is not int:
-        raise ValueError
-    return value
-
-
-def _time(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _NEVER:  # it may be NaN
+def _number(value: float) -> float:
+    if type(value) not in (int, float) or not abs(value) < _NEVER:  # it may be NaN
         raise ValueError
     return float(value)
 
@@ -260,13 +247,13 @@ _HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
 #: The names in a head, beside the version, and what reads their values. Other names are ignored.
 _READERS: dict[str, Callable[[Any], object]] = {
     "outcome": Outcome,
-    "status": _status,
+    "status": lambda value: int(_number(value)),
     "cause": _line,
-    "fetched": _time,
-    "fresh_until": _time,
-    "confirmed": _time,
-    "unreachable_since": _time,
-    "lifetime": _time,
+    "fetched": _number,
+    "fresh_until": _number,
+    "confirmed": _number,
+    "unreachable_since": _number,
+    "lifetime": _number,
     "url": _url,
     "etag": _header,
     "last_modified": _header,

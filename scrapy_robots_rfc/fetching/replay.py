@@ -18,7 +18,7 @@ from scrapy import Request
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import DecodingError
-from scrapy_robots_rfc.fetching.decoding import decode
+from scrapy_robots_rfc.fetching.decoding import without_codings
 from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Asking, Successful, Unavailable, Unreachable
@@ -174,7 +174,7 @@ class Replay(Overrides):
             try:
                 successful = response.status // 100 == 2
                 codings = response.headers.getlist(b"Content-Encoding")
-                body = decode(response.body, codings, self._settings.max_size + 1) if successful else b""
+                body = without_codings(response.body, codings, self._settings.max_size + 1) if successful else b""
                 location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
                 state = state.answered(response.status, location, body, unreachable_statuses=statuses)
             except DecodingError as error:

@@ -68,9 +68,9 @@ def test_every_damage_is_noticed() -> None:
             assert decode(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :]) == FILE
         except ValueError as error:
             assert re.search("damaged|not a copy|version", str(error))  # noqa: PT017 - both ends are right
-        with pytest.raises(ValueError, match=r"damaged|not a copy"):
+        with pytest.raises(ValueError, match="not a copy"):
             decode(value[:place])
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="not a copy"):
         decode(value + b"x")
 
 
@@ -167,7 +167,7 @@ def test_any_entries(changed: dict[str, Any]) -> None:
 @pytest.mark.parametrize("line", [b"", b"[]", b"{", b"[" * 100_000, b'"' + b"x" * 200_000 + b'"', b"\xff", b"1" * 9999])
 def test_wrong_heads(line: bytes) -> None:
     """A head that is no JSON object, or that is deeper or longer than any, is refused."""
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="not a copy"):
         decode(by_hand(None, line=line))
 
 
@@ -193,7 +193,7 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = b"".join([*(packing.compress(zeros) for _ in range(256)), packing.flush()])
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(ValueError, match="not a copy"):
             decode(bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:
