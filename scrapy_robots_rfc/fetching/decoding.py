@@ -59,7 +59,7 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
         if body:
             try:
                 body, whole = _DECODERS[name](body, limit if stage == len(names) else longest + 1)
-            except Exception as error:  # each of the libraries has errors of its own
+            except Exception as error:  # noqa: BLE001 - each of the libraries has errors of its own
                 raise DecodingError(str(error)) from None
             if taken > longest:
                 fault = f"more than {longest} octets of {name.decode()} data for so short a file"
