@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
+from scrapy.settings import Settings
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsService
+from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.example.running import start
 from tests.support.crawling import crawl, records
@@ -54,6 +58,15 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
     assert f"ROBOTSTXT_EXEMPT: not asked for their robots.txt are {site.url('')}" in said
     end = f"  origins: 1 successful\n  requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})\n"
     assert end in said[-1]
+
+
+@pytest.mark.parametrize("entries", [["*.a.example", "b.a.example"], ["b.a.example", "*.a.example"]])
+def test_first_entry_counts(entries: list[str]) -> None:
+    """Where several entries cover an origin, the first of the list does, however they are written."""
+    settings = read_settings(Settings({"ROBOTSTXT_EXEMPT": ["c.example", *entries]}))
+    known = Overrides(settings, lambda _: None, lambda: NOBODY).robots(Origin("http", "b.a.example", 80))  # type: ignore[arg-type,return-value]
+    assert known is not None
+    assert known.exempt == entries[0]
 
 
 @pytest.mark.parametrize("meta", [{}, {"robotstxt_reuse": True}], ids=["fetched", "reused"])

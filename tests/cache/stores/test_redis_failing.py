@@ -65,7 +65,7 @@ def test_nobody_there(redis_installed: None, open_redis: Callable[..., RedisStor
         store.lease(KEY, "one", LONG)
         server.stop()
         assert failure(store) is redis.ConnectionError
-        assert "no connection" in refusal(f"redis://:{QUOTED}@127.0.0.1:{server.port}")
+        assert "Connection refused" in refusal(f"redis://:{QUOTED}@127.0.0.1:{server.port}")
         server.start()
         assert store.get(KEY) is None
         assert store.lease(KEY, "two", LONG)
@@ -83,7 +83,7 @@ def test_slow(redis_installed: None, open_redis: Callable[..., RedisStore]) -> N
         store.put(KEY, b"value", LONG)
         server.freeze()
         assert failure(store) is redis.TimeoutError
-        assert refusal(f"{server.url}?timeout=0.2") == "no answer in 0.2 s"
+        assert refusal(f"{server.url}?timeout=0.2").startswith("TimeoutError: ")
         server.thaw()
         while True:  # what was asked before may take it a moment
             try:
@@ -100,7 +100,7 @@ def test_out_of_memory(redis_installed: None, open_redis: Callable[..., RedisSto
         store.put(KEY, b"value", LONG)
         raw(store).config_set("maxmemory", "1")
         assert failure(store) is redis.exceptions.OutOfMemoryError
-        assert "no memory left" in refusal(server.url)
+        assert "OutOfMemoryError: " in refusal(server.url)
         assert store.get(KEY) == b"value"
 
 
@@ -110,7 +110,7 @@ def test_read_only_replica(redis_installed: None, open_redis: Callable[..., Redi
         store = open_redis(server.url)
         raw(store).replicaof("127.0.0.1", 1)
         assert failure(store) is redis.ReadOnlyError
-        assert "replica" in refusal(server.url)
+        assert "read only replica" in refusal(server.url)
 
 
 def test_password(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
@@ -119,7 +119,7 @@ def test_password(redis_installed: None, open_redis: Callable[..., RedisStore]) 
         host = f"127.0.0.1:{server.port}"
         store = open_redis(f"redis://:{QUOTED}@{host}")
         for wrong in (f"redis://{host}", f"redis://:wrong@{host}", f"redis://user:{QUOTED}@{host}"):
-            assert "does not take the user name and password" in refusal(wrong)
+            assert "AuthenticationError: " in refusal(wrong)
         raw(store).config_set("requirepass", "another")
         raw(store).connection_pool.disconnect()
         assert issubclass(failure(store), redis.AuthenticationError)
@@ -129,7 +129,7 @@ def test_user_with_too_few_rights(redis_installed: None, open_redis: Callable[..
     """A user who may not write is an error at start."""
     with RedisServer() as server:
         raw(open_redis(server.url)).acl_setuser("guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"])
-        assert "may not do" in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
+        assert "NoPermissionError: " in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
 
 
 def test_another_server() -> None:
@@ -147,4 +147,4 @@ def test_tls(redis_installed: None, open_redis: Callable[..., RedisStore], tmp_p
         store = open_redis(f"{server.url}?ssl_ca_certs={file}")
         store.put(KEY, b"value", LONG)
         assert open_redis(f"{server.url}?ssl_cert_reqs=none").get(KEY) == b"value"
-        assert "no connection" in refusal(server.url.replace("rediss", "redis"))
+        assert "ConnectionError: " in refusal(server.url.replace("rediss", "redis"))
