@@ -157,6 +157,15 @@ class FileParser:
         robots = parser.robots if ours else None
         return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest, failed=self._failed)
 
+    def tried(self, origin: Origin, body: bytes) -> ParsedRobots | str:
+        """Return the parsed file of a site, or why it cannot be parsed; never raises."""
+        try:
+            return self(body)
+        except Exception as error:
+            self._failed()
+            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
+            return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
+
 
 def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
     """Return the parser's class.

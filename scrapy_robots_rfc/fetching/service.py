@@ -7,7 +7,6 @@ one fetch at a time (`queue.py`).
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,12 +42,10 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.fetch import Attempt
     from scrapy_robots_rfc.fetching.overrides import Overrides
-    from scrapy_robots_rfc.fetching.parsed import ParsedRobots
+    from scrapy_robots_rfc.fetching.parsed import FileParser, ParsedRobots
     from scrapy_robots_rfc.fetching.queue import PendingFetch, Result
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
-
-logger = logging.getLogger(__name__)
 
 # Routes that failed, of all origins, of which it is remembered what is known by them; the oldest is forgotten first.
 _FAILED_ROUTES = 10_000
@@ -58,13 +55,13 @@ _FAILED_ROUTES = 10_000
 class Hooks:
     """What the service calls in rooms above its own, which it must not import.
 
-    :param parse: parses a file; may raise when the user chose the parser.
+    :param parse: parses files.
     :param agent: gives the agent of a request that brings none of its own.
     :param expected: called before a file of a shared store is asked for again, with what was known of it.
     :param found: called with what governs an origin from now on.
     """
 
-    parse: Callable[[bytes], ParsedRobots]
+    parse: FileParser
     agent: Callable[[], Agent]
     expected: Callable[[OriginPolicy], None]
     found: Callable[[OriginPolicy], None]
@@ -337,20 +334,11 @@ class RobotsService:
             return None, fetched
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
-        file = self._parse(origin, access.body)
+        file = self._hooks.parse.tried(origin, access.body)
         if isinstance(file, str):
             failed = Unreachable(access.status, file, hopeless=True)
             return None, Fetched(failed, Freshness(stored=False))  # other crawls may have a parser that works
         return file, fetched
-
-    def _parse(self, origin: Origin, body: bytes) -> ParsedRobots | str:
-        """Return the parsed file, or why there is none."""
-        try:
-            return self._hooks.parse(body)
-        except Exception as error:
-            self._count(stats.PARSER_ERRORS)
-            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
-            return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 
     def _revive(self, origin: Origin, entry: CacheEntry, file: ParsedRobots | None = None) -> OriginPolicy:
         """Return what is known of an origin by a cache entry.
@@ -359,7 +347,7 @@ class RobotsService:
         """
         validity, cause = entry.validity, entry.cause
         if file is None and entry.body is not None:
-            parsed = self._parse(origin, entry.body)
+            parsed = self._hooks.parse.tried(origin, entry.body)
             if isinstance(parsed, str):  # a file that cannot be read must not open the origin
                 cause = parsed
                 validity = Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched)
