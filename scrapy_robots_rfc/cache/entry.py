@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Outcome
-from scrapy_robots_rfc.policy.caching import CachePolicy, Validity
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ class CacheEntry:
         """Return the same entry, fresh until this time at the latest."""
         return self.judged(replace(self.validity, fresh_until=min(self.validity.fresh_until, time)))
 
-    def reviewed(self, now: float, policy: CachePolicy) -> CacheEntry:
+    def reviewed(self, now: float, limits: Settings) -> CacheEntry:
         """Return what an entry of a store is worth here: another crawl may have had other settings."""
         if self.status is not None and 400 <= self.status <= 499:
-            closed = self.status in policy.unreachable_statuses or self.status == PROXY_REFUSES
+            closed = self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
             if closed is not (self.validity.unreachable_since is not None):
                 return self.expiring(now)
-        return self.judged(caching.review(self.validity, self.fetched, now, policy))
+        return self.judged(caching.review(self.validity, self.fetched, now, limits))
 
     def judged(self, validity: Validity) -> CacheEntry:
         """Return the same entry with another validity, without the file if that is not obeyed any more."""
@@ -97,28 +97,15 @@ class CacheEntry:
             return replace(self, validity=validity)
         return replace(self, validity=validity, body=None, validators=None)
 
-    def kept_for(self, now: float, policy: CachePolicy) -> float:
+    def kept_for(self, now: float, limits: Settings) -> float:
         """Return the seconds for which a store is to keep this entry."""
         validity, ends = self.validity, [self.validity.fresh_until]
         if validity.confirmed is not None:
-            ends.append(validity.confirmed + policy.stale_max_age)
+            ends.append(validity.confirmed + limits.stale_max_age)
         if validity.unreachable_since is not None:  # else a restart would begin to count anew
-            longest = policy.unreachable_max_age
+            longest = limits.unreachable_max_age
             ends.append(now + (_REMEMBERED if longest is None else longest))
         return max(max(ends) - now, 1.0)
-
-
-def cache_policy(settings: Settings) -> CachePolicy:
-    """Return for how long a crawl with these settings uses an entry."""
-    return CachePolicy(
-        settings.cache_max_age,
-        settings.unreachable_ttl,
-        settings.stale_max_age,
-        settings.unreachable_max_age,
-        settings.cache_min_age,
-        max(settings.unreachable_ttl, settings.retry_after_max),
-        settings.unreachable_statuses,
-    )
 
 
 # An entry is written as the head, which is a line of JSON, and the file. Both are compressed together.

@@ -20,7 +20,7 @@ from scrapy_robots_rfc.fetching.parsed import governs_all
 from scrapy_robots_rfc.fetching.routes import proxy_of
 from scrapy_robots_rfc.policy import backoff, caching
 from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import CachePolicy, Caching, Freshness, Validity
+from scrapy_robots_rfc.policy.caching import Caching, Freshness, Validity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -222,7 +222,7 @@ def _known_at(url: str, held: CacheEntry | None) -> Validators | None:
 
 
 def following(
-    old: CacheEntry | None, fetched: Fetched, now: float, limits: CachePolicy, since: float | None = None
+    old: CacheEntry | None, fetched: Fetched, now: float, limits: Settings, since: float | None = None
 ) -> CacheEntry:
     """Return the cache entry that follows from a fetch.
 
@@ -246,7 +246,7 @@ def following(
     return entry
 
 
-def set_aside(old: CacheEntry | None, access: Access, now: float, limits: CachePolicy) -> CacheEntry:
+def set_aside(old: CacheEntry | None, access: Access, now: float, limits: Settings) -> CacheEntry:
     """Return what governs requests whose fetch says nothing about the site: an earlier file, or nothing is known.
 
     It does not become the cache entry of the origin, since it must not count in how long the file was unreachable.

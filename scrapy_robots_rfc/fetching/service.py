@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import cache_policy
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.shared import FetchLocks, Peers, pause
 from scrapy_robots_rfc.core.lines import whole_lines
@@ -25,8 +24,8 @@ from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, RouteWait
 from scrapy_robots_rfc.fetching.routes import Routes
+from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.backoff import Backoff
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
@@ -94,10 +93,8 @@ class RobotsService:
         self._peers = Peers(self.routes.way, self._closing)
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
-        self._limits = cache_policy(settings)
-        self._backoff = Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
-        self._sharing = None if store is None else FetchLocks(store, self._limits, self._runtime)
+        self._sharing = None if store is None else FetchLocks(store, settings, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
@@ -254,7 +251,7 @@ class RobotsService:
         entry, busy = self._peers.look(attempt.origin, attempt.asker)
         if entry is not None and (attempt.held is None or entry.fetched > attempt.held.fetched):
             now = self._runtime.clock()
-            attempt.held = entry = entry.reviewed(now, self._limits)
+            attempt.held = entry = entry.reviewed(now, self._settings)
             if now < entry.validity.fresh_until:
                 return self._adopt(attempt, entry, shared=True)
         if busy:
@@ -297,14 +294,14 @@ class RobotsService:
     def _conclude(self, attempt: Attempt, fetched: Fetched) -> Attempted:
         """Turn the result of a fetch into what is known from now on; keep it, unless another attempt follows."""
         file, fetched = self._parsed(attempt.origin, fetched)
-        access, now, limits = fetched.access, self._runtime.clock(), self._limits
+        access, now, limits = fetched.access, self._runtime.clock(), self._settings
         # Such a failure says nothing about the site, so that it governs the requests of its route only.
         of_route = isinstance(access, Local) or (isinstance(access, Unreachable) and access.route)
         if of_route:
             entry = set_aside(attempt.held, access, now, limits)
         else:
             if isinstance(access, Unreachable):
-                ttl = self._backoff.at_least(limits.unreachable_ttl, access.retry_after)
+                ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after, limits)
                 limits = replace(limits, unreachable_ttl=ttl)
             since = None if attempt.last is None else attempt.last.unreachable_since
             entry = following(attempt.held, fetched, now, limits, since)
@@ -318,7 +315,7 @@ class RobotsService:
             # Retry only while the origin is closed: with an earlier file, or after failures for so long that the
             # origin opens, the requests that wait can be judged now.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                to_come = self._backoff.to_come(attempt.pending.route.attempts, access.retry_after)
+                to_come = backoff.to_come(attempt.pending.route.attempts, access.retry_after, limits)
             self.origin_log.failed(robots, attempt, to_come, other_route=alone, that_way=of_route)
         if not of_route and not to_come:
             self._keep(attempt, robots, entry, shared=fetched.freshness.stored)

@@ -1,6 +1,6 @@
 """For how long a robots.txt may be used: RFC 9309, 2.4 and 2.3.1.4, and the cache headers of its answer (RFC 9111).
 
-`renew` and `review` give the `Validity` of one result within the limits of a `CachePolicy`; `Caching` reads what
+`renew` and `review` give the `Validity` of one result within the limits of the user's settings; `Caching` reads what
 the site itself says. Times are seconds on a clock that never goes back, unless a parameter says otherwise.
 """
 
@@ -16,37 +16,15 @@ from typing import TYPE_CHECKING, TypeVar
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
+
+    from scrapy_robots_rfc.settings import Settings
 
 _T = TypeVar("_T")
 
 #: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24 hours" (RFC 9309, 2.4).
-#: `CachePolicy.max_age` is never longer.
+#: ROBOTSTXT_CACHE_MAX_AGE is never longer.
 MAX_AGE_24_HOURS = 24 * 60 * 60
-
-
-@dataclass(frozen=True, slots=True)
-class CachePolicy:
-    """How long each result is used, in seconds.
-
-    :param max_age: a file, or the knowledge that there is none, is used this long at most (2.4), and this long where
-        its site says nothing.
-    :param unreachable_ttl: an unreachable file is asked for again after this long.
-    :param stale_max_age: a file whose refresh is unreachable is obeyed until it was last confirmed this long ago (2.4).
-    :param unreachable_max_age: a file unreachable for this long counts as unavailable (2.3.1.4); ``None``: never.
-    :param min_age: a file, or the knowledge that there is none, is used this long at least, whatever its site says;
-        `max_age` wins over it.
-    :param longest_ttl: an unreachable file is left alone this long at most, however long its site asked for.
-    :param unreachable_statuses: the statuses of the 4xx class that count as unreachable.
-    """
-
-    max_age: float
-    unreachable_ttl: float
-    stale_max_age: float
-    unreachable_max_age: float | None
-    min_age: float = 0.0
-    longest_ttl: float = math.inf
-    unreachable_statuses: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +50,7 @@ class Validity:
 
 
 def renew(
-    old: Validity | None, fetched: Outcome, now: float, limits: CachePolicy, fresh_for: float | None = None
+    old: Validity | None, fetched: Outcome, now: float, limits: Settings, fresh_for: float | None = None
 ) -> Validity:
     """Return the validity of what a fetch gave.
 
@@ -82,25 +60,25 @@ def renew(
     """
     if fetched is Outcome.UNREACHABLE:
         return _unreachable(old, now, limits)
-    age = limits.max_age if fresh_for is None else min(max(fresh_for, limits.min_age), limits.max_age)
+    age = limits.cache_max_age if fresh_for is None else min(max(fresh_for, limits.cache_min_age), limits.cache_max_age)
     return Validity(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
 
 
-def review(old: Validity, fetched: float, now: float, limits: CachePolicy) -> Validity:
+def review(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
     """Return the validity of a stored result within our own limits; it is never prolonged.
 
     :param fetched: when the fetch that gave the result ended.
     """
     if old.unreachable_since is None:
-        return replace(old, fresh_until=min(old.fresh_until, fetched + limits.max_age))
-    again = min(old.fresh_until, fetched + limits.longest_ttl)
+        return replace(old, fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
+    again = min(old.fresh_until, fetched + max(limits.unreachable_ttl, limits.retry_after_max))
     validity = _unreachable(old, now, limits)
     if validity.confirmed is not None:
         again = min(again, validity.confirmed + limits.stale_max_age)
     return replace(validity, fresh_until=again if validity.outcome is old.outcome else now)
 
 
-def _unreachable(old: Validity | None, now: float, limits: CachePolicy) -> Validity:
+def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity:
     since = now if old is None or old.unreachable_since is None else old.unreachable_since
     again = now + limits.unreachable_ttl
     confirmed = None if old is None else old.confirmed

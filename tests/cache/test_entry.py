@@ -10,11 +10,11 @@ import pytest
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
 from scrapy_robots_rfc.fetching.fetch import Fetched, following
 from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
-from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
-from tests.support.entries import changed, made
+from scrapy_robots_rfc.policy.caching import Freshness, Validity
+from tests.support.entries import changed, limits, made
 
-LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500, min_age=20)
-POLICY = replace(LIMITS, longest_ttl=30, unreachable_statuses=frozenset({429}))
+LIMITS = limits(100, 10, 1000, 500, cache_min_age=20)
+POLICY = replace(LIMITS, retry_after_max=30, unreachable_statuses=frozenset({429}))
 VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
 FILE = made(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
 STALE = changed(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)

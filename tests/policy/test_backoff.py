@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.policy.backoff import Backoff, retry_after
+from scrapy_robots_rfc.policy import backoff
+from scrapy_robots_rfc.policy.backoff import retry_after
+from tests.support.entries import limits
 
 # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110, 5.6.7.
 DATE = 784_111_777.0
+DELAYS = limits(100, 10, 1000, 500, unreachable_backoff=(5, 15, 45), retry_after_max=300)
 
 
 @pytest.mark.parametrize(
@@ -30,18 +34,18 @@ DATE = 784_111_777.0
 )
 def test_delays(attempts: int, asked: float | None, to_come: tuple[float, ...]) -> None:
     """Each delay in turn, then none; what the server asks for makes the next one longer, up to the cap."""
-    assert Backoff((5, 15, 45), 300).to_come(attempts, asked) == to_come
+    assert backoff.to_come(attempts, asked, DELAYS) == to_come
 
 
 def test_no_delays() -> None:
     """An empty list: there is one attempt, whatever the server asks for."""
-    assert Backoff((), 300).to_come(0, 10) == ()
+    assert backoff.to_come(0, 10, replace(DELAYS, unreachable_backoff=())) == ()
 
 
 def test_at_least() -> None:
     """A time to be left alone is prolonged the same way."""
-    backoff = Backoff((), 600)
-    assert [backoff.at_least(300, asked) for asked in (None, 10.0, 400.0, 1e9)] == [300, 300, 400, 600]
+    longer = replace(DELAYS, retry_after_max=600)
+    assert [backoff.at_least(300, asked, longer) for asked in (None, 10.0, 400.0, 1e9)] == [300, 300, 400, 600]
 
 
 @pytest.mark.parametrize(
