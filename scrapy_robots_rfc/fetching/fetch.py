@@ -20,7 +20,7 @@ from scrapy_robots_rfc.fetching.parsed import governs_all
 from scrapy_robots_rfc.fetching.routes import proxy_of
 from scrapy_robots_rfc.policy import backoff, caching
 from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import Caching, Freshness, Validity
+from scrapy_robots_rfc.policy.caching import Freshness, Validity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -183,9 +183,7 @@ class Fetcher:
         if isinstance(access, Unreachable):
             access = replace(access, retry_after=backoff.retry_after(headers.get(b"Retry-After"), date))
             return Fetched(through(access, request) if access.route else access)
-        names = (b"Cache-Control", b"Expires", b"Date", b"Age", b"ETag", b"Last-Modified")
-        said = Caching(*(tuple(headers.getlist(name)) for name in names))
-        freshness = said.freshness(date)
+        freshness = caching.freshness(headers.getlist, date)
         if not isinstance(access, Successful):
             return Fetched(access, freshness)
         confirmed = access.status == 304
@@ -194,7 +192,7 @@ class Fetcher:
         if len(access.body) > self._settings.max_size:
             # It is a part of the file: a crawl with a larger limit must not be answered 304.
             return Fetched(access, freshness, None, confirmed)
-        tag, modified = said.tag, said.modified
+        tag, modified = caching.etag(headers.getlist), caching.last_modified(headers.getlist)
         if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
             tag, modified = tag or known.etag, modified or known.last_modified
         return Fetched(access, freshness, Validators(url, tag, modified) if tag or modified else None, confirmed)
