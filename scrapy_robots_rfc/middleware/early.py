@@ -18,7 +18,7 @@ from scrapy_robots_rfc._runtime import logged_in_one_line
 from scrapy_robots_rfc._scrapy import has_errback
 from scrapy_robots_rfc.errors import RobotsDisallowed, SettingError
 from scrapy_robots_rfc.middleware import scheduling
-from scrapy_robots_rfc.middleware.enforcement import shown
+from scrapy_robots_rfc.middleware.enforcement import request_text
 from scrapy_robots_rfc.middleware.sitemaps import is_robots_txt
 from scrapy_robots_rfc.middleware.startup import placed, stands_for
 from scrapy_robots_rfc.settings import read_settings
@@ -145,7 +145,7 @@ class PreQueueFilter:
             self._count(stats.EARLY)
             return True
         except Exception:  # the downloader middleware judges it again, and raises the exception
-            logger.debug("Not judged before it is queued: %s", shown(request), exc_info=True)
+            logger.debug("Not judged before it is queued: %s", request_text(request), exc_info=True)
             return False
 
     def _refuses(self, request: Request) -> bool:

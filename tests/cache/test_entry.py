@@ -29,7 +29,7 @@ def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -
     return following(old, Fetched(access, Freshness(**said), validators, confirmed), now, LIMITS)
 
 
-def test_a_file() -> None:
+def test_file_is_kept_with_what_its_server_said() -> None:
     """2.3.1.1: a file is kept with what its server said of it; its age in other caches counts."""
     copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
     assert copy == CacheEntry(Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0)
@@ -47,7 +47,7 @@ def test_a_new_file_has_its_own_lifetime() -> None:
 
 
 @pytest.mark.parametrize("old", [None, FILE, STALE, CLOSED])
-def test_no_file(old: CacheEntry | None) -> None:
+def test_no_file_replaces_a_file(old: CacheEntry | None) -> None:
     """2.3.1.3: that there is no file replaces one."""
     copy = follow(old, Unavailable(404, "404"), lifetime=50.0)
     assert copy == made(Outcome.UNAVAILABLE, 404, "404", 200, 250)

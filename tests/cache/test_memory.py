@@ -116,7 +116,7 @@ def test_what_is_put_is_at_hand() -> None:
     assert (crawl.memory.get(origin(2)), crawl.memory.entry(origin(2))) == (None, None)
 
 
-def test_put_again() -> None:
+def test_later_value_replaces_an_earlier_one() -> None:
     """The later value takes the place of the one before, wherever that was."""
     crawl = Crawl(10)
     crawl.fetch(1, noise(5000, 1))
@@ -291,7 +291,7 @@ def test_octets_of_an_origin() -> None:
 
 
 @pytest.mark.usefixtures("traced")
-def test_real_files() -> None:
+def test_real_files_take_little_memory() -> None:
     """Files as real ones are, the largest one among them, take less than 3 KiB each where they are not in use."""
     files = generate.files(200)
     crawl = Crawl(200, FEW)

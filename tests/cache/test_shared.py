@@ -212,7 +212,7 @@ async def test_nobody_is_let_in_before_a_file_is_written() -> None:
     assert store.done == ["put", "release"]
 
 
-def test_pauses_grow() -> None:
+def test_pauses_between_looks_grow_to_a_second() -> None:
     """Who waits for another crawl looks often at first, and once a second in the long run."""
     pauses = [pause(looks) for looks in (0, 1, 2, 3, 4, 5000)]
     assert pauses == sorted(pauses)

@@ -56,7 +56,7 @@ each_coding = pytest.mark.parametrize(("coding", "compress"), CODINGS)
 
 
 @each_coding
-def test_round_trip(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+def test_every_coding_of_scrapy_is_undone(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """RFC 9110, 8.4: every coding that Scrapy's downloader knows is undone."""
     assert without_codings(compress(TEXT), [coding], LIMIT) == TEXT
 
@@ -69,7 +69,7 @@ def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], byt
 
 
 @each_coding
-def test_truncated_stream(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+def test_truncated_stream_counts_up_to_the_limit_only(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """2.5: a stream that breaks off counts where it reaches the limit; before, what is missing might be what closes."""
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
     half = compress(data)[: len(compress(data)) // 2]
@@ -79,7 +79,7 @@ def test_truncated_stream(coding: bytes, compress: Callable[[bytes], bytes]) -> 
 
 
 @given(named=st.sampled_from(CODINGS), many=st.integers(0, 400), limit=st.integers(500, 6000))
-def test_parts(named: tuple[bytes, Callable[[bytes], bytes]], many: int, limit: int) -> None:
+def test_body_of_several_parts_is_whole(named: tuple[bytes, Callable[[bytes], bytes]], many: int, limit: int) -> None:
     """A body of one part, or of two where the coding has such, gives the whole data, up to the limit."""
     coding, compress = named
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(many))
@@ -145,7 +145,7 @@ def test_gzip_that_nobody_named() -> None:
         without_codings(gzip.compress(TEXT)[:20], [], LIMIT)
 
 
-def test_several_codings() -> None:
+def test_several_codings_are_undone_in_reverse() -> None:
     """RFC 9110, 8.4: codings are undone in reverse order, from one header or several."""
     body = zlib.compress(gzip.compress(TEXT))
     assert without_codings(body, [b"gzip, deflate"], LIMIT) == TEXT
@@ -157,26 +157,26 @@ def test_several_codings() -> None:
 
 
 @pytest.mark.parametrize("codings", [[b"compress"], [b"gzip, nonsense"], [b"identity"] * 5])
-def test_unknown_codings(codings: list[bytes]) -> None:
+def test_unknown_codings_are_an_error(codings: list[bytes]) -> None:
     """2.3.1.4: a coding that nobody can undo, or too many of them, are an error."""
     with pytest.raises(DecodingError):
         without_codings(gzip.compress(TEXT), codings, LIMIT)
 
 
 @pytest.mark.parametrize("codings", [[], [b""], [b"identity"], [b" , "]])
-def test_no_coding(codings: list[bytes]) -> None:
+def test_body_without_a_coding_is_cut_at_the_limit(codings: list[bytes]) -> None:
     """A body without a coding is taken as it is, up to the limit."""
     assert without_codings(TEXT, codings, LIMIT) == TEXT
     assert without_codings(TEXT, codings, 4) == b"User"
 
 
-def test_empty_body() -> None:
+def test_empty_body_is_an_empty_file() -> None:
     """A header without a body is no error: an empty file allows everything."""
     assert without_codings(b"", [b"gzip"], LIMIT) == b""
 
 
 @given(body=st.binary(max_size=200), coding=st.sampled_from([b"gzip", b"deflate", b"br", b"zstd"]))
-def test_any_octets(body: bytes, coding: bytes) -> None:
+def test_any_octets_give_a_bounded_result_or_an_error(body: bytes, coding: bytes) -> None:
     """Section 3: whatever is sent, the result is bounded, or the one error that is expected."""
     with contextlib.suppress(DecodingError):
         assert len(without_codings(body, [coding], LIMIT)) <= LIMIT
@@ -195,7 +195,7 @@ def test_any_octets(body: bytes, coding: bytes) -> None:
 )
 @pytest.mark.parametrize("enabled", [True, False])
 @ensureDeferred
-async def test_in_a_crawl(
+async def test_crawl_reads_a_compressed_robots_txt(
     site: Site, coding: str, compress: Callable[[bytes], bytes], expected: str, enabled: bool
 ) -> None:
     """A server that compresses, asked or not, is understood: with HttpCompressionMiddleware and without."""

@@ -81,7 +81,7 @@ async def test_robots_txt_of_an_exempt_site(site: Site, meta: dict[str, Any]) ->
 
 
 @ensureDeferred
-async def test_what_entries_mean() -> None:
+async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
     """A host is exempt on every port, `*.` exempts what is below it, an origin one scheme and port; others not."""
     exempt = ["intranet.example", "*.staging.example", "http://api.example:8443"]
     asked = ["http://staging.example", "http://api.example", "http://www.intranet.example"]
@@ -267,7 +267,7 @@ async def test_file_that_cannot_be_read_stops_the_crawl(site: Site, tmp_path: Pa
 
 
 @ensureDeferred
-async def test_longest_local_file(site: Site, tmp_path: Path) -> None:
+async def test_longest_local_file_counts_to_its_end(site: Site, tmp_path: Path) -> None:
     """A file as long as ROBOTSTXT_MAX_SIZE counts to its last octet."""
     path = tmp_path / "own.txt"
     rule = b"\nUser-agent: *\nDisallow: /local"
@@ -303,7 +303,7 @@ def test_missing_file_stops_a_process(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_many_exempt_sites(caplog: pytest.LogCaptureFixture) -> None:
+async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture) -> None:
     """A crawl of many hosts below an exempt one does not fill the memory; the first lines name ten entries."""
     exempt = [f"{number}.example" for number in range(12)]
 

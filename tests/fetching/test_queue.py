@@ -172,7 +172,7 @@ def test_new_ones_go_first() -> None:
     assert desk.asked == ["a", "b", "c", "a"]
 
 
-def test_who_gives_way() -> None:
+def test_long_attempts_give_way_and_go_last() -> None:
     """From a quarter of the limit on, attempts have little patience, then more; one that gave way goes last."""
     desk = Desk(limit=4)
     desk.ask("a", "b", "c", "d", "e", "f", "g")
@@ -284,7 +284,7 @@ def test_next_route_at_once() -> None:
     assert desk.told == [("a 1", "A"), ("a 2", "A"), ("a 2", "A"), ("a 3", "A")]
 
 
-def test_all_routes_fail() -> None:
+def test_each_route_is_told_its_own_failure() -> None:
     """Each is told what came of its own route, when each has had its attempts; a hopeless one has no second one."""
     desk = Desk()
     for route in ("1", "2", "3"):

@@ -52,7 +52,7 @@ def lifetime(cache_control: bytes | None = None, **headers: bytes | None) -> flo
         (b"private, max-age=60", 60),
     ],
 )
-def test_cache_control(cache_control: bytes | None, seconds: float | None) -> None:
+def test_s_maxage_counts_before_max_age(cache_control: bytes | None, seconds: float | None) -> None:
     """5.2.2: s-maxage before max-age; no-cache and no-store end it at once; others change nothing."""
     assert lifetime(cache_control) == seconds
 
@@ -98,7 +98,7 @@ def test_malformed_directive_is_absent(cache_control: bytes) -> None:
         (None, DATE, None),
     ],
 )
-def test_expires(expires: bytes | None, date: bytes | None, seconds: float | None) -> None:
+def test_expires_counts_from_the_date(expires: bytes | None, date: bytes | None, seconds: float | None) -> None:
     """5.3: what counts is how long after Date it is, in any form of date; no date at all says nothing, 0 says now."""
     assert lifetime(expires=expires, date=date) == seconds
 
@@ -113,12 +113,12 @@ def test_max_age_before_expires() -> None:
     ("age", "seconds"),
     [(b"10", 10), (b"x", 0), (b"-1", 0), (b"", 0), (None, 0), (b"600, 700", 600), (b"x,, 700", 700)],
 )
-def test_age(age: bytes | None, seconds: float) -> None:
+def test_age_is_the_time_in_other_caches(age: bytes | None, seconds: float) -> None:
     """5.1: the time that an answer has spent in other caches; what cannot be read is none."""
     assert freshness(caching(cache_control=b"max-age=60", age=age), THEN) == Freshness(60, seconds)
 
 
-def test_no_store() -> None:
+def test_no_store_is_put_into_no_store() -> None:
     """5.2.2.5: such an answer is in no store."""
     assert not freshness(caching(cache_control=b"no-store"), THEN).stored
     assert freshness(caching(cache_control=b"no-cache"), THEN).stored
@@ -128,7 +128,7 @@ lines = st.lists(st.binary(max_size=40), max_size=3).map(tuple)
 
 
 @given(headers=st.lists(lines, min_size=6, max_size=6), now=st.floats(0, 1e11))
-def test_any_headers(headers: list[tuple[bytes, ...]], now: float) -> None:
+def test_any_headers_give_times_with_an_end(headers: list[tuple[bytes, ...]], now: float) -> None:
     """Whatever a server sends: nothing raises, and no time is negative or without end."""
     names = ("cache_control", "expires", "date", "age", "etag", "last_modified")
     answer = several(**dict(zip(names, headers, strict=True)))
@@ -151,7 +151,7 @@ def test_tag_that_is_not_sent(tag: bytes | None) -> None:
     assert etag(caching(etag=tag)) is None
 
 
-def test_modified() -> None:
+def test_last_modified_is_sent_back_as_it_came() -> None:
     """RFC 9110, 13.1.3: a date is sent back as it came, and only a date."""
     assert last_modified(caching(last_modified=DATE)) == DATE
     assert last_modified(caching(last_modified=b"yesterday")) is None

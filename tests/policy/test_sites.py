@@ -87,7 +87,7 @@ def test_what_is_no_name(name: str) -> None:
         Site.of(name)
 
 
-def test_one_origin() -> None:
+def test_named_origin_has_a_scheme_and_one_host() -> None:
     """An origin has a scheme and one host; its port may be left out."""
     assert (
         named_origin("https://A.example") == named_origin("https://a.example:443/") == Origin("https", "a.example", 443)

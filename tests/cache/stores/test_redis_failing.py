@@ -57,7 +57,7 @@ def refusal(address: str) -> str:
     return text.partition("cannot be used: ")[2]
 
 
-def test_nobody_there(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_server_that_is_not_there_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """No server: an error at start, errors while it is gone, and no trace of them when it is back, though empty."""
     with RedisServer() as server:
         store = open_redis(server.url)
@@ -71,12 +71,12 @@ def test_nobody_there(redis_installed: None, open_redis: Callable[..., RedisStor
         assert store.lease(KEY, "two", LONG)
 
 
-def test_no_such_host() -> None:
+def test_unknown_host_is_named() -> None:
     """A host that does not exist is named."""
     assert "nowhere.invalid" in refusal("redis://nowhere.invalid")
 
 
-def test_slow(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_server_that_does_not_answer_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """A server that does not answer in time is an error, and no trace of it remains when it answers again."""
     with RedisServer() as server:
         store = open_redis(f"{server.url}?timeout=0.2")
@@ -93,7 +93,7 @@ def test_slow(redis_installed: None, open_redis: Callable[..., RedisStore]) -> N
                 pass
 
 
-def test_out_of_memory(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_server_without_memory_can_only_be_read(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """A server without memory is an error, and can be read all the same."""
     with RedisServer() as server:
         store = open_redis(server.url)
@@ -104,7 +104,7 @@ def test_out_of_memory(redis_installed: None, open_redis: Callable[..., RedisSto
         assert store.get(KEY) == b"value"
 
 
-def test_read_only_replica(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_replica_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """A replica is an error, at start and for a server that becomes one."""
     with RedisServer() as server:
         store = open_redis(server.url)
@@ -113,7 +113,9 @@ def test_read_only_replica(redis_installed: None, open_redis: Callable[..., Redi
         assert "read only replica" in refusal(server.url)
 
 
-def test_password(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_wrong_password_is_an_error_that_does_not_show_it(
+    redis_installed: None, open_redis: Callable[..., RedisStore]
+) -> None:
     """A wrong password, none, or one that changes, is an error; the error does not show it."""
     with RedisServer(requirepass=PASSWORD) as server:
         host = f"127.0.0.1:{server.port}"
@@ -125,20 +127,22 @@ def test_password(redis_installed: None, open_redis: Callable[..., RedisStore]) 
         assert issubclass(failure(store), redis.AuthenticationError)
 
 
-def test_user_with_too_few_rights(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_user_with_too_few_rights_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """A user who may not write is an error at start."""
     with RedisServer() as server:
         raw(open_redis(server.url)).acl_setuser("guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"])
         assert "NoPermissionError: " in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
 
 
-def test_another_server() -> None:
+def test_server_that_is_no_redis_is_an_error() -> None:
     """What answers and is no Redis server is an error at start."""
     with Site() as site:
         assert refusal(f"redis://{site.netloc}")
 
 
-def test_tls(redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path) -> None:
+def test_server_proves_who_it_is_with_tls(
+    redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path
+) -> None:
     """With rediss:// the connection is encrypted, and the server has to prove who it is."""
     file = tmp_path / "server.pem"
     file.write_bytes(self_signed())
