@@ -80,7 +80,15 @@ class RfcEarlyMiddleware:
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:  # noqa: ARG002 - Scrapy's
         """Leave out refused requests."""
-        for item in result:
+        return (item for item in result if not self._dropped(item))
+
+    def process_start_requests(self, start: Iterable[Any], spider: object) -> Iterator[Any]:  # noqa: ARG002 - as above
+        """Do the same where a middleware of the user's has only this method, as older versions of Scrapy allow."""
+        return (item for item in start if not self._dropped(item))
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Do the same for what the spider starts with."""
+        async for item in start:
             if not self._dropped(item):
                 yield item
 
@@ -91,18 +99,6 @@ class RfcEarlyMiddleware:
     ) -> AsyncIterator[Any]:
         """Do the same for a callback that is an asynchronous generator."""
         async for item in result:
-            if not self._dropped(item):
-                yield item
-
-    def process_start_requests(self, start: Iterable[Any], spider: object) -> Iterator[Any]:  # noqa: ARG002 - as above
-        """Do the same where a middleware of the user's has only this method, as older versions of Scrapy allow."""
-        for item in start:
-            if not self._dropped(item):
-                yield item
-
-    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Do the same for what the spider starts with."""
-        async for item in start:
             if not self._dropped(item):
                 yield item
 

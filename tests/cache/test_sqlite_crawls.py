@@ -151,7 +151,7 @@ async def test_damaged_file_is_set_aside_by_a_crawl(
     ("value", "why"),
     [
         (zlib.compress(b'{"version":2}\n'), "written in version 2, where 1 is known"),
-        (encode(FILE)[:-1], "damaged: it is cut short, or too long"),
+        (encode(FILE)[:-1], "not a copy of a robots.txt"),
     ],
 )
 @ensureDeferred
