@@ -11,7 +11,7 @@ import math
 import re
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy import caching
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _REMEMBERED = 30 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Validators:
+class Validators(NamedTuple):
     """Values of an answer with which the server is asked later whether the file has changed (RFC 9110, 13.1).
 
     :param url: the URL that gave the file, after redirects; they are sent to no other URL.

@@ -7,8 +7,8 @@ is made, and `service.py` for what is done with what it gave.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -113,8 +113,7 @@ class Attempt:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """What an attempt gave.
 
     :param freshness: how long the last answer may be used, by its own headers.
@@ -123,7 +122,7 @@ class Fetched:
     """
 
     access: Access
-    freshness: Freshness = field(default_factory=Freshness)
+    freshness: Freshness = Freshness()
     validators: Validators | None = None
     confirmed: bool = False
 

@@ -12,7 +12,7 @@ import itertools
 import logging
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_robots_rfc._runtime import Waiter
 from scrapy_robots_rfc.fetching.fetch import Attempt
@@ -128,8 +128,7 @@ class PendingFetch:
         return untried[0] if untried and len(self.routes) - len(untried) < MOST_ROUTES else None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempted:
+class Attempted(NamedTuple):
     """What came of an attempt.
 
     :param again: in how many seconds another one is made by this route; ``None``: the value is final for it.

@@ -8,9 +8,9 @@ one fetch at a time (`queue.py`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 _FAILED_ROUTES = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(NamedTuple):
     """What the service calls in rooms above its own, which it must not import.
 
     :param parse: parses files.

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.policy.access import Outcome
 
@@ -103,8 +103,7 @@ _SECONDS = re.compile(rb"[0-9]+")
 _VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(NamedTuple):
     """What an answer says of its own freshness.
 
     :param lifetime: for how many seconds after it was made it is fresh (RFC 9111, 4.2.1); ``None``: it says nothing.
