@@ -29,7 +29,7 @@ from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, target_of
@@ -115,7 +115,7 @@ class GivenFile:
         """Return what governs a URL by this file; ``None``: it has no origin."""
         if (origin := Origin.of(url)) is None:
             return None
-        validity, file = Validity(Outcome.SUCCESSFUL, math.inf), RfcFile(None, self.file)
+        validity, file = Validity(Outcome.SUCCESSFUL, math.inf), ParsedRobots(None, self.file)
         return Found(OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY), self.name, self.hops)
 
     def doubt(self, console: common.Console) -> None:

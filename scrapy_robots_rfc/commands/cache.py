@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, cache_policy, decode, encode, entry_of, head_of
+from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, moment, safe_url, span
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from scrapy_robots_rfc import settings as ours
     from scrapy_robots_rfc.cache.stores.base import Store
-    from scrapy_robots_rfc.policy.caching import CachePolicy
 
 T = TypeVar("T")
 
@@ -104,14 +104,14 @@ class _OpenStore:
     """A store, and what a command has to know beside it. An error of the store ends the command.
 
     :param name: the store, for people: its address without credentials.
-    :param policy: for how long a copy is worth keeping.
+    :param limits: of the crawl: for how long a copy is worth keeping.
     :param now: seconds since 1970.
     :param files: of a store on this disk, which no export may replace.
     """
 
     store: Store
     name: str
-    policy: CachePolicy
+    limits: ours.Settings
     now: float
     files: tuple[Path, ...]
 
@@ -139,7 +139,7 @@ class _OpenStore:
 
     def put(self, key: str, copy: CacheEntry) -> bool:
         """Keep a copy; false where nobody would want it any more."""
-        keep = copy.kept_for(self.now, self.policy)
+        keep = copy.kept_for(self.now, self.limits)
         if keep <= _OVER:
             return False
         self._ask(self.store.put, key, encode(copy), keep)
@@ -164,8 +164,8 @@ def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -
     :param may_be_made: else a database that is not there is an error.
     :raises Failed: it cannot be opened, or there is none.
     """
-    ours = read_settings(settings)
-    spec = address or ours.cache
+    read = read_settings(settings)
+    spec = address or read.cache
     path = sqlite_path(spec) if isinstance(spec, str) else None
     files = () if path is None else tuple(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", "-journal"))
     if files:
@@ -181,7 +181,7 @@ def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -
         text = str(error) if isinstance(error, RobotsError) else f"the store cannot be opened ({error_text(error)})"
         raise Failed(text, 1) from error
     with closing(made[0]):
-        yield _OpenStore(*made, cache_policy(ours), time.time(), files)
+        yield _OpenStore(*made, read, time.time(), files)
 
 
 def _look_at(path: Path, *, may_be_made: bool) -> None:
