@@ -57,17 +57,25 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     )
     add_agent(topic)
     topic.add_argument("--robots", metavar="FILE|URL|-", help="the robots.txt to go by, in place of the sites' own")
+    topic.add_argument(
+        "--archive", metavar="FILE", action="append", help="go by what a crawl kept in its ROBOTSTXT_ARCHIVE"
+    )
+    topic.add_argument("--at", metavar="TIME", help="with --archive: as it was then, such as 2026-11-22T19:30:00Z")
     topic.add_argument("--json", action="store_true", help="an object in one line for each URL")
 
 
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Judge the URLs, print what is found, and return the exit code."""
     urls = _urls(console, opts)
+    if (opts.at and not opts.archive) or (opts.archive and opts.robots):
+        raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
     ours = asking.prepared(settings, opts)
     judge = _Judge(console, opts.json, ours, askers_for(opts.agent, ours, settings), len(urls))
     judge.progress.show(0)  # the first site may be slow
     try:
-        if opts.robots is None:
+        if opts.archive:
+            _replay(urls, judge, console, opts)
+        elif opts.robots is None:
             asking.crawl(settings, partial(judge.ask, urls))
         else:
             (given,) = asking.given_files(settings, [opts.robots], console)
@@ -80,6 +88,16 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     if judge.done < len(urls):
         raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs")
     return judge.code
+
+
+def _replay(urls: list[str], judge: _Judge, console: Console, opts: argparse.Namespace) -> None:
+    """Judge the URLs by an archive."""
+    from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
+
+    found = found_in(opts.archive, time_of(opts.at), urls, console)
+    for url in urls:
+        origin = Origin.of(url)
+        judge.judge(url, None if origin is None else found[origin])
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:

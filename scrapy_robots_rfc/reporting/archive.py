@@ -63,6 +63,7 @@ class Archive:
         assert crawler.stats is not None
         self._count, self._runtime, self._spider = crawler.stats.inc_value, runtime, crawler.spider
         self._path, self._most = Path(settings.archive or ""), settings.archive_size
+        self._limit = settings.max_size
         self._robots = "ignore" if settings.dry_run else "obey"
         self._buffer = BytesIO()
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
@@ -119,6 +120,7 @@ class Archive:
             "status": "" if robots.status is None else str(robots.status),
             "fresh-until": _time(date + robots.validity.fresh_until - now),
             "stale": "yes" if robots.stale else "no",
+            "limit": str(self._limit),
             "digest": "" if robots.file is None else robots.file.digest or "",
         }
         self._write(

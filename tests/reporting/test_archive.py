@@ -251,7 +251,7 @@ def test_killed_crawl(tmp_path: Path) -> None:
 def test_fields_of_the_page() -> None:
     """docs/archive.md has a row for each field of a metadata record."""
     names = [row[0].strip("`") for row in rows("archive.md", 1)]
-    assert names == ["origin", "outcome", "cause", "status", "fresh-until", "stale", "digest"]
+    assert names == ["origin", "outcome", "cause", "status", "fresh-until", "stale", "limit", "digest"]
 
 
 @ensureDeferred

@@ -1,0 +1,149 @@
+"""What governed origins by the files of ROBOTSTXT_ARCHIVE, so that `check` can replay a decision."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from scrapy_robots_rfc.commands.asking import Found
+from scrapy_robots_rfc.commands.common import Failed
+from scrapy_robots_rfc.core.agents import NOBODY
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.text import error_text
+from scrapy_robots_rfc.errors import DecodingError
+from scrapy_robots_rfc.fetching.decoding import without_codings
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Origin
+
+try:
+    from warcio.archiveiterator import ArchiveIterator
+except ImportError:
+    raise Failed("--archive needs the package warcio: pip install 'scrapy-robots-rfc[archive]'") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from scrapy_robots_rfc.commands.common import Console
+
+# Octets of a metadata record that are read: ours are far shorter.
+_MOST_FIELDS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class _Conclusion:
+    """What a metadata record says.
+
+    :param time: when it was written, in seconds since 1970.
+    :param fields: of the record.
+    :param response: the id of the response record that it refers to; empty where there is none.
+    """
+
+    time: float
+    fields: dict[str, str]
+    response: str
+
+
+def time_of(text: str | None) -> float:
+    """Return what `--at` says in seconds since 1970; infinity where it says nothing.
+
+    :raises Failed: it is no time.
+    """
+    if text is None:
+        return math.inf
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise Failed(f"--at {text} is no time; write it as 2026-11-22T19:30:00Z") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def found_in(paths: Sequence[str], at: float, urls: Iterable[str], console: Console) -> dict[Origin, Found]:
+    """Return what governed the origins of some URLs at a time.
+
+    :param paths: the files of an archive.
+    :param at: seconds since 1970.
+    :raises Failed: a file cannot be read.
+    """
+    origins = {str(origin): origin for origin in map(Origin.of, urls) if origin is not None}
+    said: dict[str, list[_Conclusion]] = {name: [] for name in origins}
+    for record in _records(paths, "metadata", console):
+        fields = _fields(record.content_stream().read(_MOST_FIELDS))
+        time = time_of(record.rec_headers.get_header("WARC-Date"))
+        if time <= at and fields.get("origin") in said:
+            response = record.rec_headers.get_header("WARC-Refers-To") or ""
+            said[fields["origin"]].append(_Conclusion(time, fields, response))
+    last = {name: max(all_, key=lambda one: one.time) for name, all_ in said.items() if all_}
+    digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
+    # A file that was found unchanged (304), or is obeyed although it is stale, came with an earlier response.
+    limits = {
+        one.response: int(one.fields.get("limit") or RobotsTxt.MAX_SIZE)
+        for all_ in said.values()
+        for one in all_
+        if one.response and one.fields.get("digest") in digests
+    }
+    bodies: dict[str, bytes] = {}
+    for record in _records(paths, "response", console):
+        limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
+        body = None if limit is None else _body(record, limit)
+        if limit is not None and body is not None:
+            bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
+    return {origin: _found(origin, last.get(name), bodies, paths) for name, origin in origins.items()}
+
+
+def _records(paths: Sequence[str], kind: str, console: Console) -> Iterator[Any]:
+    for path in paths:
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - what the command line names
+                yield from (record for record in ArchiveIterator(file) if record.rec_type == kind)
+        except OSError as error:
+            raise Failed(f"{path} cannot be read: {error.strerror or error}") from None
+        except Exception as error:  # noqa: BLE001 - whatever warcio raises on what is no archive, or ends too early
+            console.complain(
+                f"{path} is no whole WARC file: what stands behind the damage is left out ({error_text(error)})"
+            )
+
+
+def _fields(block: bytes) -> dict[str, str]:
+    lines = (line.partition(": ") for line in block.decode("utf-8", "replace").splitlines())
+    return {name: value for name, _, value in lines}
+
+
+def _body(record: Any, limit: int) -> bytes | None:  # noqa: ANN401 - warcio's
+    """Return the decoded body of a response; ``None`` where it has none, or that cannot be decoded."""
+    codings = [
+        value.encode("latin-1") for name, value in record.http_headers.headers if name.lower() == "content-encoding"
+    ]
+    try:
+        return without_codings(record.raw_stream.read(), codings, limit + 1)
+    except DecodingError:
+        return None
+
+
+def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], paths: Sequence[str]) -> Found:
+    if said is None:
+        return _unknown(origin, "not in the archive at that time", paths)
+    fields = said.fields
+    try:
+        outcome = Outcome(fields.get("outcome"))
+    except ValueError:
+        return _unknown(origin, "the archive does not say what governed it", paths)
+    file, stale = None, fields.get("stale") == "yes"
+    if outcome is Outcome.SUCCESSFUL:
+        body = bodies.get(fields.get("digest", ""))
+        if body is None:
+            return _unknown(origin, "the archive lacks the octets of the digest", paths)
+        file = ParsedRobots(None, RobotsTxt.parse(body, max_size=int(fields.get("limit") or RobotsTxt.MAX_SIZE)))
+    validity = Validity(outcome, math.inf, unreachable_since=said.time if stale else None)
+    status = int(fields["status"]) if fields.get("status", "").isdecimal() else None
+    cause = f"{fields.get('cause')}, archived {datetime.fromtimestamp(said.time, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return Found(OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY), origin.robots_url)
+
+
+def _unknown(origin: Origin, cause: str, paths: Sequence[str]) -> Found:
+    robots = OriginPolicy(origin, Validity(Outcome.UNREACHABLE, math.inf), None, cause, None, lambda: NOBODY)
+    return Found(robots, " and ".join(paths))

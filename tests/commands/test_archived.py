@@ -1,0 +1,151 @@
+"""`scrapy robots check --archive`: a decision is replayed from what a crawl kept, and no site is asked."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import blockon
+from twisted.internet.defer import Deferred
+
+from tests.commands.running import run
+from tests.support.crawling import crawl
+from tests.support.documents import block
+from tests.support.site import Reply, Site, redirect
+from tests.support.site import robots as file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.reactor
+
+FILE = "User-agent: *\nDisallow: /x\n"
+
+
+def archive(path: Path, url: str, **settings: Any) -> None:
+    """Have a crawl ask for a page, and keep an archive."""
+    blockon(Deferred.fromCoroutine(crawl([url], {"ROBOTSTXT_ARCHIVE": str(path), **settings})))
+
+
+def verdicts(*arguments: str, folder: Path) -> list[tuple[str, str]]:
+    """The verdict on each URL, and why."""
+    records = map(json.loads, run("check", "--json", *arguments, folder=folder).out.splitlines())
+    return [(record["verdict"], record["why"]) for record in records]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The first file of an archive."""
+    return tmp_path / "robots.warc.gz"
+
+
+def test_replayed_when_the_site_is_gone(path: Path) -> None:
+    """What was decided is said once more, with the rule, though the site is there no longer; coded bodies too."""
+    body = gzip.compress(FILE.encode())
+    with Site({"/robots.txt": redirect("/a"), "/a": Reply(200, body, (("Content-Encoding", "gzip"),))}) as site:
+        archive(path, site.url("/x"))
+        urls = site.url("/x"), site.url("/y")
+    found = verdicts("--archive", path.name, *urls, folder=path.parent)
+    assert found == [
+        ("disallowed", "robots.txt line 2: Disallow: /x"),
+        ("allowed", "robots.txt: no rule of the group `*` matches"),
+    ]
+    assert run("check", "--archive", path.name, urls[0], folder=path.parent).code == 1
+
+
+def test_as_it_was_at_a_time(path: Path) -> None:
+    """The last conclusion up to a time counts, over all files of an archive."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        site.replies["/robots.txt"] = Reply(404)
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    files = ["--archive", path.name, "--archive", "robots-2.warc.gz"]
+    first = max(re.findall(rb"WARC-Date: (\S+)", gzip.decompress(path.read_bytes()))).decode()
+    assert verdicts(*files, url, folder=path.parent)[0][0] == "allowed"
+    assert verdicts(*files, "--at", first, url, folder=path.parent)[0][0] == "disallowed"
+    assert verdicts(*files, "--at", "2020-01-01", url, folder=path.parent) == [
+        ("undecided", "robots.txt unreachable: not in the archive at that time")
+    ]
+
+
+def test_outcomes_without_a_file(path: Path) -> None:
+    """A file that was unreachable leaves the URL undecided, as it was."""
+    with Site({"/robots.txt": Reply(503)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    ((verdict, why),) = verdicts("--archive", path.name, url, folder=path.parent)
+    assert verdict == "undecided"
+    assert why.startswith("robots.txt unreachable: 503, archived ")
+
+
+def test_file_that_was_found_unchanged(path: Path) -> None:
+    """After a 304, the rules are those of the response that had the octets."""
+    headers = (("ETag", '"a"'), ("Cache-Control", "max-age=0"))
+    store = {"ROBOTSTXT_CACHE": f"sqlite:///{path.parent / 'robots.sqlite'}", "ROBOTSTXT_CACHE_MIN_AGE": 0}
+    with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
+        archive(path, site.url("/x"), **store)
+        site.replies["/robots.txt"] = Reply(304, headers=headers)
+        archive(path, site.url("/x"), **store)
+        url = site.url("/x")
+        assert [asked.headers.get("If-None-Match") for asked in site.asked] == [None, '"a"']
+    files = ["--archive", path.name, "--archive", "robots-2.warc.gz"]
+    assert verdicts(*files, url, folder=path.parent) == [("disallowed", "robots.txt line 2: Disallow: /x")]
+    assert verdicts(*files[2:], url, folder=path.parent) == [
+        ("undecided", "robots.txt unreachable: the archive lacks the octets of the digest")
+    ]
+
+
+def test_octets_that_were_changed(path: Path) -> None:
+    """Octets that do not have the digest decide nothing."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    changed = gzip.decompress(path.read_bytes()).replace(b"Disallow: /x", b"Disallow: /z")
+    path.write_bytes(gzip.compress(changed))
+    ((verdict, _),) = verdicts("--archive", path.name, url, folder=path.parent)
+    assert verdict == "undecided"
+
+
+def test_damaged_archive(path: Path) -> None:
+    """What stands before the damage counts, and the damage is told."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    path.write_bytes(path.read_bytes() + b"\x1f\x8b\x08 no gzip member")
+    done = run("check", "--archive", path.name, url, folder=path.parent)
+    assert done.code == 1
+    assert "robots.warc.gz is no whole WARC file: what stands behind the damage is left out" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--archive", "none.warc.gz"], "none.warc.gz cannot be read: No such file or directory"),
+        (["--archive", "a", "--at", "noon"], "--at noon is no time; write it as 2026-11-22T19:30:00Z"),
+        (["--at", "2020-01-01"], "--at belongs to --archive, and --archive and --robots exclude each other"),
+        (
+            ["--archive", "a", "--robots", "b"],
+            "--at belongs to --archive, and --archive and --robots exclude each other",
+        ),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], complaint: str, tmp_path: Path) -> None:
+    """Wrong arguments end the command with one line that says what to do."""
+    done = run("check", *arguments, "https://a.example/", folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"scrapy robots check: {complaint}\n"
+
+
+def test_as_the_page_shows(proxy: Site, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/archive.md shows what the command prints; only the time is another one."""
+    monkeypatch.chdir(path.parent)
+    proxy.replies["http://example.com/robots.txt"] = file("User-agent: *\nDisallow: /private/\n")
+    archive(path, "http://example.com/private/plan.html")
+    command, _, shown = block("docs/archive.md", "console", "--archive").partition("\n")
+    printed = run(*command.replace("https", "http").removeprefix("$ scrapy robots ").split(), folder=path.parent).out
+    time = r"archived \S+\)"
+    assert re.sub(time, "", printed.replace("http:", "https:")).strip() == re.sub(time, "", shown).strip()
