@@ -334,6 +334,10 @@ class Settings:
         _feeds, "Where a record of every request that is forbidden is written, as the crawl goes.",
         shown=False,  # may hold credentials
     )
+    report_allowed: bool = _setting(
+        "ROBOTSTXT_REPORT_ALLOWED", "bool", False, "True or False", _boolean,
+        "Whether the report has a record of every request that is allowed, too.",
+    )
     archive: str | None = _setting(
         "ROBOTSTXT_ARCHIVE", "path or None", None,
         "the path of a file, or None; a path needs the package warcio (pip install 'scrapy-robots-rfc[archive]')",

@@ -52,6 +52,7 @@ def test_defaults() -> None:
         exempt=(),
         overrides={},
         report={},
+        report_allowed=False,
         archive=None,
         archive_size=1_000_000_000,
     )

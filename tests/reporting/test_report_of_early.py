@@ -30,7 +30,11 @@ async def test_report(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixtu
         report = {"ROBOTSTXT_REPORT": {str(file): {"format": "jsonlines", "overwrite": True}}}
         result, _ = await run(requests, {**settings, **report})
         found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        reports.append(sorted(({**record, "time": None} for record in found), key=lambda record: record["url"]))
+        reports.append(
+            sorted(
+                ({**record, "time": None, "fresh_until": None} for record in found), key=lambda record: record["url"]
+            )
+        )
         summaries.append(records(caplog, logging.INFO))
     assert result.stat("early") == 2
     assert reports[0] == reports[1]
