@@ -44,6 +44,7 @@ PURE = {
     "math",
     "re",
     "string",
+    "types",  # a mapping that is read only
     "typing",
     "urllib",
 }

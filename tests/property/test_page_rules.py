@@ -1,4 +1,4 @@
-"""Laws of the rules of a page: nothing raises, order does not matter, restrictions add up, others' rules never count."""
+"""Laws of the rules of a page: nothing raises, order is no matter, restrictions add up, others' rules never count."""
 
 from __future__ import annotations
 
