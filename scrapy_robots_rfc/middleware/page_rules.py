@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -15,8 +16,8 @@ from parsel import Selector
 from scrapy import Request
 from scrapy.exceptions import NotConfigured
 from scrapy.http import HtmlResponse
-from scrapy.linkextractors import LinkExtractor
-from w3lib.url import canonicalize_url
+from w3lib.html import strip_html5_whitespace
+from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
@@ -46,13 +47,8 @@ EXEMPT_KEY = "dont_obey_robots_tag"
 MAX_DOCUMENT = 1_048_576
 # Characters of a header line or a meta that the log and the report have.
 _LONGEST = 200
-# Links that their page does not vouch for (HTML, 4.6.7), and all others. Scrapy's own `Link.nofollow` knows `nofollow`
-# alone. URLs are made canonical, as Scrapy's filter of duplicates has them.
-_REL = r're:test(@rel, "(^|[\s,])(nofollow|ugc|sponsored)($|[\s,])", "i")'
-_MARKED, _OTHERS = (
-    LinkExtractor(restrict_xpaths=f"(//a | //area)[{which}]", deny_extensions=(), canonicalize=True)
-    for which in (_REL, f"not({_REL})")
-)
+# What `rel` says of a link that its page does not vouch for (HTML, 4.6.7). Scrapy's `Link.nofollow` knows one of them.
+_UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
 
 # Comments and elements in which no tag counts; the begin of the body; every other tag, in whose attributes neither
 # counts. No part gives back what it has matched, so that time is linear in the length of the document.
@@ -157,25 +153,28 @@ class RfcPageRulesMiddleware:
 
     def _judge(self, response: Response) -> Callable[[object], bool]:
         """Return what says of anything that the callback yields whether it is dropped, and counts it."""
-        origin = Origin.of(response.url)
-        if response.meta.get(EXEMPT_KEY) or (origin is not None and self._exempt.first(origin) is not None):
+        origin, rules = Origin.of(response.url), page_rules(response, self._crawler)
+        # Directive that is obeyed -> the first place where it stands.
+        stands = {name: rules.where(name)[0] for name in self._obeyed & rules.directives.keys()}
+        exempt = response.meta.get(EXEMPT_KEY) or (origin is not None and self._exempt.first(origin) is not None)
+        by_link = "link-nofollow" in self._obeyed
+        if exempt or not (stands or by_link):
             return lambda _: False
-        rules = page_rules(response, self._crawler)
-        stands = {name: next(iter(rules.where(name)), "") for name in ("nofollow", "noindex") if name in self._obeyed}
         # To ask for the page itself again is to follow no link.
         own = {canonicalize_url(url) for url in (response.url, *([response.request.url] if response.request else []))}
-        links = cache(lambda: _unendorsed(response) if "link-nofollow" in self._obeyed else frozenset())
+        unendorsed = cache(lambda: _unendorsed(response))
 
         def drops(item: object) -> bool:
             if not isinstance(item, Request):
-                where = "" if item is None else stands.get("noindex", "")
-                return where != "" and self._drop(response, None, "noindex", where)
-            url = canonicalize_url(item.url)
-            if item.meta.get(EXEMPT_KEY) or url in own:
+                drops_items = item is not None and "noindex" in stands
+                return drops_items and self._drop(response, None, "noindex", stands["noindex"])
+            if item.meta.get(EXEMPT_KEY) or (url := canonicalize_url(item.url)) in own:
                 return False
-            if where := stands.get("nofollow", ""):
-                return self._drop(response, item, "nofollow", where)
-            return url in links() and self._drop(response, item, "link-nofollow", "rel of the link")
+            if "nofollow" in stands:
+                return self._drop(response, item, "nofollow", stands["nofollow"])
+            # To send a form is to follow no link, either.
+            found = by_link and item.method == "GET" and url in unendorsed()
+            return found and self._drop(response, item, "link-nofollow", "rel of the link")
 
         return drops
 
@@ -184,9 +183,7 @@ class RfcPageRulesMiddleware:
 
         :param request: ``None``: it is an item.
         """
-        source = (
-            "link" if request and directive == "link-nofollow" else "meta" if where.startswith("meta ") else "header"
-        )
+        source = "header" if where.startswith("X-Robots-Tag") else "meta" if where.startswith("meta") else "link"
         self._count(stats.PAGE.format(directive=directive, source=source))
         page = response.request or Request(response.url)
         why = f"{directive} of {without_userinfo(response.url)}, {where[:_LONGEST]}"
@@ -202,13 +199,27 @@ class RfcPageRulesMiddleware:
         return not self._dry_run
 
 
-def _unendorsed(response: Response) -> frozenset[str]:
+def _unendorsed(response: Response) -> set[str]:
     """Return the URLs that stand in links with such a `rel` and in no others; none where links cannot be read."""
     if not isinstance(response, HtmlResponse):
-        return frozenset()
+        return set()
     try:
-        marked, others = ({link.url for link in links.extract_links(response)} for links in (_MARKED, _OTHERS))
+        text = response.text
+        document = response if len(text) <= MAX_DOCUMENT else Selector(text=text[:MAX_DOCUMENT], type="html")
+        hrefs: dict[bool, set[str]] = {True: set(), False: set()}
+        for link in document.xpath("(//a | //area)[@href]"):
+            rel = re.split(r"[\s,]+", link.attrib.get("rel", "").lower())
+            hrefs[_UNENDORSED.isdisjoint(rel)].add(link.attrib["href"])
+        marked = set(_urls(response, hrefs[False]))
+        return marked.difference(_urls(response, hrefs[True])) if marked else marked
     except Exception:  # as in `metas_of`
         logger.debug("Links of %s cannot be read", response.url, exc_info=True)
-        return frozenset()
-    return frozenset(marked - others)
+        return set()
+
+
+def _urls(response: HtmlResponse, hrefs: Iterable[str]) -> Iterator[str]:
+    """Yield the URLs of links, canonical as Scrapy's filter of duplicates has them."""
+    for href in hrefs:
+        with suppress(ValueError):  # it is no URL
+            url = response.urljoin(strip_html5_whitespace(href))
+            yield canonicalize_url(safe_url_string(url, response.encoding))
