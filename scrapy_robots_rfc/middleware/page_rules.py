@@ -162,7 +162,7 @@ class RfcPageRulesMiddleware:
             return lambda _: False
         # To ask for the page itself again is to follow no link.
         own = {canonicalize_url(url) for url in (response.url, *([response.request.url] if response.request else []))}
-        unendorsed = cache(lambda: _unendorsed(response))
+        links = cache(lambda: unendorsed(response))
 
         def drops(item: object) -> bool:
             if not isinstance(item, Request):
@@ -173,7 +173,7 @@ class RfcPageRulesMiddleware:
             if "nofollow" in stands:
                 return self._drop(response, item, "nofollow", stands["nofollow"])
             # To send a form is to follow no link, either.
-            found = by_link and item.method == "GET" and url in unendorsed()
+            found = by_link and item.method == "GET" and url in links()
             return found and self._drop(response, item, "link-nofollow", "rel of the link")
 
         return drops
@@ -199,7 +199,7 @@ class RfcPageRulesMiddleware:
         return not self._dry_run
 
 
-def _unendorsed(response: Response) -> set[str]:
+def unendorsed(response: Response) -> set[str]:
     """Return the URLs that stand in links with such a `rel` and in no others; none where links cannot be read."""
     if not isinstance(response, HtmlResponse):
         return set()

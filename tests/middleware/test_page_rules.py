@@ -18,7 +18,7 @@ from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_robots_rfc import PageRules, page_rules
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of
+from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of, unendorsed
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import crawl, lines, make_crawler, records
 from tests.support.early_crawls import AsyncLinked, Linked, Starts
@@ -307,6 +307,39 @@ async def test_links(site: Site, spider: Any) -> None:
     result = await run([site.url("/from")], obeying("link-nofollow"), spider=spider)
     assert site.pages == FOLLOWED
     assert counted(result) == {"link-nofollow/link": 4}
+
+
+class Sends(Linked):
+    """Sends a form to what a link leads to as well."""
+
+    def first(self, response: Response) -> Iterable[Any]:
+        """Send it."""
+        yield Request(response.urljoin("/login"), self.parse, method="POST")
+        yield Request(response.urljoin("/login"), self.parse)
+
+
+@ensureDeferred
+async def test_a_form_is_no_link(site: Site) -> None:
+    """A request that sends something is no link that is followed."""
+    site.replies["/"] = page("<a rel=nofollow href=/login>x</a>")
+    result = await run([site.url()], obeying("link-nofollow"), spider=Sends)
+    assert counted(result) == {"link-nofollow/link": 1}
+    assert result.stats["downloader/request_method_count/POST"] == 1
+
+
+@pytest.mark.parametrize("piece", ["<div><a rel=ugc href={}>", "<a rel=ugc href=http://[{}>", "<a rel=ugc href={}/>"])
+def test_hostile_links_end(piece: str) -> None:
+    """Each link of a document is looked at once, whatever it stands in, and only those within the limit count."""
+    body = "".join(piece.format(number) for number in range(2 * MAX_DOCUMENT // len(piece)))
+    found = unendorsed(HtmlResponse("https://a.example/", body=body.encode(), encoding="utf-8"))
+    assert len(found) <= MAX_DOCUMENT // len(piece)
+
+
+def test_links_that_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the text of a document cannot be had, it has no links."""
+    monkeypatch.setattr(HtmlResponse, "text", property(lambda _: 1 / 0))
+    assert unendorsed(HtmlResponse("https://a.example/", body=LINKS.encode())) == set()
+    assert unendorsed(TextResponse("https://a.example/", body=LINKS.encode())) == set()
 
 
 @ensureDeferred
