@@ -15,12 +15,15 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.core.decision import Reason as Reason
     from scrapy_robots_rfc.core.decision import Rule as Rule
     from scrapy_robots_rfc.core.decision import RuleKind as RuleKind
+    from scrapy_robots_rfc.core.page_rules import PageRules as PageRules
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt as RobotsTxt
     from scrapy_robots_rfc.errors import RobotsDisallowed as RobotsDisallowed
     from scrapy_robots_rfc.fetching.service import RobotsService as RobotsService
     from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware as RfcRobotsTxtMiddleware
     from scrapy_robots_rfc.middleware.downloader import robots_service as robots_service
     from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware as RfcEarlyMiddleware
+    from scrapy_robots_rfc.middleware.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
+    from scrapy_robots_rfc.middleware.page_rules import page_rules as page_rules
     from scrapy_robots_rfc.middleware.sitemaps import RobotsSitemaps as RobotsSitemaps
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
 
@@ -28,8 +31,10 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
 _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
+    "PageRules": "core.page_rules",
     "Reason": "core.decision",
     "RfcEarlyMiddleware": "middleware.early",
+    "RfcPageRulesMiddleware": "middleware.page_rules",
     "RfcRobotParser": "parser",
     "RfcRobotsTxtMiddleware": "middleware.downloader",
     "RobotsDisallowed": "errors",
@@ -40,6 +45,7 @@ _MODULES = {
     "RuleKind": "core.decision",
     "SharedStore": "cache.stores.base",
     "Store": "cache.stores.base",
+    "page_rules": "middleware.page_rules",
     "robots_service": "middleware.downloader",
 }
 __all__ = list(_MODULES)

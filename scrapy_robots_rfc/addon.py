@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.early import EARLY_PATH, EARLY_POSITION, RfcEarlyMiddleware
-from scrapy_robots_rfc.middleware.startup import loaded, stands_for
+from scrapy_robots_rfc.middleware.startup import SPIDER_MIDDLEWARES, loaded, stands_for
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -27,7 +27,6 @@ POSITION = 100
 DEFAULTS = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"}
 
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
-_SPIDER_MIDDLEWARES = "SPIDER_MIDDLEWARES"
 _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
 
@@ -41,15 +40,19 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Put `RfcRobotsTxtMiddleware` in the place of Scrapy's own, and set `DEFAULTS` where the user set nothing.
 
-        `RfcEarlyMiddleware` is added too; it does nothing unless the user sets `ROBOTSTXT_EARLY`.
+        `RfcEarlyMiddleware` is added too; it does nothing unless the user sets `ROBOTSTXT_EARLY`. So is
+        `RfcPageRulesMiddleware`, if the user sets `ROBOTSTAG_OBEY`.
 
-        A position that the user gave to one of the two, or to a subclass, stays. If that of `RfcRobotsTxtMiddleware` is
-        `None`, no middleware is changed. Values of `DEFAULTS` that the user, or an earlier add-on, set stay too.
+        A position that the user gave to one of them, or to a subclass, stays. If that of `RfcRobotsTxtMiddleware` is
+        `None`, no downloader middleware is changed. Values of `DEFAULTS` that the user, or an earlier add-on, set stay
+        too.
 
         :param settings: those of the crawler, before they are frozen.
         """
         if self._put_middleware(settings):
-            self._put_early(settings)
+            self._put_spider_middleware(settings, "early")
+        if settings["ROBOTSTAG_OBEY"]:
+            self._put_spider_middleware(settings, "page_rules")
         for name, value in DEFAULTS.items():
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
@@ -67,10 +70,10 @@ class Addon:
         _put(settings, _MIDDLEWARES, changed)
         return True
 
-    def _put_early(self, settings: BaseSettings) -> None:
-        middlewares = _components(settings, _SPIDER_MIDDLEWARES)
-        if not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
-            _put(settings, _SPIDER_MIDDLEWARES, {**middlewares, EARLY_PATH: EARLY_POSITION})
+    def _put_spider_middleware(self, settings: BaseSettings, field: str) -> None:
+        middlewares, (path, position) = _components(settings, "SPIDER_MIDDLEWARES"), SPIDER_MIDDLEWARES[field]
+        if not any(stands_for(key, load_object(path)) for key in middlewares):
+            _put(settings, "SPIDER_MIDDLEWARES", {**middlewares, path: position})
 
 
 def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:

@@ -43,6 +43,9 @@ OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
 BACKOFF = "ROBOTSTXT_UNREACHABLE_BACKOFF"
 _SITE = "'HOST', '*.HOST', 'HOST:PORT', 'https://HOST' or 'https://HOST:PORT'"
 _KEY = "a key of %s"
+#: What ROBOTSTAG_OBEY may name -> the sources of such rules, as stat keys have them.
+PAGE_RULES = {"nofollow": ("header", "meta"), "noindex": ("header", "meta"), "link-nofollow": ("link",)}
+_PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
 PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
 
 
@@ -138,6 +141,16 @@ def _string(value: Value) -> Value:
     if not isinstance(value, (str, bytes)):
         raise TypeError(value)
     return value
+
+
+def _page_rules(value: object) -> frozenset[str]:
+    def read(entry: Value) -> str:
+        name: str = _string(entry).strip()
+        if name not in PAGE_RULES:
+            raise ValueError(entry)
+        return name
+
+    return frozenset(_entries(value, read, _PAGE_RULE, set, frozenset))
 
 
 def _statuses(value: object) -> frozenset[int]:
@@ -313,6 +326,10 @@ class Settings:
     early: bool = _setting(
         "ROBOTSTXT_EARLY", "bool", False, "True or False", _boolean,
         "Whether requests that a file in memory forbids are dropped before they are queued.",
+    )
+    page_rules: frozenset[str] = _setting(
+        "ROBOTSTAG_OBEY", "list of str", [], f"a list, or a string with commas, of {_PAGE_RULE}", _page_rules,
+        "Which rules of pages (X-Robots-Tag, robots metas, rel of links) are obeyed: requests or items are dropped.",
     )
     dry_run: bool = _setting(
         "ROBOTSTXT_DRY_RUN", "bool", False, "True or False", _boolean,

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc import RfcEarlyMiddleware, RfcRobotsTxtMiddleware
+from scrapy_robots_rfc import RfcEarlyMiddleware, RfcPageRulesMiddleware, RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.middleware.early import EARLY_KEY
 from tests.support.documents import block, settings
@@ -25,6 +25,8 @@ PARSER = "scrapy_robots_rfc.RfcRobotParser"
 OTHER = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
 EARLY = "scrapy_robots_rfc.RfcEarlyMiddleware"
 EARLY_IN_FULL = "scrapy_robots_rfc.middleware.early.RfcEarlyMiddleware"
+PAGES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
+TAG = {"ROBOTSTAG_OBEY": ["nofollow"]}
 PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
 
@@ -34,6 +36,10 @@ class Stricter(RfcRobotsTxtMiddleware):
 
 class Earlier(RfcEarlyMiddleware):
     """A user's own subclass of the spider middleware."""
+
+
+class OwnPages(RfcPageRulesMiddleware):
+    """A user's own subclass of the other one."""
 
 
 class OwnStock(RobotsTxtMiddleware):
@@ -114,6 +120,13 @@ TABLE = (
         priority="cmdline",
     ),
     Row("no spider middlewares at all", spider_mw(None)),
+    Row("rules of pages", TAG, **early({EARLY: 10, PAGES: 20})),
+    Row("rules of pages, by a string", {"ROBOTSTAG_OBEY": "nofollow"}, **early({EARLY: 10, PAGES: 20})),
+    Row("no rules of pages", {"ROBOTSTAG_OBEY": []}),
+    Row("rules of pages placed", {**TAG, **spider_mw({PAGES: 7})}, **early({PAGES: 7, EARLY: 10})),
+    Row("a subclass for pages", {**TAG, **spider_mw({OwnPages: 7})}, **early({OwnPages: 7, EARLY: 10})),
+    Row("rules of pages switched off", {**TAG, **spider_mw({PAGES: None})}, **early({PAGES: None, EARLY: 10})),
+    Row("rules of pages without ours", {**TAG, **mw({OURS: None})}, {OURS: None}, {PAGES: 20}),
     Row("early without ours", {**mw({OURS: None}), **spider_mw({EARLY: 7})}, {OURS: None}, {EARLY: 7}),
 )
 

@@ -10,11 +10,11 @@ import redis
 import scrapy
 from pytest_twisted import ensureDeferred
 
-from tests.support.crawling import crawl, make_crawler
+from tests.support.crawling import crawl, lines, make_crawler
 from tests.support.documents import block, executed, imported, plain, settings
 from tests.support.early_crawls import run
 from tests.support.redis_server import RedisServer
-from tests.support.site import robots
+from tests.support.site import Reply, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 
 if TYPE_CHECKING:
@@ -46,6 +46,45 @@ async def test_early(site: Site, shown: dict[str, Any]) -> None:
     site.replies["/robots.txt"] = FORBID
     result, _ = await run([site.url("/"), site.url("/private")], shown)
     assert (result.stat("early"), result.stat("forbidden"), site.pages) == (1, 1, ["/"])
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {**ADDON, **settings(block("docs/page_rules.md", "python", "link-nofollow"))},
+        {**BY_HAND, **settings(block("docs/page_rules.md", "python", "SPIDER_MIDDLEWARES"))},
+    ],
+    ids=["add-on", "by hand"],
+)
+@ensureDeferred
+async def test_obeyed_rules_of_pages(site: Site, shown: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """Either way to switch it on drops what the page forbids, and the log has the lines that the document shows."""
+    site.replies["/"] = Reply(headers=(("X-Robots-Tag", "none"),))
+    await run([site.url("/"), site.url("/a")], shown)
+    assert site.pages == ["/"]
+    found = "\n".join(lines(caplog)).replace(site.url("/"), "https://example.com/").splitlines()
+    expected = block("docs/page_rules.md", "text", "an item").splitlines()
+    if "noindex" in shown["ROBOTSTAG_OBEY"]:
+        assert [line for line in expected if line not in found] == []
+    else:
+        assert expected[0] in found
+
+
+@ensureDeferred
+async def test_rules_that_spiders_read(proxy: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The spider sees what its pages say of themselves."""
+    proxy.replies["http://example.com/"] = Reply(headers=(("X-Robots-Tag", "noindex, noarchive"),))
+    page = imported(plain(block("docs/page_rules.md", "python", "class Articles")), tmp_path)
+    items: list[Any] = []
+
+    def scraped(item: Any) -> None:
+        items.append(item)
+
+    crawler = make_crawler(page.Articles)
+    crawler.signals.connect(scraped, scrapy.signals.item_scraped)
+    await crawler.crawl()
+    assert items == [{"url": "http://example.com/", "indexed": False, "rules": {"noarchive": None, "noindex": None}}]
+    assert "http://example.com/ is not to be kept: X-Robots-Tag: noindex, noarchive" in caplog.text
 
 
 @ensureDeferred

@@ -50,8 +50,10 @@ def test_the_parser_loads_no_store_and_no_report() -> None:
 
 def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them() -> None:
     """What the middleware needs without such settings is loaded with it, and no more."""
-    modules = loaded("import scrapy_robots_rfc\nscrapy_robots_rfc.RfcRobotsTxtMiddleware")
-    asked_for = ("reporting.export", "cache.stores.sqlite", "cache.stores.redis", "commands")
+    addon = "from scrapy.settings import Settings\nscrapy_robots_rfc.Addon().update_settings(Settings())"
+    modules = loaded(f"import scrapy_robots_rfc\nscrapy_robots_rfc.RfcRobotsTxtMiddleware\n{addon}")
+    page_rules = ("core.page_rules", "middleware.page_rules")
+    asked_for = ("reporting.export", "cache.stores.sqlite", "cache.stores.redis", "commands", *page_rules)
     assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in asked_for)) == set()
     assert below(modules, "sqlite3", "redis") == set()
 

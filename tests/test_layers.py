@@ -45,7 +45,7 @@ PURE = {
     "math",
     "re",
     "string",
-    "types",
+    "types",  # a mapping that is read only
     "typing",
     "urllib",
 }

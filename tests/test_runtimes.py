@@ -157,6 +157,19 @@ def test_early(results: Results) -> None:
     }
 
 
+def test_page_rules(results: Results) -> None:
+    """What a page forbids is dropped, whatever kind of callback yields it."""
+    by_header = [{"robotstxt/page/nofollow/header": 2, "robotstxt/page/noindex/header": 1}, 0]
+    by_links = [{"robotstxt/page/link-nofollow/link": 1, "robotstxt/page/noindex/meta": 1}, 0]
+    assert results["page_rules"] == {
+        "linked /": by_header,
+        "linked /links": by_links,
+        "async /": by_header,
+        "async /links": by_links,
+        "pages": sorted(["/", "/links", "/a"] * 2),
+    }
+
+
 def test_report(results: Results) -> None:
     """Feeds are written as the crawl goes and stored at its end, in batches too; one that fails costs no verdict."""
     found = dict(results["reported"])

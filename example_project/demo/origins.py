@@ -56,6 +56,7 @@ class Exhibit:
     :param closed: what the owner closes, by product token. The site's log is checked against it.
     :param batch: where set, all pages are one row of the table, under this name.
     :param paced: the site asks for a pace: the table shows the shortest gap between two requests.
+    :param follow: the demo spider follows the links of these pages.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Exhibit:
     closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     batch: str | None = None
     paced: bool = False
+    follow: bool = False
 
     def trespasses(self, token: str) -> list[str]:
         """Return what was asked for, by the site's own log, although it is closed to a crawler."""
@@ -74,7 +76,7 @@ def exhibits() -> dict[str, Exhibit]:
     """Return the demo's origins by name; their sites have started."""
     elsewhere = Site({"/shared-rules.txt": Reply(body=HALF)}, host="localhost")
     elsewhere.start()
-    found = {**_about_rules(), **_about_pace(), **_about_access(elsewhere.url("/shared-rules.txt"))}
+    found = {**_about_rules(), **_about_pages(), **_about_pace(), **_about_access(elsewhere.url("/shared-rules.txt"))}
     for exhibit in found.values():
         exhibit.site.start()
     return {**found, "elsewhere": Exhibit("The host that is redirected to", elsewhere, ())}
@@ -101,6 +103,26 @@ def _about_rules() -> dict[str, Exhibit]:
             "Another port of the same host: another robots.txt, and nothing is closed here",
             {"/robots.txt": Reply(body=OPEN)},
             allowed=("/private/plan.html", "/files/plan.pdf"),
+        ),
+    }
+
+
+def _about_pages() -> dict[str, Exhibit]:
+    link = b"<!doctype html><title>A page with a link</title>%b<p><a href=%b>another page</a>"
+    html = "text/html"
+    replies = {
+        "/robots.txt": Reply(body=OPEN),
+        "/open.html": Reply(body=link % (b"", b"/followed.html"), content_type=html),
+        "/header.html": Reply(body=link % (b"", b"/a.html"), content_type=html, robots_tag="nofollow"),
+        "/meta.html": Reply(body=link % (b"<meta name=demobot content=nofollow>", b"/b.html"), content_type=html),
+    }
+    return {
+        "pages": Exhibit(
+            "Pages with rules of their own: the links of one that says nofollow are not followed (ROBOTSTAG_OBEY)",
+            Site(replies),
+            ("/open.html", "/header.html", "/meta.html"),
+            {"demobot": frozenset({"/a.html", "/b.html"})},
+            follow=True,
         ),
     }
 

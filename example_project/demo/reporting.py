@@ -12,7 +12,7 @@ from scrapy import Request, Spider
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from demo.report import Report, Row
-from scrapy_robots_rfc import RobotsDisallowed, RobotsTxt, robots_service, signals
+from scrapy_robots_rfc import RobotsDisallowed, RobotsTxt, page_rules, robots_service, signals
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -54,7 +54,11 @@ class ReportingSpider(Spider):
             self._add(request, "fetched", "ROBOTSTXT_OBEY is False")
             return
         robots = await robots_service(self.crawler).robots(request.url)
-        self._add(request, "allowed", robots.why(robots.decide(request.url)))
+        why = robots.why(robots.decide(request.url))
+        rules = page_rules(response, self.crawler)
+        if rules.nofollow:
+            why += f"; links not followed, {rules.where('nofollow')[0]}"
+        self._add(request, "allowed", why)
 
     def dropped(self, failure: Failure) -> None:
         """Add the row of a page that was not fetched: the exception of a forbidden one holds the decision."""

@@ -29,6 +29,7 @@ class Reply:
     :param delay: seconds until it is sent.
     :param drop: the connection is closed instead of an answer.
     :param failures: how often the answer is a 503 before it is this one.
+    :param robots_tag: the value of an X-Robots-Tag line.
     """
 
     status: int = 200
@@ -38,6 +39,7 @@ class Reply:
     delay: float = 0
     drop: bool = False
     failures: int = 0
+    robots_tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response_only(reply.status)
         if reply.location is not None:
             self.send_header("Location", reply.location)
+        if reply.robots_tag is not None:
+            self.send_header("X-Robots-Tag", reply.robots_tag)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()

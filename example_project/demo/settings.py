@@ -6,6 +6,9 @@ SPIDER_MODULES = ["demo.spiders"]
 # The one line that makes every crawl of this project obey robots.txt.
 ADDONS = {"scrapy_robots_rfc.Addon": 500}
 
+# Pages may say that their links are not to be followed, in an X-Robots-Tag line or a meta.
+ROBOTSTAG_OBEY = ["nofollow"]
+
 # Who we are. The product token `demobot` is taken from it; site owners write `User-agent: demobot` to address us.
 USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
 

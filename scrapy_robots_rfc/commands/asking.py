@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes, urldefrag, urlsplit
 
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
 from scrapy_robots_rfc._runtime import Runtime
@@ -25,7 +25,7 @@ from scrapy_robots_rfc.commands.common import STANDARD, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.errors import RobotsError, SettingError
+from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import Settings as ScrapySettings
@@ -152,7 +151,7 @@ class Inquirer:
     """
 
     def __init__(self, crawler: Crawler, handler: object) -> None:
-        self._service, self._handler = robots_service(crawler), handler
+        self._service, self._handler, self._crawler = robots_service(crawler), handler, crawler
         self._settings = read_settings(crawler.settings)
         #: URL -> its redirect; few files have one, and there may be many files.
         self._hops: dict[str, Hop] = {}
@@ -210,6 +209,22 @@ class Inquirer:
             raise Failed(f"{common.safe_url(url)} cannot be fetched: {because}; {advice}")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
         return GivenFile(url, file, self._redirects(first.url))
+
+    async def page(self, url: str) -> Response:
+        """Return the answer for a page, as a crawl gets it: robots.txt is obeyed, and redirects are followed.
+
+        :raises Failed: there is none, or robots.txt forbids to ask for it.
+        """
+        authorization = _authorization(url)
+        request = Request(stripped(url), headers={"Authorization": authorization} if authorization else None)
+        assert self._crawler.engine is not None
+        try:
+            with _on_interrupt(self._handler):
+                return await self._crawler.engine.download_async(request)
+        except Exception as error:
+            refused = isinstance(error, RobotsDisallowed)
+            cause = error if refused else through(access_after(error, self._settings.timeout), request).cause
+            raise Failed(f"{common.safe_url(url)} cannot be read: {cause}") from error
 
     def _downloaded(self, request: Request, response: Response) -> None:
         if MARK in request.meta and response.status // 100 == 3 and response.status != 304:

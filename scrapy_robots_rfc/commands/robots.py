@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, diff, lint, report, settings, show
+from scrapy_robots_rfc.commands import cache, check, diff, lint, page, report, settings, show
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
@@ -27,12 +27,13 @@ _TOPICS = {
     "show": show,
     "diff": diff,
     "lint": lint,
+    "page": page,
     "report": report,
     "cache": cache,
     "settings": settings,
 }
 #: Those whose exit code is an answer, which there is none of where the output cannot be written.
-_ANSWERS = frozenset({"check", "show", "diff", "lint", "settings"})
+_ANSWERS = frozenset({"check", "show", "diff", "lint", "page", "settings"})
 
 
 class Command(ScrapyCommand):

@@ -39,6 +39,8 @@ class Reason(enum.Enum):
     PARSER = "parser"
     #: The site asks for a longer interval than the user's maximum, and the user excluded such sites: disallowed.
     CRAWL_DELAY = "crawl_delay"
+    #: A rule of the page itself, see `docs/page_rules.md`: its links are not followed, or its items not kept.
+    PAGE = "page"
     #: The user exempted the site, so its robots.txt is not asked: allowed.
     EXEMPT = "exempt"
 

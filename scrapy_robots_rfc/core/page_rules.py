@@ -91,6 +91,10 @@ class PageRules:
 
     found: tuple[Found, ...] = ()
 
+    def __reduce__(self) -> tuple[type[PageRules], tuple[tuple[Found, ...]]]:
+        """Leave out what `directives` keeps: a request with this value in its meta may be stored in JOBDIR."""
+        return type(self), (self.found,)
+
     @property
     def nofollow(self) -> bool:
         """Whether links of the page are not to be followed."""

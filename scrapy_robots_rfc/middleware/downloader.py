@@ -34,7 +34,7 @@ from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import WaitLog
 from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
-from scrapy_robots_rfc.middleware.startup import startup_lines
+from scrapy_robots_rfc.middleware.startup import check_spider_middlewares, startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
 from scrapy_robots_rfc.reporting.summary import CrawlSummary, TopK
@@ -80,11 +80,12 @@ class RfcRobotsTxtMiddleware:
         self._origins: dict[tuple[str, str], Origin | None] = {}
         self._user_agents = UserAgents(crawler, settings.user_agent)
         self._parse = FileParser(crawler, settings)
-        self._feeds: Feeds | None = None
+        #: The report, which `middleware/page_rules.py` writes to as well.
+        self.feeds: Feeds | None = None
         if settings.report:
             from scrapy_robots_rfc.reporting import export  # noqa: PLC0415 - loaded when a setting asks for it
 
-            self._feeds = export.Feeds(crawler, settings, runtime)
+            self.feeds = export.Feeds(crawler, settings, runtime)
         self._archive: Archive | None = None
         if settings.archive:
             from scrapy_robots_rfc.reporting import archive  # noqa: PLC0415 - as above
@@ -104,7 +105,7 @@ class RfcRobotsTxtMiddleware:
         #: What spiders may ask, see docs/service.md.
         self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
-        self._enforcement = Enforcement(crawler, settings, self._throttle, self._feeds, runtime.utc)
+        self._enforcement = Enforcement(crawler, settings, self._throttle, self.feeds, runtime.utc)
         self._bridge = SchedulerBridge(crawler)
         self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(
             settings.max_waiting,
@@ -263,8 +264,8 @@ class RfcRobotsTxtMiddleware:
             await self.service.close()
             if self._archive is not None:
                 self._archive.close()
-            if self._feeds is not None:
-                await self._feeds.close(self._enforcement.cost.exempt)
+            if self.feeds is not None:
+                await self.feeds.close(self._enforcement.cost.exempt)
 
     def _sum_up(self) -> None:
         """Log what became of the requests: those that waited to the end, and the sums of the crawl."""
@@ -404,11 +405,11 @@ def _settings_of(crawler: Crawler) -> Settings:
     :raises NotConfigured: it does not obey robots.txt.
     """
     settings = read_settings(crawler.settings)
+    check_spider_middlewares(settings, crawler.settings)
     if not settings.obey:
         for level, line in startup_lines(crawler.settings, settings, RfcRobotsTxtMiddleware):
             logger.log(level, line, extra={"spider": crawler.spider})
         raise NotConfigured
-    early.check_early(settings, crawler.settings)
     if _scrapy.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
         return replace(settings, unreachable_backoff=())  # a command for one page: who waits for it can run it again
     return settings

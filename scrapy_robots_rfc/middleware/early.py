@@ -16,11 +16,10 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import logged_in_one_line
 from scrapy_robots_rfc._scrapy import has_errback
-from scrapy_robots_rfc.errors import RobotsDisallowed, SettingError
+from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.middleware import scheduling
 from scrapy_robots_rfc.middleware.enforcement import request_text
 from scrapy_robots_rfc.middleware.sitemaps import is_robots_txt
-from scrapy_robots_rfc.middleware.startup import placed, stands_for
 from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
@@ -29,21 +28,16 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import BaseSettings
 
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.middleware.enforcement import Enforcement
     from scrapy_robots_rfc.middleware.user_agent import UserAgents
     from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 #: The setting that turns the middleware on.
 EARLY_KEY = "ROBOTSTXT_EARLY"
-EARLY_PATH = "scrapy_robots_rfc.RfcEarlyMiddleware"
-#: Close to the engine, so that Scrapy's own spider middlewares have set the Referer and the depth of a request.
-EARLY_POSITION = 10
 
 
 class RfcEarlyMiddleware:
@@ -159,13 +153,3 @@ class PreQueueFilter:
         if not self._duplicates.seen(request):
             self._enforcement.conclude(request, robots, decision, robots.why(decision))
         return True
-
-
-def check_early(settings: Settings, scrapy_settings: BaseSettings) -> None:
-    """Check that a crawl with ROBOTSTXT_EARLY has the middleware, or a subclass, among its spider middlewares.
-
-    :raises SettingError: it has none.
-    """
-    middlewares = [key for _, key in placed(scrapy_settings, "SPIDER_MIDDLEWARES")]
-    if settings.early and not any(stands_for(key, RfcEarlyMiddleware) for key in middlewares):
-        raise SettingError(EARLY_KEY, True, f"False, or SPIDER_MIDDLEWARES must have {EARLY_PATH!r}: {EARLY_POSITION}")

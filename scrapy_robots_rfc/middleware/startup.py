@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.utils.misc import load_object
 
+from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.settings import BY_FIELD, TABLE, written
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 _PREFIXES = ("ROBOTSTXT_", "ROBOTSTAG_")
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
+#: The spider middlewares that settings need: field -> path and position. They are close to the engine, so that Scrapy's
+#: own have set the Referer and the depth of a request.
+SPIDER_MIDDLEWARES = {
+    "early": ("scrapy_robots_rfc.RfcEarlyMiddleware", 10),
+    "page_rules": ("scrapy_robots_rfc.RfcPageRulesMiddleware", 20),
+}
 
 
 def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> Iterator[tuple[int, str]]:
@@ -45,6 +52,19 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
         yield _off(settings)
         if read is not None and read.unheeded:
             yield logging.WARNING, f"{read.unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
+
+
+def check_spider_middlewares(settings: Settings, scrapy_settings: BaseSettings) -> None:
+    """Check that a crawl has the spider middlewares that its settings need, or subclasses of them.
+
+    :raises SettingError: one is missing.
+    """
+    there = [key for _, key in placed(scrapy_settings, "SPIDER_MIDDLEWARES")]
+    for field, (path, position) in SPIDER_MIDDLEWARES.items():
+        row, counts = BY_FIELD[field], settings.obey or field != "early"
+        if counts and getattr(settings, field) and not any(stands_for(key, load_object(path)) for key in there):
+            accepted = f"{row.default}, or SPIDER_MIDDLEWARES must have {path!r}: {position}"
+            raise SettingError(row.key, written(row, scrapy_settings), accepted)
 
 
 def unknown(settings: BaseSettings) -> list[str]:

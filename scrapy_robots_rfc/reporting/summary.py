@@ -10,6 +10,7 @@ from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.settings import PAGE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -109,6 +110,7 @@ class CrawlSummary:
             ("origins: {}", self._origins()),
             ("requests: {}", self._requests()),
             ("dry run: {} of the forbidden were let through", dry),
+            ("rules of pages: {}", self._pages()),
             ("local files: {} decided by ROBOTSTXT_OVERRIDES", decided),
             ("origins that cost most requests{}", _ranked(self.cost.origins, str)),
             ("rules that cost most requests{}", _ranked(self.cost.rules, lambda rule: "{} line {}: {}".format(*rule))),
@@ -155,6 +157,14 @@ class CrawlSummary:
             "reused": self._count(stats.REUSED),
         }
         return _listed(requests, {"forbidden": _listed(forbidden), "exempt": _most(exempt, "of other sites", LISTED)})
+
+    def _pages(self) -> str:
+        counts = {
+            directive: {name: self._count(stats.PAGE.format(directive=directive, source=name)) for name in sources}
+            for directive, sources in PAGE_RULES.items()
+        }
+        sums = {directive: sum(found.values()) for directive, found in counts.items()}
+        return _listed(sums, {directive: _listed(found) for directive, found in counts.items()})
 
     def _delays(self) -> str:
         sites, capped = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_CAPPED)

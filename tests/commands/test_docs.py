@@ -97,6 +97,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "robots.txt").write_text(NEWS)
     (tmp_path / "new.txt").write_text(NEWS.replace("Disallow: /*.pdf$", "Disallow: /*.pdf$\nDisallow: /archive/"))
     (tmp_path / "urls.txt").write_text("https://news.example/today\nhttps://news.example/archive/2001\n")
+    (tmp_path / "article.html").write_text(block("docs/cli.md", "html", "newsbot"))
     (tmp_path / "shop.txt").write_text(block("docs/cli.md", "text", "User-agent"))
     report = exported(crawl())
     (tmp_path / "robots.jsonl").write_bytes(report)
@@ -107,7 +108,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_document_shows_what_commands_print(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 19
+    assert len(sessions()) == 20
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))
@@ -148,12 +149,14 @@ def keys(head: str) -> list[str]:
 
 
 def test_keys_of_json_are_those_of_the_document(folder: Path) -> None:
-    """The document tells of every key of the objects that `check` and `show` print, in their order."""
+    """The document tells of every key of the objects that `check`, `show` and `page` print, in their order."""
     with Site({"/robots.txt": file(NEWS)}) as site:
         checked, shown = (json.loads(run(topic, site.url("/"), "--json", folder=folder).out) for topic in TOPICS)
     assert keys("key of `check --json`") == list(checked)
     assert ["url", *keys("key of `robots_txt`, and of `show --json`")] == list(checked["robots_txt"])
     assert keys("key of `show --json`") == list(shown)
+    listed = json.loads(run("page", "article.html", "--json", folder=folder).out)
+    assert keys("key of `page --json`") == list(listed)
 
 
 TOPICS = ("check", "show")

@@ -43,6 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with files, and a store."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "robots.txt").write_text(FILE, encoding="utf-8")
+    (tmp_path / "page.html").write_text(f"<meta name=robots content='noindex, caf\xe9 {'long ' * 30}, x'>", "utf-8")
     (tmp_path / "old.txt").write_text("User-agent: *\nDisallow: /y\n", encoding="utf-8")
     (tmp_path / "robots.jsonl").write_bytes(exported([record(rule=f"Disallow: /{'long' * 30}", spider="caf\xe9")]))
     store = SqliteStore(tmp_path / "robots.sqlite")
@@ -67,6 +68,7 @@ TAKE_A_FILE = (
     ("diff", "robots.txt", "{}"),
     ("diff", "{}", "robots.txt"),
     ("lint", "{}"),
+    ("page", "{}"),
 )
 #: What is no URL, and how it is shown.
 NO_URLS = {
@@ -163,6 +165,7 @@ def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], re
     [
         *(each for each, _ in ON_A_TERMINAL),
         ("report", "robots.jsonl"),
+        ("page", "page.html"),
         ("cache", "show", "http://a.example/", "--store", STORE),
     ],
     ids=" ".join,
@@ -179,6 +182,7 @@ def test_lines_are_no_wider_than_the_terminal(folder: Path, arguments: tuple[str
     [
         ("check", "http://a.example/café", "--robots", "robots.txt", "--json"),
         ("lint", "robots.txt", "--json"),
+        ("page", "page.html", "--json"),
         ("diff", "old.txt", "robots.txt", "--json"),
         ("report", "robots.jsonl", "--json"),
         ("cache", "ls", "--json", "--store", STORE),

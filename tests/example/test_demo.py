@@ -70,6 +70,17 @@ def test_another_port(output: Output) -> None:
     }
 
 
+def test_pages(output: Output) -> None:
+    """Links of a page that says nofollow are not followed, be it in a header line or in a meta for demobot."""
+    open_to_all = "robots.txt line 2: Allow: /"
+    assert output.sections["Pages"].rows == {
+        "/open.html": ("allowed", open_to_all),
+        "/header.html": ("allowed", f"{open_to_all}; links not followed, X-Robots-Tag: nofollow"),
+        "/meta.html": ("allowed", f"{open_to_all}; links not followed, meta demobot: nofollow"),
+        "/followed.html": ("allowed", open_to_all),
+    }
+
+
 def test_paced(output: Output) -> None:
     """The pages of a paced site come at its pace, by its own clock, and the table says so."""
     assert set(output.sections["Paced"].rows.values()) == {NO_RULE}
@@ -134,10 +145,12 @@ def test_stats(output: Output) -> None:
         "robotstxt/allowed": sum(row[0] == "allowed" for row in rows),
         "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + merged,
         "robotstxt/forbidden/unreachable": 2,
-        "robotstxt/request_count": 13,  # of the failing ones 3 and 2
+        "robotstxt/request_count": 14,  # of the failing ones 3 and 2
         "robotstxt/redirect_count": 1,
         "robotstxt/truncated": 1,
-        "robotstxt/cache/misses": 10,
+        "robotstxt/cache/misses": 11,
+        "robotstxt/page/nofollow/header": 1,
+        "robotstxt/page/nofollow/meta": 1,
         "robotstxt/crawl_delay/sites": 1,
     }
     assert {key: output.stats.get(key) for key in expected} == expected
@@ -146,7 +159,7 @@ def test_stats(output: Output) -> None:
 def test_check_by_the_sites_own_logs(output: Output) -> None:
     """The demo ends with what its sites saw: no page that is disallowed was asked for."""
     assert output.last_line == (
-        "Check, by the sites' own logs: robots.txt requested: 13, pages requested: 16, "
+        "Check, by the sites' own logs: robots.txt requested: 14, pages requested: 20, "
         "pages of disallowed paths requested: 0"
     )
 
@@ -155,7 +168,7 @@ def test_check_by_the_sites_own_logs(output: Output) -> None:
 async def test_check_can_fail(here: Here) -> None:
     """When robots.txt is not obeyed, the check counts the 29 pages that should have stayed closed."""
     output = await here.crawl(DemoSpider, {"ROBOTSTXT_OBEY": False})
-    assert output.last_line.endswith("pages requested: 45, pages of disallowed paths requested: 29")
+    assert output.last_line.endswith("pages requested: 49, pages of disallowed paths requested: 29")
     assert {row for section in output.sections.values() for row in section.rows.values()} == {
         ("fetched", "ROBOTSTXT_OBEY is False")
     }

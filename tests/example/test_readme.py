@@ -83,7 +83,7 @@ def test_demo_is_as_shown_and_reported(tmp_path: Path) -> None:
         return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
 
     assert set(plain(excerpt)) <= set(plain(demo.stdout))
-    [dropped] = re.findall(r"robotstxt/forbidden +(\d+)", demo.stdout)
+    dropped = sum(int(count) for count in re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", demo.stdout))
     assert told.stdout.startswith(f"{dropped} requests disallowed, from ")
     assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")  # drawn by a script
 

@@ -71,4 +71,29 @@ async def early(run: Run) -> dict[str, Any]:
         return {**found, "pages": site.pages}
 
 
-SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"sitemaps": sitemaps, "early": early}
+async def page_rules(run: Run) -> dict[str, Any]:
+    """Crawl a page that forbids its links and its items, with callbacks of both kinds."""
+    settings = {
+        "ROBOTSTAG_OBEY": ["nofollow", "noindex", "link-nofollow"],
+        "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 20},
+    }
+    link = b'<meta name=robots content=noindex><a rel=nofollow href="/b">x</a>'
+    replies = {
+        "/": Reply(headers=(("X-Robots-Tag", "none"),)),
+        "/links": Reply(body=link, headers=(("Content-Type", "text/html"),)),
+    }
+    with Site({**replies}) as site:
+        found: dict[str, Any] = {}
+        for spider in (Linked, AsyncLinked):
+            for first in replies:
+                result = await run(spider, settings, [site.url(target) for target in (first, "/a", "/b")])
+                counted = {key: value for key, value in result.stats.items() if key.startswith("robotstxt/page/")}
+                found[f"{spider.name} {first}"] = [counted, result.stats.get("item_scraped_count", 0)]
+        return {**found, "pages": site.pages}
+
+
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+    "sitemaps": sitemaps,
+    "early": early,
+    "page_rules": page_rules,
+}

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import LinkExtractor
+
 from demo.extension import SETTINGS, DemoSite
 from demo.reporting import ReportingSpider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from scrapy.http import Response
 
 
 class DemoSpider(ReportingSpider):
@@ -28,7 +33,14 @@ class DemoSpider(ReportingSpider):
             # would hold the others back.
             slot = {"download_slot": "paced"} if exhibit.paced else {}
             for target in exhibit.asks:
-                yield self.ask(exhibit.site.url(target), batch=exhibit.batch, **slot)
+                yield self.ask(exhibit.site.url(target), batch=exhibit.batch, follow=exhibit.follow, **slot)
+
+    async def parse(self, response: Response) -> Any:  # noqa: ANN401 - as in the base
+        """Follow the links of a page where its exhibit is about that; what they may not lead to is never asked for."""
+        await self.keep_fetched(response)
+        if response.meta["follow"] and isinstance(response, HtmlResponse):
+            for link in LinkExtractor().extract_links(response):
+                yield self.ask(link.url, follow=False)
 
     def closed(self, reason: str) -> None:
         """Print the table, and what the sites' own logs say."""

@@ -1,0 +1,227 @@
+"""Rules of a page in a crawl: `page_rules` for spiders, and RfcPageRulesMiddleware, which obeys ROBOTSTAG_OBEY.
+
+See `core/page_rules.py` for how the header lines and metas are read that are taken out of a response here.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from parsel import Selector
+from scrapy import Request
+from scrapy.exceptions import NotConfigured
+from scrapy.http import HtmlResponse
+from w3lib.html import strip_html5_whitespace
+from w3lib.url import canonicalize_url, safe_url_string
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.page_rules import PageRules, combine, parse_headers, parse_metas
+from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc.middleware.enforcement import request_text
+from scrapy_robots_rfc.middleware.user_agent import UserAgents
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.settings import BY_FIELD, read_row, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+logger = logging.getLogger(__name__)
+
+#: The meta key under which the middleware puts the rules of a response.
+RULES_KEY = "robots_tag"
+#: The meta key of a page whose rules do not count, and of a request that no rule of a page stops.
+EXEMPT_KEY = "dont_obey_robots_tag"
+#: Characters of a document that are read.
+MAX_DOCUMENT = 1_048_576
+# Characters of a header line or a meta that the log and the report have.
+_LONGEST = 200
+# What `rel` says of a link that its page does not vouch for (HTML, 4.6.7). Scrapy's `Link.nofollow` knows one of them.
+_UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
+
+# Comments and elements in which no tag counts; the begin of the body; every other tag, in whose attributes neither
+# counts. No part gives back what it has matched, so that time is linear in the length of the document.
+_ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+"""
+_TOKEN = re.compile(
+    rf"""(?P<skipped><!--(?:-?>|.*?--!?>|.*)
+    |<(?P<name>script|style|noscript|template|title|textarea)\b{_ATTRIBUTES}(?<!/)>(?:.*?</(?P=name)\b[^>]*+>|.*))
+    |(?P<body><body\b)|</?[a-z]{_ATTRIBUTES}""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+
+# What `page_rules` has parsed: a response may be asked about often.
+_PARSED: WeakKeyDictionary[Response, PageRules] = WeakKeyDictionary()
+
+
+def page_rules(response: Response, crawler: Crawler) -> PageRules:
+    """Return what the `X-Robots-Tag` lines and the robots metas of a response ask of this crawl.
+
+    A response is parsed when it is first asked about. Metas count in HTML and XHTML, within the first `MAX_DOCUMENT`
+    characters; what cannot be parsed has none.
+
+    :param response: of any status and type.
+    :param crawler: of the spider, for the product tokens of the request: ``page_rules(response, self.crawler)``.
+    :raises AgentError: meta `robotstxt_user_agent` of the request is neither a string nor a list of strings.
+    """
+    rules = _PARSED.get(response)
+    if rules is None:
+        agents = UserAgents(crawler, read_row(BY_FIELD["user_agent"], crawler.settings))
+        agent = agents.default() if response.request is None else agents.of(response.request)
+        now = Runtime().date()
+        headers = parse_headers(response.headers.getlist("X-Robots-Tag"), agent.tokens, now=now)
+        rules = _PARSED[response] = combine(headers, parse_metas(metas_of(response), agent.tokens, now=now))
+    return rules
+
+
+def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
+    """Return name and content of the metas in a document; none where it is no HTML, or cannot be parsed.
+
+    :param head: whether those alone that count: in the head of the parser's tree, or before a `<body>` that is written.
+    """
+    if not isinstance(response, HtmlResponse):
+        return []
+    try:
+        text, path = response.text[:MAX_DOCUMENT], "//meta"
+        if head:
+            text, path = _head(text)
+        found = Selector(text=text, type="html").xpath(f"({path})[@name and @content]")
+        return [(meta.attrib["name"], meta.attrib["content"]) for meta in found]
+    except Exception:  # whatever a decoder or a parser raises about what a site sent
+        logger.debug("Robots metas of %s cannot be read", response.url, exc_info=True)
+        return []
+
+
+def _head(text: str) -> tuple[str, str]:
+    """Return what of a document may have metas that count, and the XPath of those."""
+    body = next((token.start() for token in _TOKEN.finditer(text) if token["body"]), None)
+    kept = _TOKEN.sub(lambda token: "" if token["skipped"] else token[0], text[:body])
+    return kept, "/html/head//meta | /html/meta" if body is None else "//meta"
+
+
+class RfcPageRulesMiddleware:
+    """Spider middleware that drops requests and items against which a page has a rule that ROBOTSTAG_OBEY names.
+
+    It puts the rules of each response into its meta, as `robots_tag`, before the callback gets it.
+
+    :param crawler: the crawl.
+    :raises NotConfigured: ROBOTSTAG_OBEY is empty.
+    :raises SettingError: a setting is not accepted.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = read_settings(crawler.settings)
+        if not settings.page_rules:
+            raise NotConfigured
+        assert crawler.stats is not None
+        self._crawler, self._count = crawler, crawler.stats.inc_value
+        self._obeyed, self._dry_run, self._exempt = settings.page_rules, settings.dry_run, settings.exempt
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware of a crawl."""
+        with logged_in_one_line():
+            return cls(crawler)
+
+    def process_spider_input(self, response: Response) -> None:
+        """Put the rules into meta; those of another page may be there, because a callback copied its meta."""
+        response.meta[RULES_KEY] = page_rules(response, self._crawler)
+
+    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
+        """Leave out what the rules of the page forbid."""
+        drops = self._judge(response)
+        for item in result:
+            if not drops(item):
+                yield item
+
+    async def process_spider_output_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Do the same for a callback that is an asynchronous generator."""
+        drops = self._judge(response)
+        async for item in result:
+            if not drops(item):
+                yield item
+
+    def _judge(self, response: Response) -> Callable[[object], bool]:
+        """Return what says of anything that the callback yields whether it is dropped, and counts it."""
+        origin, rules = Origin.of(response.url), page_rules(response, self._crawler)
+        # Directive that is obeyed -> the first place where it stands.
+        stands = {name: rules.where(name)[0] for name in self._obeyed & rules.directives.keys()}
+        exempt = response.meta.get(EXEMPT_KEY) or (
+            origin is not None and any(site.covers(origin) for site in self._exempt)
+        )
+        by_link = "link-nofollow" in self._obeyed
+        if exempt or not (stands or by_link):
+            return lambda _: False
+        # To ask for the page itself again is to follow no link.
+        own = {canonicalize_url(url) for url in (response.url, *([response.request.url] if response.request else []))}
+        links = cache(lambda: unendorsed(response))
+
+        def drops(item: object) -> bool:
+            if not isinstance(item, Request):
+                drops_items = item is not None and "noindex" in stands
+                return drops_items and self._drop(response, None, "noindex", stands["noindex"])
+            if item.meta.get(EXEMPT_KEY) or (url := canonicalize_url(item.url)) in own:
+                return False
+            if "nofollow" in stands:
+                return self._drop(response, item, "nofollow", stands["nofollow"])
+            # To send a form is to follow no link, either.
+            found = by_link and item.method == "GET" and url in links()
+            return found and self._drop(response, item, "link-nofollow", "rel of the link")
+
+        return drops
+
+    def _drop(self, response: Response, request: Request | None, directive: str, where: str) -> bool:
+        """Count, log and report what a rule forbids; return whether it is dropped, which it is not in a dry run.
+
+        :param request: ``None``: it is an item.
+        """
+        source = "header" if where.startswith("X-Robots-Tag") else "meta" if where.startswith("meta") else "link"
+        self._count(stats.PAGE.format(directive=directive, source=source))
+        page = response.request or Request(response.url)
+        why = f"{directive} of {without_userinfo(response.url)}, {where[:_LONGEST]}"
+        let_through = ", let through (dry run)" if self._dry_run else ""
+        what = "an item" if request is None else request_text(request)
+        message = "Forbidden by its page%s: %s (%s)"
+        logger.debug(message, let_through, what, printable(why), extra={"spider": self._crawler.spider})
+        robots = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+        if robots is not None and robots.feeds is not None:
+            origin = Origin.of((request or page).url)
+            decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
+            robots.feeds.decided(request or page, decision, why, None)
+        return not self._dry_run
+
+
+def unendorsed(response: Response) -> set[str]:
+    """Return the URLs that stand in links with such a `rel` and in no others; none where links cannot be read."""
+    if not isinstance(response, HtmlResponse):
+        return set()
+    try:
+        text = response.text
+        document = response if len(text) <= MAX_DOCUMENT else Selector(text=text[:MAX_DOCUMENT], type="html")
+        hrefs: dict[bool, set[str]] = {True: set(), False: set()}
+        for link in document.xpath("(//a | //area)[@href]"):
+            rel = re.split(r"[\s,]+", link.attrib.get("rel", "").lower())
+            hrefs[_UNENDORSED.isdisjoint(rel)].add(link.attrib["href"])
+        marked = set(_urls(response, hrefs[False]))
+        return marked.difference(_urls(response, hrefs[True])) if marked else marked
+    except Exception:  # as in `metas_of`
+        logger.debug("Links of %s cannot be read", response.url, exc_info=True)
+        return set()
+
+
+def _urls(response: HtmlResponse, hrefs: Iterable[str]) -> Iterator[str]:
+    """Yield the URLs of links, canonical as Scrapy's filter of duplicates has them."""
+    for href in hrefs:
+        with suppress(ValueError):  # it is no URL
+            url = response.urljoin(strip_html5_whitespace(href))
+            yield canonicalize_url(safe_url_string(url, response.encoding))

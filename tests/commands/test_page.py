@@ -1,0 +1,128 @@
+"""`scrapy robots page`: the rules of a page, from a URL, a file or standard input."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.commands.running import run
+from tests.support.site import Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = """\
+<meta name=robots content="index, max-snippet: x, foo">
+<meta name=googlebot content="noarchive nosnippet, x: none">
+<meta name=viewport content="width=device-width, initial-scale=1">
+<body><meta name=robots content=nosnippet>
+"""
+
+
+def rules(*arguments: str, folder: Path, stdin: str = "") -> list[dict[str, Any]]:
+    """Run the command, and return what it prints as JSON."""
+    done = run("page", *arguments, "--json", folder=folder, stdin=stdin)
+    assert (done.code, done.err) == (0, "")
+    return [json.loads(line) for line in done.lines]
+
+
+def page(*headers: str, body: str = HEAD, **other: Any) -> Reply:
+    """Return a page with some X-Robots-Tag lines."""
+    tags = tuple(("X-Robots-Tag", value) for value in headers)
+    return Reply(body=body.encode(), headers=(("Content-Type", "text/html"), *tags), **other)
+
+
+def test_rules_of_a_url(tmp_path: Path) -> None:
+    """All rules of the header and of metas are shown, for whom each is, whether it is for who asks, and what is odd."""
+    with Site({"/": page("noindex, otherbot: max-snippet: 5", "max-video-preview: 1")}) as site:
+        (found,) = rules(site.url("/"), "--agent", "mybot", folder=tmp_path)
+    assert [(each["source"], each["bot"], each["name"], each["applies"], each["odd"]) for each in found["rules"]] == [
+        ("header", "*", "noindex", True, None),
+        ("header", "otherbot", "max-snippet", False, None),
+        ("header", "*", "max-video-preview", True, None),
+        ("meta", "robots", "index", True, None),
+        ("meta", "robots", "max-snippet", True, "no valid value"),
+        ("meta", "robots", "foo", True, "unknown directive"),
+        ("meta", "googlebot", "noarchive nosnippet", False, "spaces in place of commas"),
+        ("meta", "googlebot: x", "none", False, None),
+        ("meta", "robots", "nosnippet", False, "not in the head, so it does not count"),
+    ]
+    assert (found["url"], found["tokens"], found["nofollow"], found["noindex"]) == (
+        site.url("/"),
+        ["mybot"],
+        False,
+        True,
+    )
+    assert found["directives"] == {"foo": None, "index": None, "max-video-preview": "1", "noindex": None}
+    assert found["conflicts"] == ["noindex"]
+
+
+@pytest.mark.parametrize("source", ["page.html", "-"])
+def test_rules_of_a_file(tmp_path: Path, source: str) -> None:
+    """A file, or standard input, has metas; each who asks has an answer of its own."""
+    text = "<meta name=One content=nofollow><meta name=two content=noarchive>"
+    (tmp_path / "page.html").write_text(text)
+    found = rules(source, "--agent", "one", "--agent", "two", folder=tmp_path, stdin=text)
+    assert [(each["agent"], list(each["directives"])) for each in found] == [
+        ("one", ["nofollow"]),
+        ("two", ["noarchive"]),
+    ]
+
+
+def test_text(tmp_path: Path) -> None:
+    """People see what holds and where it stands, conflicts, and all rules; nothing that a site wrote acts."""
+    with Site({"/": page("noindex, \x9b2J: all, mybot: noai")}) as site:
+        done = run("page", site.url("/"), "--agent", "mybot", "--agent", "other", folder=tmp_path)
+    assert done.code == 0
+    mine = done.out.partition("\n\n")[0].splitlines()
+    where = "X-Robots-Tag: noindex, \\x9b2J: all, mybot: noai"
+    assert mine[:3] == [
+        site.url("/"),
+        "  agent      mybot",
+        "  holds      foo (meta robots: index, max-snippet: x, foo)",
+    ]
+    assert f"  holds      noindex, though it is permitted elsewhere ({where})" in mine
+    assert "    header  \\x9b2J: all" in mine
+    assert "  > header  mybot: noai" in mine
+    assert "  > meta    robots: max-snippet: x (no valid value)" in mine
+
+
+def test_redirect_and_userinfo(tmp_path: Path) -> None:
+    """Redirects are followed, and their own rules do not count; userinfo is sent, and not shown."""
+    from_page = redirect("/to")
+    first = Reply(302, headers=(*from_page.headers, ("X-Robots-Tag", "nofollow")))
+    with Site({"/": first, "/to": page("noindex")}) as site:
+        (found,) = rules(site.url("/").replace("//", "//me:secret@"), folder=tmp_path)
+        sent = [asked.headers.get("Authorization") for asked in site.asked if asked.target == "/"]
+    assert (found["url"], found["nofollow"], found["noindex"]) == (site.url("/to"), False, True)
+    assert sent == [f"Basic {base64.b64encode(b'me:secret').decode()}"]
+
+
+def test_a_page_that_is_missing_has_rules(tmp_path: Path) -> None:
+    """Any answer may have rules, whatever its status and type."""
+    with Site({"/": Reply(404, headers=(("X-Robots-Tag", "noindex"), ("Content-Type", "text/plain")))}) as site:
+        (found,) = rules(site.url("/"), folder=tmp_path)
+    assert found["noindex"]
+
+
+def test_a_page_that_robots_txt_forbids(tmp_path: Path) -> None:
+    """Such a page is not asked for: its rules never count. The exit code is 2."""
+    with Site({"/robots.txt": robots("User-agent: *\nDisallow: /\n")}) as site:
+        done = run("page", site.url("/"), folder=tmp_path)
+        assert site.pages == []
+    assert (done.code, done.out) == (2, "")
+    reason = "Forbidden by robots.txt (robots.txt line 2: Disallow: /)"
+    assert done.err == f"scrapy robots page: {site.url('/')} cannot be read: {reason}\n"
+
+
+def test_a_page_that_cannot_be_fetched(tmp_path: Path) -> None:
+    """A page whose site breaks off is told in one line; so is a file that is not there."""
+    with Site({"/": Reply(reset=True)}) as site:
+        done = run("page", site.url("/"), "-s", "RETRY_ENABLED=0", folder=tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith(f"scrapy robots page: {site.url('/')} cannot be read: ")
+    missing = run("page", "no.html", folder=tmp_path)
+    assert (missing.code, missing.out, missing.err.count("\n")) == (2, "", 1)

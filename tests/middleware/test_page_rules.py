@@ -1,0 +1,433 @@
+"""Rules of pages in real crawls: what spiders read, and what ROBOTSTAG_OBEY drops."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.http import HtmlResponse, TextResponse
+from scrapy.linkextractors import LinkExtractor
+from scrapy.settings import Settings
+from scrapy.spiders import CrawlSpider, Rule
+
+from scrapy_robots_rfc import PageRules, page_rules
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of, unendorsed
+from scrapy_robots_rfc.settings import read_settings
+from tests.support.crawling import crawl, lines, make_crawler, records
+from tests.support.early_crawls import AsyncLinked, Linked, Starts
+from tests.support.site import Reply, Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
+
+    from scrapy.http import Response
+
+META = '<meta name="robots" content="nofollow">'
+
+
+def obeying(*directives: str, **more: Any) -> dict[str, Any]:
+    """Return the settings of a crawl that obeys some rules of pages."""
+    return {
+        "ROBOTSTAG_OBEY": list(directives),
+        "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 20},
+        "USER_AGENT": "demobot/1.0",
+        **more,
+    }
+
+
+def page(body: str = "", *headers: str, kind: str = "text/html") -> Reply:
+    """Return a page with some X-Robots-Tag lines."""
+    tags = tuple(("X-Robots-Tag", value) for value in headers)
+    return Reply(body=body.encode(), headers=(("Content-Type", kind), *tags))
+
+
+def counted(result: Any) -> dict[str, int]:
+    """Return what was counted of rules of pages, without the common prefix."""
+    prefix = "robotstxt/page/"
+    return {key.removeprefix(prefix): value for key, value in result.stats.items() if key.startswith(prefix)}
+
+
+async def run(requests: list[Any], settings: dict[str, Any], spider: Any = Linked) -> Any:
+    """Crawl."""
+    return await crawl(requests, settings, spider=spider)
+
+
+# What stands in the head.
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ("<html><head><meta name=a content=x></head><body><meta name=b content=x>", "a"),
+        ("<meta name=a content=x>", "a"),
+        ("<title>x</title><meta name=a content=x><p><meta name=b content=x>", "a"),
+        ("<html><head></head><meta name=a content=x><p>x", "a"),
+        ("<html><head><div>x</div><meta name=a content=x></head><body>", "a"),
+        ("<p>x<meta name=a content=x>", ""),
+        ("<!-- <meta name=a content=x> --><meta name=b content=x>", "b"),
+        ("<!--><meta name=a content=x><body>", "a"),
+        ("<!-- <body> --><p><meta name=a content=x><body>", "a"),
+        ("<!-- <meta name=a content=x>", ""),
+        ("<script>'<meta name=a content=x>'</script><meta name=b content=x>", "b"),
+        ("<style><meta name=a content=x></style><meta name=b content=x>", "b"),
+        ("<noscript><meta name=a content=x></noscript><meta name=b content=x>", "b"),
+        ("<template><meta name=a content=x></template><meta name=b content=x><body>", "b"),
+        ("<title><meta name=a content=x></title><meta name=b content=x>", "b"),
+        ("<script src='x'/><meta name=a content=x></script>", "a"),
+        ("<meta name=a content='<body>'><p><meta name=b content=x><body>", "ab"),
+        ("<p title=it's><meta name=a content=x><body>it's", "a"),
+        ("<META NAME=a CONTENT=x>", "a"),
+        ("<meta name='a'content='x'>", "a"),
+        ("<meta name=a><meta content=x><meta name=b content>", "b"),
+        (
+            "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><meta name='a' content='x'/></head>",
+            "a",
+        ),
+        ("<!-- -->" * (MAX_DOCUMENT // 8) + "<meta name=a content=x>", ""),
+        ("", ""),
+    ],
+)
+def test_metas_of_the_head(document: str, names: str) -> None:
+    """Metas count that the head has, or that stand before a written body; not those that no browser reads."""
+    response = HtmlResponse("https://a.example/", body=document.encode(), encoding="utf-8")
+    assert "".join(name for name, _ in metas_of(response)) == names
+
+
+@pytest.mark.parametrize(
+    "piece", ["<!--", "<a '", '<a ="', "<script>", "<script ", "<", "<b>", "</", "=\"'", "\0", "\ud800"]
+)
+def test_hostile_documents_end(piece: str) -> None:
+    """A document that is made to be slow, or cannot be decoded, is read in one pass, and has no metas."""
+    body = (piece * MAX_DOCUMENT).encode("utf-8", "surrogatepass")[:MAX_DOCUMENT]
+    assert metas_of(HtmlResponse("https://a.example/", body=body)) == []
+
+
+def test_text_that_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the text of a document cannot be had, it has no metas."""
+    response = HtmlResponse("https://a.example/", body=META.encode())
+    monkeypatch.setattr(HtmlResponse, "text", property(lambda _: 1 / 0))
+    assert metas_of(response) == []
+
+
+def test_other_documents_have_no_metas() -> None:
+    """A text that is neither HTML nor XHTML has header lines alone."""
+    assert metas_of(TextResponse("https://a.example/", body=META.encode())) == []
+
+
+def test_rules_are_stored_with_a_request() -> None:
+    """A request whose meta has rules that were asked something can be kept in JOBDIR."""
+    response = HtmlResponse("https://a.example/", body=META.encode(), headers={"X-Robots-Tag": "noindex"})
+    rules = page_rules(response, make_crawler(Linked))
+    assert rules.noindex
+    assert pickle.loads(pickle.dumps(rules)) == rules
+    assert isinstance(rules, PageRules)
+
+
+# What spiders read.
+
+
+class Reads(Spider):
+    """Keeps the rules of each page, and what stands in meta."""
+
+    name = "reads"
+
+    def __init__(self, requests: Iterable[Request], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.requests = list(requests)
+        self.rules: dict[str, PageRules] = {}
+        self.in_meta: dict[str, Any] = {}
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for all pages."""
+        for request in self.requests:
+            yield request
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        """Keep both."""
+        self.rules[response.url] = page_rules(response, self.crawler)
+        assert page_rules(response, self.crawler) is self.rules[response.url]
+        self.in_meta[response.url] = response.meta.get("robots_tag")
+
+
+@ensureDeferred
+async def test_spiders_read_rules_without_any_setting(site: Site) -> None:
+    """All header lines and metas count that are for everyone or for the token of the request; nothing is dropped."""
+    site.replies["/"] = page(
+        '<meta name=DemoBot content="max-snippet: 5"><meta name=otherbot content=noarchive>',
+        "noindex, otherbot: nosnippet",
+        "demobot: nofollow",
+    )
+    result = await run([Request(site.url())], {"USER_AGENT": "demobot/1.0"}, spider=Reads)
+    rules = result.spider.rules[site.url()]
+    assert dict(rules.directives) == {"max-snippet": "5", "nofollow": None, "noindex": None}
+    assert rules.where("max-snippet") == ("meta DemoBot: max-snippet: 5",)
+    assert result.spider.in_meta == {site.url(): None}
+    assert counted(result) == {}
+
+
+@ensureDeferred
+async def test_tokens_are_those_of_the_request(site: Site) -> None:
+    """A request that names its token gets the rules for that; rules of a page that copied its meta do not stay."""
+    site.replies["/a"] = page("", "one: nofollow, two: noindex")
+    requests = [
+        Request(site.url("/a"), meta={"robotstxt_user_agent": "one"}),
+        Request(site.url("/b"), meta={"robots_tag": "of another page"}),
+    ]
+    result = await run(requests, obeying("nofollow"), spider=Reads)
+    assert set(result.spider.rules[site.url("/a")].directives) == {"nofollow"}
+    assert result.spider.in_meta == result.spider.rules
+
+
+# What is dropped.
+
+
+@pytest.mark.parametrize("spider", [Linked, AsyncLinked])
+@pytest.mark.parametrize(
+    ("reply", "source", "where"),
+    [
+        (page("", "none"), "header", "X-Robots-Tag: none"),
+        (page(META), "meta", "meta robots: nofollow"),
+        (page("", "nofollow", kind="application/pdf"), "header", "X-Robots-Tag: nofollow"),
+    ],
+)
+@ensureDeferred
+async def test_nofollow(
+    site: Site, caplog: pytest.LogCaptureFixture, spider: Any, reply: Reply, source: str, where: str
+) -> None:
+    """Requests that the callback of such a page makes are dropped, and the log says by what; its items pass."""
+    site.replies["/"] = reply
+    result = await run([site.url(), site.url("/a"), site.url("/b")], obeying("nofollow"), spider=spider)
+    assert site.pages == ["/"]
+    assert counted(result) == {f"nofollow/{source}": 2}
+    assert result.stats["item_scraped_count"] == 1
+    why = f"nofollow of {site.url()}, {where}"
+    assert f"Forbidden by its page: <GET {site.url('/a')}> ({why})" in records(caplog, logging.DEBUG)
+    assert f"  rules of pages: 2 nofollow (2 {source})" in lines(caplog, logging.INFO)
+
+
+@pytest.mark.parametrize("spider", [Linked, AsyncLinked])
+@ensureDeferred
+async def test_noindex(site: Site, caplog: pytest.LogCaptureFixture, spider: Any) -> None:
+    """Items of such a page are dropped; its links are followed."""
+    site.replies["/"] = page("", "noindex")
+    result = await run([site.url(), site.url("/a")], obeying("noindex"), spider=spider)
+    assert site.pages == ["/", "/a"]
+    assert counted(result) == {"noindex/header": 1}
+    assert "item_scraped_count" not in result.stats
+    text = f"Forbidden by its page: an item (noindex of {site.url()}, X-Robots-Tag: noindex)"
+    assert text in records(caplog, logging.DEBUG)
+
+
+@ensureDeferred
+async def test_what_the_setting_does_not_name_stays(site: Site) -> None:
+    """Each of the three is a switch of its own."""
+    site.replies["/"] = page('<a href="/a" rel=nofollow>', "nofollow")
+    result = await run([site.url(), site.url("/a")], obeying("noindex"))
+    assert site.pages == ["/", "/a"]
+    assert counted(result) == {}
+
+
+class Again(Linked):
+    """Asks for its page again in several ways, and for another one."""
+
+    def first(self, response: Response) -> Iterable[Any]:
+        """Ask for all of them."""
+        assert response.request is not None
+        yield response.request.replace(callback=self.parse, dont_filter=True)
+        yield Request(f"{response.url}#part", self.parse, dont_filter=True)
+        retry = get_retry_request(response.request, spider=self, reason="again")
+        assert retry is not None
+        yield retry.replace(callback=self.parse)
+        yield Request(response.urljoin("/other"), self.parse)
+
+
+@ensureDeferred
+async def test_what_nofollow_does_not_stop(site: Site) -> None:
+    """Start requests, redirects, retries, and requests for the page itself are made."""
+    site.replies["/from"] = Reply(302, headers=(("Location", "/"), ("X-Robots-Tag", "nofollow")))
+    site.replies["/"] = page("", "nofollow")
+    result = await run([site.url("/from")], obeying("nofollow"), spider=Again)
+    assert site.pages == ["/", "/", "/", "/", "/from"]
+    assert counted(result) == {"nofollow/header": 1}
+    starts = await run([site.url("/a"), site.url()], obeying("nofollow"), spider=Starts)
+    assert counted(starts) == {}
+
+
+@ensureDeferred
+async def test_rules_of_a_redirect_are_not_those_of_its_target(site: Site) -> None:
+    """What the answer says that redirects to a page does not count for the page."""
+    site.replies["/from"] = Reply(302, headers=(("Location", "/"), ("X-Robots-Tag", "nofollow")))
+    await run([site.url("/from"), site.url("/a")], obeying("nofollow"))
+    assert site.pages == ["/", "/a", "/from"]
+
+
+LINKS = """\
+<a href="/plain">x</a><a rel="noopener NoFollow" href="/nofollow">x</a><a rel=ugc href="ugc?b=2&amp;a=1#top">x</a>
+<area rel="sponsored,x" href=" /sponsored "><a rel=unfollow href="/unfollow">x</a><a rel=nofollow href="http://[">x</a>
+<a rel=nofollow href="/both">x</a><a href="/both">x</a>
+<a rel=nofollow href="/caf\N{LATIN SMALL LETTER E WITH ACUTE}">x</a>
+"""
+FOLLOWED = ["/both", "/from", "/plain", "/unfollow"]
+
+
+class Follows(Linked):
+    """Follows all links as Scrapy's shortcuts do."""
+
+    def first(self, response: Response) -> Iterable[Any]:
+        """Follow them."""
+        assert isinstance(response, HtmlResponse)
+        hrefs = [href for href in response.css("a::attr(href), area::attr(href)").getall() if "[" not in href]
+        yield from response.follow_all(hrefs, self.parse)
+
+
+class Rules(CrawlSpider):
+    """Follows all links by a rule."""
+
+    name = "rules"
+    rules = (Rule(LinkExtractor()),)
+
+    def __init__(self, requests: list[str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.start_urls = requests
+
+
+@pytest.mark.parametrize("spider", [Follows, Rules])
+@ensureDeferred
+async def test_links(site: Site, spider: Any) -> None:
+    """A URL that its page links with nofollow, ugc or sponsored alone is not followed; no spider need change."""
+    site.replies["/from"] = page(LINKS, kind="text/html; charset=utf-8")
+    result = await run([site.url("/from")], obeying("link-nofollow"), spider=spider)
+    assert site.pages == FOLLOWED
+    assert counted(result) == {"link-nofollow/link": 4}
+
+
+class Sends(Linked):
+    """Sends a form to what a link leads to as well."""
+
+    def first(self, response: Response) -> Iterable[Any]:
+        """Send it."""
+        yield Request(response.urljoin("/login"), self.parse, method="POST")
+        yield Request(response.urljoin("/login"), self.parse)
+
+
+@ensureDeferred
+async def test_a_form_is_no_link(site: Site) -> None:
+    """A request that sends something is no link that is followed."""
+    site.replies["/"] = page("<a rel=nofollow href=/login>x</a>")
+    result = await run([site.url()], obeying("link-nofollow"), spider=Sends)
+    assert counted(result) == {"link-nofollow/link": 1}
+    assert result.stats["downloader/request_method_count/POST"] == 1
+
+
+@pytest.mark.parametrize("piece", ["<div><a rel=ugc href={}>", "<a rel=ugc href=http://[{}>", "<a rel=ugc href={}/>"])
+def test_hostile_links_end(piece: str) -> None:
+    """Each link of a document is looked at once, whatever it stands in, and only those within the limit count."""
+    body = "".join(piece.format(number) for number in range(2 * MAX_DOCUMENT // len(piece)))
+    found = unendorsed(HtmlResponse("https://a.example/", body=body.encode(), encoding="utf-8"))
+    assert len(found) <= MAX_DOCUMENT // len(piece)
+
+
+def test_links_that_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the text of a document cannot be had, it has no links."""
+    monkeypatch.setattr(HtmlResponse, "text", property(lambda _: 1 / 0))
+    assert unendorsed(HtmlResponse("https://a.example/", body=LINKS.encode())) == set()
+    assert unendorsed(TextResponse("https://a.example/", body=LINKS.encode())) == set()
+
+
+@ensureDeferred
+async def test_crawl_spider_on_a_nofollow_page(site: Site) -> None:
+    """The links that the rules of a CrawlSpider find on such a page are not followed."""
+    site.replies["/"] = page(f"{META}<a href=/a>x</a>")
+    result = await run([site.url()], obeying("nofollow"), spider=Rules)
+    assert site.pages == ["/"]
+    assert counted(result) == {"nofollow/meta": 1}
+
+
+# Exceptions.
+
+
+@ensureDeferred
+async def test_exempt_pages(site: Site, other: Site) -> None:
+    """Rules do not count of a page whose request says so, of an exempt site, nor for a request that says so."""
+    for each in (site, other):
+        each.replies["/"] = page("", "none")
+    says_so = {"dont_obey_robots_tag": True}
+    settings = obeying("nofollow", "noindex", ROBOTSTXT_EXEMPT=[other.url("")])
+    for first in (Request(site.url(), meta=says_so), Request(other.url())):
+        result = await run([first, site.url("/a")], settings)
+        assert (counted(result), result.stats["item_scraped_count"]) == ({}, 1)
+    requests = [site.url(), Request(site.url("/b"), meta=says_so), site.url("/c")]
+    await run(requests, settings)
+    assert site.pages == ["/", "/", "/a", "/a", "/b"]
+
+
+@ensureDeferred
+async def test_dry_run(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """In a dry run all is counted and logged, and nothing is dropped."""
+    site.replies["/"] = page("", "none")
+    settings = obeying("nofollow", "noindex", ROBOTSTXT_DRY_RUN=True)
+    result = await run([site.url(), site.url("/a")], settings)
+    assert (site.pages, result.stats["item_scraped_count"]) == (["/", "/a"], 1)
+    assert counted(result) == {"nofollow/header": 1, "noindex/header": 1}
+    assert "Forbidden by its page, let through (dry run): an item" in caplog.text
+
+
+@ensureDeferred
+async def test_report(site: Site, tmp_path: Path) -> None:
+    """The report has a record of everything that is dropped: of an item, with the URL of its page."""
+    site.replies["/"] = page("", "none, \x1b[2J")
+    file = tmp_path / "robots.jsonl"
+    settings = obeying("nofollow", "noindex", ROBOTSTXT_REPORT={str(file): {"format": "jsonlines"}})
+    await run([site.url(), site.url("/a")], settings)
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    where = "X-Robots-Tag: none, \\x1b[2J"
+    assert [(each["url"], each["origin"], each["reason"], each["why"]) for each in found] == [
+        (site.url("/a"), site.url(""), "page", f"nofollow of {site.url()}, {where}"),
+        (site.url(), site.url(""), "page", f"noindex of {site.url()}, {where}"),
+    ]
+
+
+@ensureDeferred
+async def test_without_robots_txt(site: Site) -> None:
+    """Rules of pages are obeyed, too, where robots.txt is not."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    site.replies["/"] = page("", "nofollow")
+    settings = obeying("nofollow", ROBOTSTXT_OBEY=False)
+    result = await run([site.url(), site.url("/a")], settings)
+    assert (site.targets, counted(result)) == (["/"], {"nofollow/header": 1})
+
+
+# Start.
+
+
+@pytest.mark.parametrize("obey", [True, False])
+@ensureDeferred
+async def test_without_the_middleware(site: Site, obey: bool) -> None:
+    """A setting that nothing obeys stops the crawl at start."""
+    settings = obeying("nofollow", SPIDER_MIDDLEWARES={}, ROBOTSTXT_OBEY=obey)
+    with pytest.raises(SettingError, match=r"ROBOTSTAG_OBEY = \['nofollow'\].*RfcPageRulesMiddleware': 20"):
+        await run([site.url()], settings)
+    assert site.asked == []
+
+
+@ensureDeferred
+async def test_an_empty_setting_costs_nothing(site: Site) -> None:
+    """With an empty setting the middleware is not at work, and no meta is set."""
+    site.replies["/"] = page("", "nofollow")
+    result = await run([Request(site.url())], obeying(), spider=Reads)
+    assert result.spider.in_meta == {site.url(): None}
+
+
+@pytest.mark.parametrize("value", [["follow"], "nofollow,x", {"nofollow": 1}, 5, [None]])
+def test_values_that_are_not_accepted(value: Any) -> None:
+    """What is no name of a rule is told at start."""
+    with pytest.raises(SettingError, match="'nofollow', 'noindex' or 'link-nofollow'"):
+        read_settings(Settings({"ROBOTSTAG_OBEY": value}))
