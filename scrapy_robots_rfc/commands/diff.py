@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from scrapy.settings import Settings as ScrapySettings
-
-    from scrapy_robots_rfc.settings import Settings
+    from scrapy.settings import Settings
 
     #: Verdicts by the old file and by the new one, where they differ.
     Changed = list[tuple[check.Judgement, check.Judgement]]
@@ -38,7 +36,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     topic.add_argument("--json", action="store_true", help="an object in one line for each change")
 
 
-def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
+def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
     if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others")
@@ -57,7 +55,8 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         given.doubt(console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
-    changed = list(_changed(urls, old, new, askers, ours))
+    pairs = ([check.judged(url, file.found(url), who, ours) for file in (old, new)] for url in urls for who in askers)
+    changed = [(before, after) for before, after in pairs if before.verdict != after.verdict]
     if opts.json:
         for change in changes:
             console.say_json(_record(change))
@@ -70,17 +69,6 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
     if len(urls) < len(lines):
         return NO_ANSWER
     return DIFFERENT if changed or any(change.significant for change in changes) else SAME
-
-
-def _changed(
-    urls: list[str], old: asking.GivenFile, new: asking.GivenFile, askers: list[check.Asker], settings: Settings
-) -> Iterator[tuple[check.Judgement, check.Judgement]]:
-    """Yield the verdicts on the URLs that change theirs: before, and after."""
-    for url in urls:
-        for asker in askers:
-            before, after = (check.judged(url, given.found(url), asker, settings) for given in (old, new))
-            if before.verdict != after.verdict:
-                yield before, after
 
 
 def _lines(changes: list[Change], changed: Changed, style: Style, *, agent: bool) -> Iterator[str]:
