@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SettingsAttribute
 from scrapy.signalmanager import SignalManager
@@ -36,7 +35,7 @@ from scrapy_robots_rfc.policy.origins import without_userinfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scrapy import Request
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc._runtime import Runtime
@@ -135,12 +134,12 @@ def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:
 
     :raises SettingError: a feed of items, or another one of the report, is written there.
     """
-    taken = {_place(uri): "FEEDS" for uri in (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]) if uri}
+    taken = {_place(uri) for uri in (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]) if uri}
     for uri, options in report.items():
-        owner = taken.setdefault(_place(uri), uri)
-        if owner != uri:
-            accepted = f"at a place of its own; {'FEEDS' if owner == 'FEEDS' else REPORT} has another one there"
+        if (place := _place(uri)) in taken:
+            accepted = f"at a place of its own; FEEDS or {REPORT} has another one there"
             raise SettingError(f"{REPORT}[{without_credentials(uri)!r}]", options, accepted)
+        taken.add(place)
 
 
 def _place(uri: object) -> str:
@@ -176,14 +175,12 @@ class Feed:
         self._shown = self.place = without_credentials(uri)
         completed = {"format": Path(uri).suffix.removeprefix("."), **options}
         self._omit_null = completed["format"] == "xml"  # XML has no null
-        # Scrapy reads all attributes of a spider to fill in a URI. Only a URI with placeholders needs them.
-        filled_in = "%(" in uri or options.get("uri_params")
-        self.spider, asked = crawler.spider, crawler.spider if filled_in else Spider(crawler.spider.name)
+        self.spider = crawler.spider
         self.storage: _FeedStorage | None = None
         self.started = self.closing = False
         try:
             seen = _crawler_of(crawler, self, uri, completed)
-            self._exporter = Exporter(crawler, seen, asked)
+            self._exporter = Exporter(crawler, seen, crawler.spider)
             for plugin in completed.get("postprocessing") or ():
                 load_object(plugin)  # Scrapy's manager would log a second error
             self._exporter.try_out(example)  # Scrapy finds wrong options of an exporter only when it writes
