@@ -76,34 +76,25 @@ def _lines(changes: list[Change], changed: Changed, style: Style, *, agent: bool
 
     :param agent: say whose verdict it is.
     """
-    alike: dict[tuple[Any, ...], list[Change]] = {}  # many tokens may share their groups
+    alike: dict[tuple[Any, ...], list[str]] = {}  # many tokens may share their groups
     for change in changes:
-        key = (_applies(change), change.removed, change.added, change.rewritten)
-        alike.setdefault(key, []).append(change)
-    for (applies, *_), group in alike.items():
-        yield from _of_group(", ".join(change.name for change in group) + applies, group[0], style)
+        old, new = ("none" if token is None else f"that of {token}" for token in (change.old, change.new))
+        applies = "" if old == new else f": it was {old}, now {new}"
+        alike.setdefault((applies, change.removed, change.added, change.rewritten), []).append(change.name)
+    for (applies, removed, added, rewritten), names in alike.items():
+        for line in style.wrapped(f"group for {', '.join(names)}{applies}", 2):
+            yield style.paint(line, Colour.STRONG)
+        for sign, rules, colour in (("-", removed, Colour.BAD), ("+", added, Colour.GOOD)):
+            for rule in rules:
+                yield style.paint(style.cut(f"  {sign} line {rule.line}: {rule}"), colour)
+        for before, after in rewritten:
+            yield style.cut(f"  = line {before.line}: {before}")
+            yield style.cut(f"    line {after.line}: {after} (says the same)")
     for before, after in changed:
         yield f"{before.verdict} -> {style.paint(after.verdict, Colour.STRONG)}  {printable(before.url)}"
         told = [("agent ", before.asker.name)] if agent else []
         for sign, text in (*told, ("- ", before.why), ("+ ", after.why)):
             yield from style.wrapped(text, 2 + len(sign), f"  {sign}")
-
-
-def _of_group(name: str, change: Change, style: Style) -> Iterator[str]:
-    for line in style.wrapped(f"group for {name}", 2):
-        yield style.paint(line, Colour.STRONG)
-    for sign, rules, colour in (("-", change.removed, Colour.BAD), ("+", change.added, Colour.GOOD)):
-        for rule in rules:
-            yield style.paint(style.cut(f"  {sign} line {rule.line}: {rule}"), colour)
-    for old, new in change.rewritten:
-        yield style.cut(f"  = line {old.line}: {old}")
-        yield style.cut(f"    line {new.line}: {new} (says the same)")
-
-
-def _applies(change: Change) -> str:
-    """Say which group applied and which applies, where that is not the same."""
-    old, new = ("none" if token is None else f"that of {token}" for token in (change.old, change.new))
-    return "" if old == new else f": it was {old}, now {new}"
 
 
 def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:
