@@ -88,6 +88,10 @@ class Feeds:
         """
         rule, header = decision.rule, request.headers.get("Referer")
         referrer = None if header is None else header.decode("utf-8", "backslashreplace")
+        robots_url = None
+        if robots is not None:
+            local = robots.override
+            robots_url = robots.origin.robots_url if local is None else self._overrides.get(local)
         record = self._record(
             url=printable(without_userinfo(request.url)),
             referrer=None if referrer is None else printable(without_userinfo(referrer)),
@@ -97,7 +101,7 @@ class Feeds:
             line=None if rule is None else rule.line,
             rule=None if rule is None else str(rule),
             why=printable(why),
-            robots_url=None if robots is None else self._robots_url(robots),
+            robots_url=robots_url,
             digest=None if robots is None or robots.file is None else robots.file.digest,
             stale=decision.stale,
             dry_run=self._dry_run,
@@ -124,9 +128,6 @@ class Feeds:
         now = datetime.fromtimestamp(self._runtime.date(), UTC)
         time = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return {**FIELDS, "time": time, "spider": self._spider, **fields}
-
-    def _robots_url(self, robots: OriginPolicy) -> str | None:
-        return robots.origin.robots_url if robots.override is None else self._overrides.get(robots.override)
 
 
 def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:
@@ -201,7 +202,14 @@ class Feed:
             if self.storage is not None:
                 self.storage.pass_on()
         except Exception as error:  # noqa: BLE001 - as above
-            self._failed(error)
+            self._lose(1)
+            if (now := self._clock()) >= self._quiet_until:
+                self._quiet_until = now + ERROR_INTERVAL
+                logger.error(
+                    "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
+                    "disk, missing rights, or a server that is down",
+                    REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
+                )  # fmt: skip
         else:
             self._written += 1
             self._count(stats.REPORT_RECORDS)
@@ -217,17 +225,6 @@ class Feed:
         lost = f"; writes that failed: {self._lost}" if self._lost else ""
         text = f"{many(self._written, 'record')} in {self.place}{lost}"
         logger.info("%s: %s", REPORT, text, extra={"spider": self.spider})
-
-    def _failed(self, error: Exception) -> None:
-        self._lose(1)
-        now = self._clock()
-        if now >= self._quiet_until:
-            self._quiet_until = now + ERROR_INTERVAL
-            logger.error(
-                "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
-                "disk, missing rights, or a server that is down",
-                REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
-            )  # fmt: skip
 
     def _lose(self, count: int) -> None:
         """Count records, or files, that could not be written."""
