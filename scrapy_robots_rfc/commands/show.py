@@ -145,7 +145,7 @@ def _record(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Li
         "interval": _pace(robots, asker, limit)[1],
         "sitemaps": list(robots.sitemaps),
         "records": [
-            {"line": record.line, "key": record.key, "value": record.value} for record in (file.records if file else ())
+            {"line": each.line, "key": each.key, "value": each.value} for each in (file.records if file else ())
         ],
         "groups": [
             {
