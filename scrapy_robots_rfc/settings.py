@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
+from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError
@@ -91,6 +92,16 @@ def _number(low: float, high: float = math.inf, *, above: bool = False, whole: b
         if not low <= number <= high or (above and number == low) or number == math.inf or cut:
             raise ValueError(value)
         return number
+
+    return read
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def read(value: Value) -> str:
+        if value not in words:
+            raise ValueError(value)
+        word: str = value
+        return word
 
     return read
 
@@ -354,6 +365,14 @@ class Settings:
     report_allowed: bool = _setting(
         "ROBOTSTXT_REPORT_ALLOWED", "bool", False, "True or False", _boolean,
         "Whether the report has a record of every request that is allowed, too.",
+    )
+    use: tuple[str, ...] | None = _setting(
+        "ROBOTSTXT_USE", "list of str or None", None, "a list of labels, or a string with commas, or None", uses_of,
+        "What the crawl is for, such as train-ai. Pages whose site refuses all of it are not fetched.",
+    )
+    use_responses: str = _setting(
+        "ROBOTSTXT_USE_RESPONSES", "str", "drop", "'drop' or 'pass'", _one_of("drop", "pass"),
+        "What becomes of a response whose header lines or metas refuse all of it.",
     )
     archive: str | None = _setting(
         "ROBOTSTXT_ARCHIVE", "path or None", None,

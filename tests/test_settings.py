@@ -54,6 +54,8 @@ def test_defaults() -> None:
         overrides={},
         report={},
         report_allowed=False,
+        use=None,
+        use_responses="drop",
         archive=None,
         archive_size=1_000_000_000,
     )

@@ -6,7 +6,7 @@ The verdicts are those of a crawl.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,8 +16,10 @@ from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
+from scrapy_robots_rfc.core.preferences import refused_by
 from scrapy_robots_rfc.core.robotstxt import Explanation, explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.middleware.user_agent import default_header
@@ -25,13 +27,14 @@ from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.asking import Found, Inquirer
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.core.groups import Group
+    from scrapy_robots_rfc.core.groups import Group, Record
+    from scrapy_robots_rfc.core.preferences import Preference
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
@@ -61,6 +64,9 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
         "--archive", metavar="FILE", action="append", help="go by what a crawl kept in its ROBOTSTXT_ARCHIVE"
     )
     topic.add_argument("--at", metavar="TIME", help="with --archive: as it was then, such as 2026-11-22T19:30:00Z")
+    topic.add_argument(
+        "--use", metavar="LABELS", help="what the pages are for, such as train-ai, as ROBOTSTXT_USE has it"
+    )
     topic.add_argument("--json", action="store_true", help="an object in one line for each URL")
 
 
@@ -70,6 +76,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     if (opts.at and not opts.archive) or (opts.archive and opts.robots):
         raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
     ours = asking.prepared(settings, opts)
+    ours = ours if opts.use is None else replace(ours, use=uses_of(opts.use))
     judge = _Judge(console, opts.json, ours, askers_for(opts.agent, ours, settings), len(urls))
     judge.progress.show(0)  # the first site may be slow
     try:
@@ -186,6 +193,7 @@ def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterat
     if judgement.explanation is None or file is None:
         return
     yield from group_fact(judgement.explanation, style)
+    yield from use_facts(judgement.use, style)
     lost = judgement.lost
     if judgement.rule is not None:
         yield from _excerpt(file, judgement.explanation.groups, judgement.rule, [rule.line for rule in lost], style)
@@ -298,6 +306,7 @@ class Judgement:
     :param lost: the rules that match, and did not decide.
     :param found: what governs it; ``None`` where nothing could be asked.
     :param explanation: ``None`` where there is no file, or another parser has it.
+    :param use: what the file says of the use of the page.
     """
 
     url: str
@@ -309,6 +318,7 @@ class Judgement:
     lost: tuple[Rule, ...] = ()
     found: Found | None = None
     explanation: Explanation | None = None
+    use: Mapping[str, Preference] = field(default_factory=dict)
 
 
 def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> Judgement:
@@ -322,15 +332,20 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
     decision, rule = replace(decision, origin=str(robots.origin)), decision.rule
     explanation, lost = None, tuple[Rule, ...]()
+    use: Mapping[str, Preference] = {}
     if robots.robots is not None:
         assert robots.file is not None
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
         deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
         explanation = explain(robots.robots, deciding, agent.tokens)
+        use = robots.robots.preferences(url, agent.tokens)
+        if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
+            decision, rule = replace(decision, allowed=False, reason=Reason.USE, rule=None), None
+            why = f"{robots.source} {refusal}"
         lost = tuple(each for each in explanation.matches if rule is None or each.line != rule.line)
     unknown, why = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL), why or robots.why(decision)
     verdict: Any = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"
-    return Judgement(common.stripped(url), asker, verdict, why, decision, rule, lost, found, explanation)
+    return Judgement(common.stripped(url), asker, verdict, why, decision, rule, lost, found, explanation, use)
 
 
 # A judgement as JSON.
@@ -351,6 +366,7 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
         "group": None if explanation is None else explanation.token,
         "group_lines": [[group.line, group.last] for group in groups],
         "lost": [rule_record(rule) for rule in judgement.lost],
+        "use": use_record(judgement.use),
         "robots_txt": None if found is None else {"url": found.source, **access_record(found)},
     }
 
@@ -367,6 +383,11 @@ def access_record(found: Found) -> dict[str, Any]:
         "exempt": robots.exempt,
         "redirects": [{"url": hop.url, "status": hop.status, "target": hop.target} for hop in found.hops],
     }
+
+
+def use_record(use: Mapping[str, Preference]) -> dict[str, bool | None]:
+    """Return what is said of uses as an object of JSON."""
+    return {label: preference.allowed for label, preference in use.items()}
 
 
 def rule_record(rule: Rule) -> dict[str, Any]:
@@ -393,6 +414,15 @@ def access_facts(found: Found, style: Style) -> Iterator[str]:
     for hop in found.hops:
         where = "without a usable Location" if hop.target is None else f"to {hop.target}"
         yield from style.fact("redirected", f"{hop.status} {where}")
+
+
+def use_facts(use: Mapping[str, Preference], style: Style, licenses: Sequence[Record] = ()) -> Iterator[str]:
+    """Yield what a file says of the use of pages, and under which licenses."""
+    for label, preference in use.items():
+        word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
+        yield from style.fact("use", f"{label}: {word} (line {preference.line}: {preference.source})")
+    for record in licenses:
+        yield from style.fact("license", f"{record.value} (line {record.line})")
 
 
 def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:

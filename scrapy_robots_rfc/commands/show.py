@@ -99,6 +99,7 @@ def _lines(
             yield from style.fact("agent", asker.name)
         yield from check.group_fact(explanation, style)
         yield from style.fact("delay", _pace(found.robots, asker, limit)[0])
+        yield from check.use_facts(file.preferences("/", asker.agent.tokens), style, file.licenses(asker.agent.tokens))
         for group in explanation.groups:
             applying.setdefault(group.line, []).append(asker.name)
     for sitemap in file.sitemaps:
@@ -143,6 +144,8 @@ def _record(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Li
         "group": None if explanation is None else explanation.token,
         "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
         "interval": _pace(robots, asker, limit)[1],
+        "use": {} if file is None else check.use_record(file.preferences("/", asker.agent.tokens)),
+        "licenses": [] if file is None else [record.value for record in file.licenses(asker.agent.tokens)],
         "sitemaps": list(robots.sitemaps),
         "records": [
             {"line": each.line, "key": each.key, "value": each.value} for each in (file.records if file else ())

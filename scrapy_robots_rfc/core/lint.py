@@ -16,9 +16,10 @@ from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
 from scrapy_robots_rfc.core.findings import Code, Finding
 from scrapy_robots_rfc.core.groups import Group, Record, read_groups
+from scrapy_robots_rfc.core.labels import LABELS
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.preferences import LABELS, RECORDS, SIGNAL, TRAINING, USAGE, read_records, usage_parts
+from scrapy_robots_rfc.core.preferences import RECORDS, SIGNAL, TRAINING, USAGE, read_records, usage_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,18 +1,19 @@
 """What a site says of the use of its pages: preferences by label, in robots.txt and beside a page.
 
-Most of it rests on drafts, whose words still move: `LABELS` names them. `docs/preferences.md` has the decisions.
+Most of it rests on drafts, whose words still move: `labels.py` names them. `docs/preferences.md` has the decisions.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_robots_rfc.core.labels import LABEL_OF, TDM, TRAIN_AI
 from scrapy_robots_rfc.core.lines import as_text
 from scrapy_robots_rfc.core.pattern import parse_pattern, specificity
 from scrapy_robots_rfc.core.percent import request_target, to_octets
+from scrapy_robots_rfc.core.text import listed, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,31 +23,12 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.pattern import Pattern
 
 
-class Label(NamedTuple):
-    """A label that is known; other labels are read as well.
-
-    :param synonyms: other words for it, in any source.
-    :param source: the draft, or the page of the vendor, that it is from.
-    """
-
-    synonyms: tuple[str, ...]
-    source: str
-
-
-#: Labels that a crawl may name without a warning.
-LABELS: Mapping[str, Label] = MappingProxyType({
-    "train-ai": Label(("ai-train",), "draft-ietf-aipref-vocab-08"),
-    "search": Label((), "draft-ietf-aipref-vocab-08"),
-    "ai-input": Label((), "Content Signals (Cloudflare, 2025-09-24)"),
-    "tdm": Label((), "TDMRep (W3C Community Group report, 2024-05-10)"),
-})  # fmt: skip
-TRAIN_AI, TDM = "train-ai", "tdm"
-_LABEL_OF = {synonym: label for label, row in LABELS.items() for synonym in row.synonyms}
-
 #: Keys of robots.txt records that say something of use, in lower case.
 USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
 RECORDS = (USAGE, SIGNAL, *TRAINING)
+# Characters of a record, a header line or a meta that people are shown.
+_LONGEST = 200
 # Directives of a page that refuse to have it used for training.
 _PAGE_DIRECTIVES = ("noai", "noimageai", "noml")
 
@@ -108,8 +90,8 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
                 _, at = _read(_COMMA, text, at)
     except _NoDictionaryError:
         return {}
-    for synonym in _LABEL_OF.keys() & found.keys():
-        label, allowed = _LABEL_OF[synonym], found.pop(synonym)
+    for synonym in LABEL_OF.keys() & found.keys():
+        label, allowed = LABEL_OF[synonym], found.pop(synonym)
         found[label] = _strictest((found.get(label), allowed))
     return found
 
@@ -173,7 +155,7 @@ def parse_signal(value: bytes) -> Mapping[str, bool | None]:
     for member in value.decode("latin-1").lower().split(","):
         name, equals, said = (part.strip() for part in member.partition("="))
         if name and equals:
-            label = _LABEL_OF.get(name, name)
+            label = LABEL_OF.get(name, name)
             found[label] = _strictest((found.get(label), {"yes": True, "no": False}.get(said)))
     return found
 
@@ -191,6 +173,16 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
         if before is None or _weight(preference) > _weight(before):
             found[label] = preference
     return found
+
+
+def refused_by(uses: Iterable[str], said: Mapping[str, Preference]) -> str | None:
+    """Return by which records, header lines or metas all of some uses are refused; ``None``: not all of them are."""
+    found = [said.get(use) for use in uses]
+    refusals = [one for one in found if one is not None and one.allowed is False]
+    if not found or len(refusals) < len(found):
+        return None
+    texts = (f"line {one.line}: {one.source}" if one.line else one.source for one in refusals)
+    return listed(tuple(dict.fromkeys(printable(text[:_LONGEST]) for text in texts)))
 
 
 def _weight(preference: Preference) -> int:

@@ -358,6 +358,7 @@ _WHY = {
     Reason.LOCAL: "robots.txt not asked for, the crawl itself failed: {cause}",
     Reason.PARSER: "{source}: the verdict of ROBOTSTXT_PARSER",
     Reason.CRAWL_DELAY: "{source}: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
+    Reason.USE: "{source}: refuses the declared uses",
     Reason.EXEMPT: "not asked: `{exempt}` of ROBOTSTXT_EXEMPT",
 }
 

@@ -81,16 +81,7 @@ class RfcRobotsTxtMiddleware:
         self._user_agents = UserAgents(crawler, settings.user_agent)
         self._parse = FileParser(crawler, settings)
         #: The report, which `middleware/page_rules.py` writes to as well.
-        self.feeds: Feeds | None = None
-        if settings.report:
-            from scrapy_robots_rfc.reporting import export  # noqa: PLC0415 - loaded when a setting asks for it
-
-            self.feeds = export.Feeds(crawler, settings, runtime)
-        self._archive: Archive | None = None
-        if settings.archive:
-            from scrapy_robots_rfc.reporting import archive  # noqa: PLC0415 - as above
-
-            self._archive = archive.Archive(crawler, settings, runtime)
+        self.feeds, self._archive = self._records(settings, runtime)
         self._http_cache = HttpCache(crawler, settings)
         parse, agent = self._parse, self._user_agents.default
         overrides: Overrides | None = None  # their files are read before a store is opened
@@ -106,6 +97,8 @@ class RfcRobotsTxtMiddleware:
         self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
         self._enforcement = Enforcement(crawler, settings, self._throttle, self.feeds, runtime.utc)
+        if settings.use is not None or getattr(crawler.spider, "robotstxt_use", None) is not None:
+            self._declare_use(settings)
         self._bridge = SchedulerBridge(crawler)
         self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(
             settings.max_waiting,
@@ -122,6 +115,26 @@ class RfcRobotsTxtMiddleware:
             (self._spider_closed, scrapy_signals.spider_closed),
         ):
             crawler.signals.connect(handler, signal)
+
+    def _records(self, settings: Settings, runtime: Runtime) -> tuple[Feeds | None, Archive | None]:
+        """Return the report and the archive, each loaded when a setting asks for it."""
+        feeds = archive = None
+        if settings.report:
+            from scrapy_robots_rfc.reporting.export import Feeds  # noqa: PLC0415 - see above
+
+            feeds = Feeds(self._crawler, settings, runtime)
+        if settings.archive:
+            from scrapy_robots_rfc.reporting.archive import Archive  # noqa: PLC0415 - see above
+
+            archive = Archive(self._crawler, settings, runtime)
+        return feeds, archive
+
+    def _declare_use(self, settings: Settings) -> None:
+        """Look at what sites say of the use of their pages. A crawl that declares none has no `process_response`."""
+        from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - as in `_records`
+
+        self._enforcement.use = DeclaredUse(self._crawler, settings)
+        self.process_response = self._check_use
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -240,6 +253,22 @@ class RfcRobotsTxtMiddleware:
         self._given_up.add(request)
         return request
 
+    def _check_use(self, request: Request, response: Response) -> Response:
+        """Drop a response whose header lines or metas refuse all that it is for.
+
+        :raises RobotsDisallowed: they do.
+        """
+        use, origin = self._enforcement.use, self._origin_of(request)
+        robots = None if origin is None else self.service.at_hand(origin, request, counted=False)
+        exempt = request.meta.get("dont_obey_robotstxt") or (robots is not None and robots.exempt is not None)
+        if use is None or exempt or origin is None:
+            return response
+        refused = use.received(request, response, self._user_agents.of(request))
+        if refused is not None:
+            decision, why = refused
+            self._enforcement.refuse(request, replace(decision, origin=str(origin)), why, robots)
+        return response
+
     def _request_scheduled(self, request: Request) -> None:
         if request in self._given_up:
             self._given_up.discard(request)
@@ -328,6 +357,8 @@ class RfcRobotsTxtMiddleware:
         for level, line in (*lines, *announcements(self._settings)):
             logger.log(level, line, extra={"spider": spider})
         self._user_agents.opened(spider)
+        if self._enforcement.use is not None:
+            self._enforcement.use.opened()
         self._progress.begin()
         if self._throttle is not None and self._settings.crawl_delay_shared:
             self._throttle.join()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.decision import Decision
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.middleware.use import DeclaredUse
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings
@@ -62,6 +63,8 @@ class Enforcement:
         self._dry_run = settings.dry_run
         # Hashes of the origins whose INFO line was logged, the oldest first.
         self._told: dict[int, None] = {}
+        #: What requests are for; ``None``: nobody has said.
+        self.use: DeclaredUse | None = None
         #: How many requests were refused, by origin and rule, and how many were exempt.
         self.cost = Cost()
 
@@ -73,6 +76,8 @@ class Enforcement:
         if self.exempts(robots):
             return
         decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
+        if why is None and self.use is not None and (why := self.use.refusal(request, robots, agent)) is not None:
+            decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
         # Requests that a dry run lets through keep the pace, too.
         if self._throttle is not None and (why is None or self._dry_run) and robots.paces(agent):
             self._throttle.note(request, robots, agent)

@@ -114,6 +114,7 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
         "group": "foobot",
         "group_lines": [[4, 10]],
         "lost": [],
+        "use": {},
         "robots_txt": {
             "url": given,
             "result": "successful",

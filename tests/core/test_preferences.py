@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scrapy_robots_rfc.core.labels import LABELS
 from scrapy_robots_rfc.core.page_rules import parse_headers
 from scrapy_robots_rfc.core.preferences import (
-    LABELS,
     Preference,
     combined,
     of_headers,

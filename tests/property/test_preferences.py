@@ -8,7 +8,8 @@ import http_sf
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.preferences import LABELS, parse_signal, parse_tdmrep, parse_usage, reservation_of
+from scrapy_robots_rfc.core.labels import LABELS
+from scrapy_robots_rfc.core.preferences import parse_signal, parse_tdmrep, parse_usage, reservation_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 SYNONYMS = {synonym for row in LABELS.values() for synonym in row.synonyms}

@@ -1,0 +1,131 @@
+"""What a crawl is for (ROBOTSTXT_USE), and what follows where a site refuses that use. See `core/preferences.py`.
+
+A request is not sent if robots.txt refuses all that it is for. A response is dropped if its headers or metas refuse all
+of it. Otherwise the response carries what is permitted, in its meta as `robots_use`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.labels import LABELS, uses_of
+from scrapy_robots_rfc.core.page_rules import combine, parse_headers, parse_metas
+from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by
+from scrapy_robots_rfc.errors import AgentError, SettingError
+from scrapy_robots_rfc.middleware.page_rules import metas_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from scrapy_robots_rfc.core.agents import Agent
+    from scrapy_robots_rfc.core.preferences import Preference
+    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+#: The name of the spider attribute and of the request meta key that say what a crawl, or a request, is for.
+USE_KEY = "robotstxt_use"
+#: The meta key of what is permitted: label -> bool, or ``None`` where nobody says.
+PERMITTED_KEY = "robots_use"
+# The meta key of what robots.txt said when the request was sent: it counts, not what robots.txt says later.
+_SAID = "_robots_rfc_use"
+_ACCEPTED = "a list of labels, or a string with commas"
+
+
+class DeclaredUse:
+    """The declared uses of a crawl.
+
+    :param settings: of the crawl.
+    :raises SettingError: the spider's `robotstxt_use` is not accepted.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+        assert crawler.stats is not None
+        self._crawler, self._count = crawler, crawler.stats.inc_value
+        self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
+        self._of_spider()
+
+    def opened(self) -> None:
+        """Warn of labels that nobody is known to use: a typo refuses nothing."""
+        uses = self._of_spider()
+        for label in self._setting if uses is None else uses:
+            if label not in LABELS:
+                from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
+
+                near = get_close_matches(label, LABELS, n=1, cutoff=0)[0]
+                text = "ROBOTSTXT_USE: %r is no label that is known; no site will refuse it. Did you mean %r?"
+                logger.warning(text, label, near, extra={"spider": self._crawler.spider})
+
+    def of(self, request: Request) -> tuple[str, ...]:
+        """Return what a request is for: by its meta, else by the spider, else by the setting.
+
+        :raises AgentError: its meta is neither a list of labels nor a string with commas.
+        """
+        if USE_KEY in request.meta:
+            try:
+                return uses_of(request.meta[USE_KEY]) or ()
+            except TypeError:
+                raise AgentError(f"{USE_KEY} is {request.meta[USE_KEY]!r}; it must be {_ACCEPTED}") from None
+        uses = self._of_spider()
+        return self._setting if uses is None else uses
+
+    def refusal(self, request: Request, robots: OriginPolicy, agent: Agent) -> str | None:
+        """Return why a request that is allowed may not be sent, as robots.txt refuses all it is for; else ``None``."""
+        said = {} if robots.robots is None else robots.robots.preferences(request.url, agent.tokens)
+        uses = self.of(request)
+        request.meta[_SAID] = said
+        request.meta[PERMITTED_KEY] = _permitted(uses, said)
+        why = refused_by(uses, said)
+        if why is None:
+            return None
+        self._count(stats.USE.format(source="robots.txt"))
+        return f"{robots.source} {why}"
+
+    def received(self, request: Request, response: Response, agent: Agent) -> tuple[Decision, str] | None:
+        """Take the header lines and metas of a response into account.
+
+        :returns: the decision and the reason to drop the response; ``None``: it goes on.
+        """
+        uses = self.of(request)
+        own = _of_response(response, agent)
+        said = combined(request.meta.pop(_SAID, {}), own)
+        request.meta[PERMITTED_KEY] = _permitted(uses, said)
+        why = refused_by(uses, said) if own else None
+        if why is None:
+            return None
+        first = next((own[use].source for use in uses if use in own), "")
+        self._count(stats.USE.format(source="meta" if first.startswith("meta") else "header"))
+        return None if self._passes else (Decision(False, Reason.USE), why)
+
+    def _of_spider(self) -> tuple[str, ...] | None:
+        value = getattr(self._crawler.spider, USE_KEY, None)
+        try:
+            return None if value is None else uses_of(value) or ()
+        except TypeError:
+            raise SettingError(f"the spider's {USE_KEY}", value, f"{_ACCEPTED}, or None") from None
+
+
+def _of_response(response: Response, agent: Agent) -> Mapping[str, Preference]:
+    headers, now = response.headers, Runtime().date()
+    metas = metas_of(response)
+    rules = combine(
+        parse_headers(headers.getlist("X-Robots-Tag"), agent.tokens, now=now),
+        parse_metas(metas, agent.tokens, now=now),
+    )
+    tdm = [("header tdm-reservation", value.decode("latin-1")) for value in headers.getlist("tdm-reservation")]
+    tdm += [(f"meta {name}", content) for name, content in metas if name.strip().lower() == "tdm-reservation"]
+    stated = of_headers(headers.getlist("Content-Usage"), headers.getlist("Content-Signal"))
+    return combined(stated, of_page(rules), of_tdm(*tdm))
+
+
+def _permitted(uses: tuple[str, ...], said: Mapping[str, Preference]) -> dict[str, bool | None]:
+    return {**dict.fromkeys(uses), **{label: preference.allowed for label, preference in said.items()}}
