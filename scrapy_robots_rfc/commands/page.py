@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from scrapy.http import HtmlResponse, Response
 
 from scrapy_robots_rfc.commands import asking, check
-from scrapy_robots_rfc.commands.common import Colour, Failed, Style, as_url, is_url, named, origin_of, read, shown
+from scrapy_robots_rfc.commands.common import (
+    Colour,
+    Failed,
+    Style,
+    as_url,
+    is_url,
+    origin_of,
+    read,
+    safe_url,
+    source_name,
+)
 from scrapy_robots_rfc.core.page_rules import EVERYONE, combine, header_texts, parse_headers, parse_metas, read_members
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.middleware.page_rules import metas_of
@@ -40,7 +50,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     """Print the rules of a page for each who asks; return the exit code."""
     askers = check.askers_for(opts.agent, asking.prepared(settings, opts), settings)
     response = _response(settings, opts.page, console)
-    name = without_userinfo(response.url) if is_url(opts.page) else named(opts.page)
+    name = without_userinfo(response.url) if is_url(opts.page) else source_name(opts.page)
     lines, metas, now = response.headers.getlist("X-Robots-Tag"), metas_of(response), time.time()
     for number, asker in enumerate(askers):
         tokens = asker.agent.tokens
@@ -71,7 +81,7 @@ def _response(settings: ScrapySettings, source: str, console: Console) -> Respon
 
     asking.crawl(settings, fetch)
     if not found:
-        raise Failed(f"stopped before {shown(url)} was there")
+        raise Failed(f"stopped before {safe_url(url)} was there")
     return found[0]
 
 

@@ -22,16 +22,8 @@ if TYPE_CHECKING:
 
 #: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`. The last one returns
 #: the parsers of its actions, if the topic has any.
-_TOPICS = {
-    "check": check,
-    "show": show,
-    "diff": diff,
-    "lint": lint,
-    "page": page,
-    "report": report,
-    "cache": cache,
-    "settings": settings,
-}
+_MODULES = (check, show, diff, lint, page, report, cache, settings)
+_TOPICS = {topic.__name__.rpartition(".")[2]: topic for topic in _MODULES}
 #: Those whose exit code is an answer, which there is none of where the output cannot be written.
 _ANSWERS = frozenset({"check", "show", "diff", "lint", "page", "settings"})
 
@@ -78,23 +70,18 @@ class Command(ScrapyCommand):
             raise UsageError
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - all of them are options
-        """Do what is asked for, and set the exit code."""
+        """Do what is asked for. Every early end is told on stderr, and gets its exit code."""
         _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
         try:
-            self._answer(opts, console)
+            self.exitcode = opts.run(self.settings, console, opts)
+            console.stdout.flush()
         except KeyboardInterrupt:
             # What is left is short, and a second Ctrl-C would print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             console.complain("stopped")
             self.exitcode = NO_ANSWER
             abandon(console.stdout)  # its reader may have stopped reading
-
-    def _answer(self, opts: argparse.Namespace, console: Console) -> None:
-        """Do what is asked for. Every early end except Ctrl-C is told on stderr, and gets its exit code."""
-        try:
-            self.exitcode = opts.run(self.settings, console, opts)
-            console.stdout.flush()
         except (Failed, SettingError) as error:
             console.complain(str(error))
             self.exitcode = error.code if isinstance(error, Failed) else NO_ANSWER

@@ -25,9 +25,9 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.page_rules import PageRules, combine, parse_headers, parse_metas
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.enforcement import shown
+from scrapy_robots_rfc.middleware.enforcement import request_text
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
-from scrapy_robots_rfc.policy.origins import Origin, Sites, without_userinfo
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.settings import BY_FIELD, read_row, read_settings
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
         found = Selector(text=text, type="html").xpath(f"({path})[@name and @content]")
         return [(meta.attrib["name"], meta.attrib["content"]) for meta in found]
     except Exception:  # whatever a decoder or a parser raises about what a site sent
-        logger.debug("Robots metas of %s cannot be read", response.url, exc_info=True)
+        logger.debug("Robots metas of %s cannot be read", without_userinfo(response.url), exc_info=True)
         return []
 
 
@@ -125,7 +125,7 @@ class RfcPageRulesMiddleware:
             raise NotConfigured
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
-        self._obeyed, self._dry_run, self._exempt = settings.page_rules, settings.dry_run, Sites(settings.exempt)
+        self._obeyed, self._dry_run, self._exempt = settings.page_rules, settings.dry_run, settings.exempt
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -156,7 +156,9 @@ class RfcPageRulesMiddleware:
         origin, rules = Origin.of(response.url), page_rules(response, self._crawler)
         # Directive that is obeyed -> the first place where it stands.
         stands = {name: rules.where(name)[0] for name in self._obeyed & rules.directives.keys()}
-        exempt = response.meta.get(EXEMPT_KEY) or (origin is not None and self._exempt.first(origin) is not None)
+        exempt = response.meta.get(EXEMPT_KEY) or (
+            origin is not None and any(site.covers(origin) for site in self._exempt)
+        )
         by_link = "link-nofollow" in self._obeyed
         if exempt or not (stands or by_link):
             return lambda _: False
@@ -188,7 +190,7 @@ class RfcPageRulesMiddleware:
         page = response.request or Request(response.url)
         why = f"{directive} of {without_userinfo(response.url)}, {where[:_LONGEST]}"
         let_through = ", let through (dry run)" if self._dry_run else ""
-        what = "an item" if request is None else shown(request)
+        what = "an item" if request is None else request_text(request)
         message = "Forbidden by its page%s: %s (%s)"
         logger.debug(message, let_through, what, printable(why), extra={"spider": self._crawler.spider})
         robots = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
@@ -213,7 +215,7 @@ def unendorsed(response: Response) -> set[str]:
         marked = set(_urls(response, hrefs[False]))
         return marked.difference(_urls(response, hrefs[True])) if marked else marked
     except Exception:  # as in `metas_of`
-        logger.debug("Links of %s cannot be read", response.url, exc_info=True)
+        logger.debug("Links of %s cannot be read", without_userinfo(response.url), exc_info=True)
         return set()
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CLOSING = block("docs/report.md", "text", "What robots.txt did")
 
 
-def test_fields() -> None:
+def test_fields_are_those_of_the_document() -> None:
     """The page has a row a field, in their order, each with what stands in it."""
     found = rows("report.md")
     assert [name for name, _ in found] == [f"`{name}`" for name in FIELDS]
@@ -68,7 +68,7 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
     assert result.stat("origins/unreachable/http://news.example") == 1
 
 
-def test_readme() -> None:
+def test_readme_shows_a_record() -> None:
     """The README shows the same setting and the same lines."""
     assert block("README.md", "python", "ROBOTSTXT_REPORT") == block("docs/report.md", "python", "ROBOTSTXT_REPORT")
     assert block("README.md", "text", "What robots.txt did") == CLOSING
