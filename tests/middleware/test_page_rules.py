@@ -309,6 +309,16 @@ async def test_links(site: Site, spider: Any) -> None:
     assert counted(result) == {"link-nofollow/link": 4}
 
 
+@pytest.mark.parametrize("spider", [Follows, Rules])
+@ensureDeferred
+async def test_links_in_another_encoding(site: Site, spider: Any) -> None:
+    """The query of a link is encoded as its page is, in the links that are looked at as in those that are followed."""
+    body = '<a rel=nofollow href="/?q=\N{LATIN SMALL LETTER E WITH ACUTE}">x</a>'.encode("latin-1")
+    site.replies["/from"] = Reply(body=body, headers=(("Content-Type", "text/html; charset=iso-8859-1"),))
+    result = await run([site.url("/from")], obeying("link-nofollow"), spider=spider)
+    assert counted(result) == {"link-nofollow/link": 1}
+
+
 class Sends(Linked):
     """Sends a form to what a link leads to as well."""
 
