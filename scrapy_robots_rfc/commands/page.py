@@ -22,7 +22,7 @@ from scrapy_robots_rfc.commands.common import (
 )
 from scrapy_robots_rfc.core.page_rules import EVERYONE, combine, header_texts, parse_headers, parse_metas, read_members
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.middleware.page_rules import metas_of
+from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _response(settings: ScrapySettings, source: str, console: Console) -> Respon
     :raises Failed: there is none.
     """
     if not is_url(source):
-        return HtmlResponse("file:", body=read(source, console))
+        return HtmlResponse("file:", body=read(source, console, 4 * MAX_DOCUMENT))
     url, found = as_url(source), list[Response]()
     origin_of(url)
 
@@ -92,13 +92,13 @@ def _rules(
 
     :param metas: those in the head.
     """
-    own = {*EVERYONE, *(token.lower() for token in tokens)}
+    own = {"robots", *(token.lower() for token in tokens)}
     texts = [("header", "*", text, "") for text in header_texts(lines)]
     elsewhere = Counter(metas_of(response, head=False)) - Counter(metas)
     for count, odd in ((Counter(metas), ""), (elsewhere, _ELSEWHERE)):
         texts += [("meta", name.strip(), content, odd) for name, content in count.elements()]
     for source, name, text, odd in texts:
-        members = list(read_members(text))
+        members, mine = list(read_members(text)), odd == "" and (source == "header" or name.lower() in own)
         # A meta of another name is for another crawler if all that it says is known.
         if name.lower() in own or all(member.odd != "unknown directive" for member in members):
             for member in members:
@@ -108,7 +108,7 @@ def _rules(
                     "bot": ": ".join(bots),
                     "name": member.name,
                     "value": member.value,
-                    "applies": odd == "" and own.issuperset(bot.lower() for bot in bots),
+                    "applies": mine and (member.bot.lower() in own | EVERYONE or not member.bot),
                     "odd": odd or member.odd or None,
                 }
 

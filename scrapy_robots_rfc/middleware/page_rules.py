@@ -98,7 +98,7 @@ def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
         found = Selector(text=text, type="html").xpath(f"({path})[@name and @content]")
         return [(meta.attrib["name"], meta.attrib["content"]) for meta in found]
     except Exception:  # whatever a decoder or a parser raises about what a site sent
-        logger.debug("Robots metas of %s cannot be read", response.url, exc_info=True)
+        logger.debug("Robots metas of %s cannot be read", without_userinfo(response.url), exc_info=True)
         return []
 
 
@@ -215,7 +215,7 @@ def unendorsed(response: Response) -> set[str]:
         marked = set(_urls(response, hrefs[False]))
         return marked.difference(_urls(response, hrefs[True])) if marked else marked
     except Exception:  # as in `metas_of`
-        logger.debug("Links of %s cannot be read", response.url, exc_info=True)
+        logger.debug("Links of %s cannot be read", without_userinfo(response.url), exc_info=True)
         return set()
 
 

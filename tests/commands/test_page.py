@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HEAD = """\
 <meta name=robots content="index, max-snippet: x, foo">
 <meta name=googlebot content="noarchive nosnippet, x: none">
+<meta name=* content=noindex>
 <meta name=viewport content="width=device-width, initial-scale=1">
 <body><meta name=robots content=nosnippet>
 """
@@ -48,6 +49,7 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
         ("meta", "robots", "foo", True, "unknown directive"),
         ("meta", "googlebot", "noarchive nosnippet", False, "spaces in place of commas"),
         ("meta", "googlebot: x", "none", False, None),
+        ("meta", "*", "noindex", False, None),
         ("meta", "robots", "nosnippet", False, "not in the head, so it does not count"),
     ]
     assert (found["url"], found["tokens"], found["nofollow"], found["noindex"]) == (

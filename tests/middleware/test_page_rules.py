@@ -309,6 +309,16 @@ async def test_links(site: Site, spider: Any) -> None:
     assert counted(result) == {"link-nofollow/link": 4}
 
 
+@pytest.mark.parametrize("spider", [Follows, Rules])
+@ensureDeferred
+async def test_links_in_another_encoding(site: Site, spider: Any) -> None:
+    """The query of a link is encoded as its page is, in the links that are looked at as in those that are followed."""
+    body = '<a rel=nofollow href="/?q=\N{LATIN SMALL LETTER E WITH ACUTE}">x</a>'.encode("latin-1")
+    site.replies["/from"] = Reply(body=body, headers=(("Content-Type", "text/html; charset=iso-8859-1"),))
+    result = await run([site.url("/from")], obeying("link-nofollow"), spider=spider)
+    assert counted(result) == {"link-nofollow/link": 1}
+
+
 class Sends(Linked):
     """Sends a form to what a link leads to as well."""
 
@@ -381,14 +391,16 @@ async def test_dry_run(site: Site, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @ensureDeferred
-async def test_report(site: Site, tmp_path: Path) -> None:
-    """The report has a record of everything that is dropped: of an item, with the URL of its page."""
+async def test_report(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The report has a record of everything that is dropped: of an item, with the URL of its page. No terminal acts."""
     site.replies["/"] = page("", "none, \x1b[2J")
     file = tmp_path / "robots.jsonl"
     settings = obeying("nofollow", "noindex", ROBOTSTXT_REPORT={str(file): {"format": "jsonlines"}})
     await run([site.url(), site.url("/a")], settings)
     found = [json.loads(line) for line in file.read_text().splitlines()]
     where = "X-Robots-Tag: none, \\x1b[2J"
+    assert where in "".join(records(caplog, logging.DEBUG))
+    assert "\x1b" not in "".join(records(caplog, logging.DEBUG))
     assert [(each["url"], each["origin"], each["reason"], each["why"]) for each in found] == [
         (site.url("/a"), site.url(""), "page", f"nofollow of {site.url()}, {where}"),
         (site.url(), site.url(""), "page", f"noindex of {site.url()}, {where}"),
