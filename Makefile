@@ -31,7 +31,7 @@ help:
 	@echo "make test        the test suite, with the asyncio reactor and with another one"
 	@echo "make check       ruff, mypy --strict, and the project's own checks of shape and documents"
 	@echo "make bench       measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
-	@echo "make matrix      the test suite on every CPython found, and with the oldest supported dependencies"
+	@echo "make matrix      the test suite on every CPython found, and with the oldest and the newest dependencies"
 	@echo "make docs        build the documents as a site in build/site, with warnings as errors (make docs-serve shows it)"
 	@echo "make release-check  build the package, and look at it as the package index, an installer and type checkers do"
 	@echo "make clean       remove the environments and caches"
