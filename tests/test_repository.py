@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,3 +88,35 @@ def test_every_page_stands_in_the_navigation() -> None:
     made = {*re.findall(r'^    "\w+\.md": "(\w+\.md)"', source, re.MULTILINE), "api.md"}
     pages = {path.relative_to(repository.ROOT / "docs").as_posix() for path in repository.ROOT.glob("docs/**/*.md")}
     assert sorted(listed) == sorted(pages | made)
+
+
+README = (repository.ROOT / "README.md").read_text("utf-8")
+
+
+def test_shape_of_the_readme() -> None:
+    """The README has 200 lines at most, and its parts stand in the order in which a new user needs them."""
+    assert README.count("\n") <= 200
+    assert re.findall(r"^## (.*)$", README, re.MULTILINE) == [
+        "Install",
+        "Switch it on",
+        "See it and test it",
+        "What changes when you switch",
+        "Who you are",
+        "Settings",
+        "More",
+        "Dependencies",
+        "Licence",
+    ]
+
+
+def test_every_dependency_has_a_reason() -> None:
+    """The last table of the README has each package that pyproject.toml names, and no other."""
+    project = tomllib.loads((repository.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    names = {found[0].lower() for text in wanted if (found := re.match(r"[\w.-]+", text))} - {"scrapy-robots-rfc"}
+    table = README[README.index("| what | for | why |") :].split("\n\n")[0].splitlines()[2:]
+    told = {name.split()[0].lower() for row in table for name in row.strip("| ").split(" | ")[0].split(", ")}
+    assert told == names
