@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.utils.asyncio import call_later, is_asyncio_available
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 
@@ -24,7 +25,7 @@ from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.errors import RobotsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+    from collections.abc import Callable, Coroutine, Generator, Iterator
 
     from twisted.python.failure import Failure
 
@@ -57,27 +58,17 @@ class Cancellable(Protocol):
 class Waiter(Generic[_T]):
     """A value that one coroutine waits for. Each waiter has its own future, so that cancelling one stops no other."""
 
-    __slots__ = ("_deferred", "_future")
+    __slots__ = ("_deferred",)
 
     def __init__(self) -> None:
-        self._future: asyncio.Future[_T] | None = None
-        self._deferred: Deferred[_T] | None = None
-        if is_asyncio_available():
-            self._future = asyncio.get_event_loop().create_future()
-        else:
-            self._deferred = Deferred()
+        self._deferred: Deferred[_T] = Deferred()
 
     def __await__(self) -> Generator[Any, Any, _T]:
-        awaitable: Awaitable[_T] | None = self._future if self._future is not None else self._deferred
-        assert awaitable is not None
-        return awaitable.__await__()
+        return maybe_deferred_to_future(self._deferred).__await__()
 
     def resolve(self, value: _T) -> None:
         """Hand over the value, unless the waiter was cancelled or has it already."""
-        if self._future is not None and not self._future.done():
-            with contextlib.suppress(RuntimeError):  # the loop was closed with the waiter still in it
-                self._future.set_result(value)
-        elif self._deferred is not None and not self._deferred.called:
+        if not self._deferred.called:
             self._deferred.callback(value)
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -45,8 +45,7 @@ _KEY = "a key of %s"
 PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One row of the table.
 
     :param key: the name in Scrapy's settings.
@@ -103,13 +102,9 @@ def _boolean(value: object) -> bool:
 class _WrongEntryError(ValueError):
     """One entry of a list or a dict is wrong; the error that the user sees names this entry and not the whole value.
 
-    :param name: the name of the entry, with ``%s`` for the key of the setting: ``%s[2]``.
-    :param accepted: what is accepted of an entry, for people.
+    Its arguments are the name of the entry, with ``%s`` for the key of the setting (``%s[2]``), its value, and what is
+    accepted of an entry, for people.
     """
-
-    def __init__(self, name: str, value: object, accepted: str) -> None:
-        super().__init__(name, value, accepted)
-        self.name, self.value, self.accepted = name, value, accepted
 
 
 def _entries(value: Value, read: Callable[[Any], _T], accepted: str, *types: type) -> list[_T]:
@@ -375,8 +370,8 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
     try:
         return row.read(value)
     except _WrongEntryError as wrong:
-        name = wrong.name.replace("%s", row.key, 1)
-        raise SettingError(name, hidden(wrong.value), wrong.accepted) from None
+        name, value, accepted = wrong.args
+        raise SettingError(name.replace("%s", row.key, 1), hidden(value), accepted) from None
     except (ValueError, TypeError, OverflowError):
         raise SettingError(row.key, hidden(value), row.accepted) from None
 

@@ -82,8 +82,9 @@ def allowed(name: str) -> tuple[str, ...]:
         return PARSER
     if name in LEAVES:
         return ("policy", "core", *LEAVES)
-    below = LAYERS[LAYERS.index(name) :]
-    return below if below[0] in ("policy", "core") else (*below, *LEAVES, "parser")
+    if name == "policy":
+        return ("policy", "core", "settings")  # the limits that the user sets
+    return ("core",) if name == "core" else (*LAYERS[LAYERS.index(name) :], *LEAVES, "parser")
 
 
 def inside(name: str) -> set[str]:

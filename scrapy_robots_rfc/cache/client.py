@@ -131,12 +131,13 @@ class CacheClient:
     async def load(self, origin: Origin) -> CacheEntry | None:
         """Return what the store has of an origin; ``None`` if it has nothing, or nothing that can be read."""
         key = str(origin)
-        found = await self._ask("get", lambda: _read(self._store.get(key)), otherwise=None)
-        if isinstance(found, ValueError):
-            self._tell_unreadable(key, found)
+        value = await self._ask("get", lambda: self._store.get(key), otherwise=None)
+        try:
+            return None if value is None else self._on_our_clock(decode(value))
+        except ValueError as error:
+            self._tell_unreadable(key, error)
             await self.drop(origin)  # so that it is counted once
             return None
-        return None if found is None else self._on_our_clock(found)
 
     async def save(self, origin: Origin, entry: CacheEntry, keep: float) -> None:
         """Put an entry into the store.
@@ -258,13 +259,3 @@ class CacheClient:
                 "are only counted",
                 self._name, key, error,
             )  # fmt: skip
-
-
-def _read(value: bytes | None) -> CacheEntry | ValueError | None:
-    """Return the entry of a value, or the error if it cannot be read: this is no failure of the store."""
-    if value is None:
-        return None
-    try:
-        return decode(value)
-    except ValueError as error:
-        return error

@@ -11,12 +11,12 @@ import math
 import re
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Outcome
-from scrapy_robots_rfc.policy.caching import CachePolicy, Validity
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _REMEMBERED = 30 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Validators:
+class Validators(NamedTuple):
     """Values of an answer with which the server is asked later whether the file has changed (RFC 9110, 13.1).
 
     :param url: the URL that gave the file, after redirects; they are sent to no other URL.
@@ -83,13 +82,13 @@ class CacheEntry:
         """Return the same entry, fresh until this time at the latest."""
         return self.judged(replace(self.validity, fresh_until=min(self.validity.fresh_until, time)))
 
-    def reviewed(self, now: float, policy: CachePolicy) -> CacheEntry:
+    def reviewed(self, now: float, limits: Settings) -> CacheEntry:
         """Return what an entry of a store is worth here: another crawl may have had other settings."""
         if self.status is not None and 400 <= self.status <= 499:
-            closed = self.status in policy.unreachable_statuses or self.status == PROXY_REFUSES
+            closed = self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
             if closed is not (self.validity.unreachable_since is not None):
                 return self.expiring(now)
-        return self.judged(caching.review(self.validity, self.fetched, now, policy))
+        return self.judged(caching.review(self.validity, self.fetched, now, limits))
 
     def judged(self, validity: Validity) -> CacheEntry:
         """Return the same entry with another validity, without the file if that is not obeyed any more."""
@@ -97,28 +96,15 @@ class CacheEntry:
             return replace(self, validity=validity)
         return replace(self, validity=validity, body=None, validators=None)
 
-    def kept_for(self, now: float, policy: CachePolicy) -> float:
+    def kept_for(self, now: float, limits: Settings) -> float:
         """Return the seconds for which a store is to keep this entry."""
         validity, ends = self.validity, [self.validity.fresh_until]
         if validity.confirmed is not None:
-            ends.append(validity.confirmed + policy.stale_max_age)
+            ends.append(validity.confirmed + limits.stale_max_age)
         if validity.unreachable_since is not None:  # else a restart would begin to count anew
-            longest = policy.unreachable_max_age
+            longest = limits.unreachable_max_age
             ends.append(now + (_REMEMBERED if longest is None else longest))
         return max(max(ends) - now, 1.0)
-
-
-def cache_policy(settings: Settings) -> CachePolicy:
-    """Return for how long a crawl with these settings uses an entry."""
-    return CachePolicy(
-        settings.cache_max_age,
-        settings.unreachable_ttl,
-        settings.stale_max_age,
-        settings.unreachable_max_age,
-        settings.cache_min_age,
-        max(settings.unreachable_ttl, settings.retry_after_max),
-        settings.unreachable_statuses,
-    )
 
 
 # An entry is written as the head, which is a line of JSON, and the file. Both are compressed together.
@@ -135,7 +121,7 @@ _NEVER = 1e13
 
 
 def encode(entry: CacheEntry) -> bytes:
-    """Return an entry as octets, compressed by zlib, whose checksum covers all of it."""
+    """Return an entry as octets, compressed by zlib."""
     head = json.dumps(head_of(entry), separators=(",", ":"), allow_nan=False)
     text = b"%s\n%s" % (head.encode("ascii"), entry.body or b"")
     return zlib.compress(text, 6 if len(text) <= _LARGEST_PACKED else 0)
@@ -147,23 +133,16 @@ def decode(value: object) -> CacheEntry:
     :raises ValueError: this is none, damaged, or of an unknown version. The text holds nothing of the value but its
         version.
     """
-    # A database, or a user's own store, may give anything. What zlib has compressed begins with this octet.
-    if not isinstance(value, bytes | bytearray | memoryview) or bytes(value[:1]) != b"x":
-        raise ValueError("not a copy of a robots.txt")
-    unpacking = zlib.decompressobj()
-    try:
-        text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))
-    except zlib.error:
-        raise ValueError("damaged: the checksum differs") from None
-    if not unpacking.eof or unpacking.unused_data:
-        raise ValueError("damaged: it is cut short, or too long")
-    end = text.find(b"\n", 0, _LARGEST_HEAD)
-    try:
-        head = json.loads(text[: max(end, 0)])
-    except (ValueError, RecursionError):
-        raise ValueError("damaged: the head is no JSON") from None
+    unpacking, head = zlib.decompressobj(), None
+    try:  # a database, or a user's own store, may give anything
+        text = unpacking.decompress(value, max(_LARGEST_PACKED, len(value)))  # type: ignore[arg-type]  # as above
+        end = text.find(b"\n", 0, _LARGEST_HEAD)
+        if unpacking.eof and not unpacking.unused_data:
+            head = json.loads(text[: max(end, 0)])
+    except (zlib.error, TypeError, ValueError, RecursionError):
+        pass
     if not isinstance(head, dict):
-        raise ValueError("damaged: the head is no JSON object")
+        raise ValueError("not a copy of a robots.txt")
     file = text[end + 1 :]  # an empty one is a file, too
     return entry_of(head, file if file or head.get("outcome") == Outcome.SUCCESSFUL.value else None)
 
@@ -221,14 +200,8 @@ def entry_of(head: dict[str, Any], body: bytes | None) -> CacheEntry:
     return CacheEntry(validity, read["status"], read["cause"], read["fetched"], validators, body, read["lifetime"])
 
 
-def _status(value: object) -> int:
-    if type(value) is not int:
-        raise ValueError
-    return value
-
-
-def _time(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _NEVER:  # it may be NaN
+def _number(value: float) -> float:
+    if type(value) not in (int, float) or not abs(value) < _NEVER:  # it may be NaN
         raise ValueError
     return float(value)
 
@@ -260,13 +233,13 @@ _HEADER = re.compile(rf"[\t\x20-\x7e\x80-\xff]{{0,{_LONGEST_VALIDATOR}}}")
 #: The names in a head, beside the version, and what reads their values. Other names are ignored.
 _READERS: dict[str, Callable[[Any], object]] = {
     "outcome": Outcome,
-    "status": _status,
+    "status": lambda value: int(_number(value)),
     "cause": _line,
-    "fetched": _time,
-    "fresh_until": _time,
-    "confirmed": _time,
-    "unreachable_since": _time,
-    "lifetime": _time,
+    "fetched": _number,
+    "fresh_until": _number,
+    "confirmed": _number,
+    "unreachable_since": _number,
+    "lifetime": _number,
     "url": _url,
     "etag": _header,
     "last_modified": _header,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc._runtime import Cancellable, Runtime
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.policy.caching import CachePolicy
     from scrapy_robots_rfc.policy.origins import Origin
+    from scrapy_robots_rfc.settings import Settings
 
 #: Seconds after which a lock ends that is not renewed, because its holder is dead; seconds between two renewals.
 LEASE, RENEWED = 15.0, 5.0
@@ -33,11 +33,11 @@ class FetchLocks:
     A lock is renewed until it is given back.
 
     :param client: the store, started.
-    :param policy: for how long an entry of the store is used by this crawl.
+    :param settings: of the crawl: for how long it uses an entry of the store.
     """
 
-    def __init__(self, client: CacheClient, policy: CachePolicy, runtime: Runtime) -> None:
-        self._client, self._policy, self._runtime = client, policy, runtime
+    def __init__(self, client: CacheClient, settings: Settings, runtime: Runtime) -> None:
+        self._client, self._settings, self._runtime = client, settings, runtime
         #: Whether other crawls use the store at the same time.
         self.shared = client.shared
         self._held: set[Origin] = set()
@@ -63,7 +63,7 @@ class FetchLocks:
         if loaded is None or (held is not None and loaded.fetched < held.fetched):
             return held, False
         now = self._runtime.clock()
-        loaded = loaded.reviewed(now, self._policy)
+        loaded = loaded.reviewed(now, self._settings)
         return loaded, now < loaded.validity.fresh_until
 
     async def newer(self, origin: Origin, since: float) -> CacheEntry | None:
@@ -90,7 +90,7 @@ class FetchLocks:
         # A newer entry may be there if this process stood still for longer than its lock lasts, or there are no locks.
         if await self.newer(origin, since) is None:
             if stored:
-                await self._client.save(origin, entry, entry.kept_for(self._runtime.clock(), self._policy))
+                await self._client.save(origin, entry, entry.kept_for(self._runtime.clock(), self._settings))
             elif entry.validity.unreachable_since is None:
                 await self._client.drop(origin)  # the earlier entry must not be used any more, not even as a stale one
         await self.unlock(origin)

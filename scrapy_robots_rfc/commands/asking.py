@@ -25,11 +25,11 @@ from scrapy_robots_rfc.commands.common import STANDARD, Failed, stripped
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.errors import DecodingError, RobotsError, SettingError
+from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, RfcFile
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, target_of
@@ -109,13 +109,13 @@ class GivenFile:
     @property
     def name(self) -> str:
         """What it is called for people."""
-        return common.named(self.source)
+        return common.source_name(self.source)
 
     def found(self, url: str) -> Found | None:
         """Return what governs a URL by this file; ``None``: it has no origin."""
         if (origin := Origin.of(url)) is None:
             return None
-        validity, file = Validity(Outcome.SUCCESSFUL, math.inf), RfcFile(None, self.file)
+        validity, file = Validity(Outcome.SUCCESSFUL, math.inf), ParsedRobots(None, self.file)
         return Found(OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY), self.name, self.hops)
 
     def doubt(self, console: common.Console) -> None:
@@ -199,16 +199,15 @@ class Inquirer:
             try:
                 with _on_interrupt(self._handler):
                     response, body = await self._service.download.send(request)
-            except Exception as error:
-                cause = through(access_after(error, self._settings.timeout), request).cause
-                bad = isinstance(error, DecodingError)
-                advice = "see what its server sends, or name a copy of the file" if bad else "check the address"
-                raise Failed(f"{common.shown(url)} cannot be fetched: {cause}; {advice}") from error
-            location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
-            state = state.answered(response.status, location, body, unreachable_statuses=statuses)
+            except Exception as error:  # noqa: BLE001 - whatever a download raises: it is told below
+                state = through(access_after(error, self._settings.timeout), request)
+            else:
+                location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
+                state = state.answered(response.status, location, body, unreachable_statuses=statuses)
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
-            raise Failed(f"{common.shown(url)} cannot be fetched: {because}; check the address")
+            advice = "check the address, see what its server sends, or name a copy of the file"
+            raise Failed(f"{common.safe_url(url)} cannot be fetched: {because}; {advice}")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
         return GivenFile(url, file, self._redirects(first.url))
 
@@ -317,7 +316,7 @@ def given_files(settings: ScrapySettings, sources: list[str], console: common.Co
         crawl(settings, fetch)
     for source, url in urls.items():
         if source not in found:
-            raise Failed(f"stopped before {common.shown(url)} was there")
+            raise Failed(f"stopped before {common.safe_url(url)} was there")
     return [found[source] for source in sources]
 
 

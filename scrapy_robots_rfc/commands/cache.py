@@ -12,17 +12,16 @@ import re
 import time
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, cache_policy, decode, encode, entry_of, head_of
+from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, moment, shown, span
+from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, moment, safe_url, span
 from scrapy_robots_rfc.core.text import error_text, many, printable
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
@@ -30,27 +29,26 @@ from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from scrapy.settings import Settings
 
+    from scrapy_robots_rfc import settings as ours
     from scrapy_robots_rfc.cache.stores.base import Store
-    from scrapy_robots_rfc.policy.caching import CachePolicy
+
+T = TypeVar("T")
 
 HELP = "Look into the store of robots.txt files, drop what stands there, take it from one store to another."
 
-_HEAD = ("result", "last fetch", "age", "fresh for", "octets", "origin")
-_NARROWEST = (11, 10, 7, 9, 9)  # columns of all but the last one
-_MEASURED = 1000  # rows; columns are as wide as these need, so that the others can be printed as they are read
+#: A line of `ls`; a cause that has no room is cut short.
+_ROW = "{:11}  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
 _INDENT = 18  # where the facts begin
-_WIDEST_CAUSE = 24  # longer ones are cut short, so that the columns stay under each other
 
 #: Seconds that the clock of another machine may be ahead: it may use its own time zone as UTC.
 _AHEAD = 86_400.0
 #: Seconds that `CacheEntry.kept_for` gives a copy which is of no use any more.
 _OVER = 1.0
-_EXPORT = ("an export", "copies.jsonl", "the store itself")
 _IMPORT_ADVICE = "name a file that export wrote, or - for standard input"
 
 #: How an SQLite file begins; an empty one is a database without tables.
@@ -58,45 +56,34 @@ _SQLITE = b"SQLite format 3\0"
 #: RFC 9309, 2.2: nothing else ends a line of a robots.txt.
 _LINE_END = re.compile(r"\r\n?")
 
-#: What follows from a result, in a few words.
-_MEANING = {
-    "successful": "the rules of the file below are obeyed",
-    "stale": "the file below is obeyed, although it could not be fetched again",
-    "unavailable": "there is no file, everything may be fetched",
-    "unreachable": "nobody knows the rules, nothing may be fetched",
-}
-#: The colours of the results.
-_COLOURS = {
-    "successful": Colour.GOOD,
-    "stale": Colour.DOUBT,
-    "unavailable": Colour.GOOD,
-    "unreachable": Colour.BAD,
-    "unreadable": Colour.BAD,
+#: Results with their colours, and what follows from each, in a few words.
+_RESULTS = {
+    "successful": (Colour.GOOD, "the rules of the file below are obeyed"),
+    "stale": (Colour.DOUBT, "the file below is obeyed, although it could not be fetched again"),
+    "unavailable": (Colour.GOOD, "there is no file, everything may be fetched"),
+    "unreachable": (Colour.BAD, "nobody knows the rules, nothing may be fetched"),
+    "unreadable": (Colour.BAD, ""),
 }
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     """Add what a command line of this topic may have; return the parsers of its actions."""
-    added = []
     actions = topic.add_subparsers(title="Actions", metavar="ACTION", required=True)
-    for name, text, act in _ACTIONS:
-        action = actions.add_parser(name, help=text, description=text)
-        action.set_defaults(act=act)
-        if act is show:
-            action.add_argument("url", metavar="URL", help="of any page, http or https")
-        if act in (ls, show):
-            action.add_argument("--json", action="store_true", help="an object in one line for each origin")
-        if act is purge:
-            action.add_argument("urls", metavar="URL", nargs="*", help="of any page of an origin")
-            action.add_argument("--expired", action="store_true", help="all that is not fresh, or cannot be read")
-            action.add_argument("--all", action="store_true", help="all")
-        if act in (export_copies, import_copies):
-            what = "default: -, standard input or output"
-            action.add_argument("file", metavar="FILE", nargs="?", default=STANDARD, help=what)
+    added = {act: actions.add_parser(name, help=text, description=text) for name, text, act in _ACTIONS}
+    added[show].add_argument("url", metavar="URL", help="of any page, http or https")
+    for act in (ls, show):
+        added[act].add_argument("--json", action="store_true", help="an object in one line for each origin")
+    added[purge].add_argument("urls", metavar="URL", nargs="*", help="of any page of an origin")
+    added[purge].add_argument("--expired", action="store_true", help="all that is not fresh, or cannot be read")
+    added[purge].add_argument("--all", action="store_true", help="all")
+    for act in (export_copies, import_copies):
+        what = "default: -, standard input or output"
+        added[act].add_argument("file", metavar="FILE", nargs="?", default=STANDARD, help=what)
+    for act, action in added.items():
         what = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
         action.add_argument("--store", metavar="ADDRESS", help=what)
-        added.append(action)
-    return added
+        action.set_defaults(act=act)
+    return list(added.values())
 
 
 def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
@@ -117,26 +104,24 @@ class _OpenStore:
     """A store, and what a command has to know beside it. An error of the store ends the command.
 
     :param name: the store, for people: its address without credentials.
-    :param policy: for how long a copy is worth keeping.
+    :param limits: of the crawl: for how long a copy is worth keeping.
     :param now: seconds since 1970.
     :param files: of a store on this disk, which no export may replace.
     """
 
     store: Store
     name: str
-    policy: CachePolicy
+    limits: ours.Settings
     now: float
     files: tuple[Path, ...]
 
     def origins(self) -> list[str]:
         """Return all keys, in order; others may have written some that are no origins: see `Origin.written`."""
-        with self._asked():
-            return sorted(self.store.keys())
+        return self._ask(lambda: sorted(self.store.keys()))
 
     def copy(self, key: str) -> CacheEntry | ValueError | None:
         """Return the copy of a key, or why it cannot be read; ``None``: there is nothing."""
-        with self._asked():
-            value = self.store.get(key)
+        value = self._ask(self.store.get, key)
         try:
             return None if value is None else decode(value)
         except ValueError as error:
@@ -154,22 +139,19 @@ class _OpenStore:
 
     def put(self, key: str, copy: CacheEntry) -> bool:
         """Keep a copy; false where nobody would want it any more."""
-        keep = copy.kept_for(self.now, self.policy)
+        keep = copy.kept_for(self.now, self.limits)
         if keep <= _OVER:
             return False
-        with self._asked():
-            self.store.put(key, encode(copy), keep)
+        self._ask(self.store.put, key, encode(copy), keep)
         return True
 
     def drop(self, key: str) -> bool:
         """Drop a value; whether there was one."""
-        with self._asked():
-            return self.store.delete(key)
+        return self._ask(self.store.delete, key)
 
-    @contextmanager
-    def _asked(self) -> Iterator[None]:
+    def _ask(self, call: Callable[..., T], *arguments: object) -> T:
         try:
-            yield
+            return call(*arguments)
         except Exception as error:
             raise Failed(f"the store {self.name} failed ({error_text(error)})", 1) from error
 
@@ -182,25 +164,24 @@ def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -
     :param may_be_made: else a database that is not there is an error.
     :raises Failed: it cannot be opened, or there is none.
     """
-    ours = read_settings(settings)
-    spec = address or ours.cache
+    read = read_settings(settings)
+    spec = address or read.cache
     path = sqlite_path(spec) if isinstance(spec, str) else None
     files = () if path is None else tuple(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", "-journal"))
     if files:
         _look_at(files[0], may_be_made=may_be_made)
     try:
         made = store_of(spec, Crawler(Spider, settings))
-        if made is not None:
-            made[0].open()
-    except SettingError:
+        if made is None:
+            raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE")
+        made[0].open()
+    except (Failed, SettingError):
         raise
     except Exception as error:
-        ours_is_it = isinstance(error, RobotsError)
-        raise Failed(str(error) if ours_is_it else f"the store cannot be opened ({error_text(error)})", 1) from error
-    if made is None:
-        raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE")
+        text = str(error) if isinstance(error, RobotsError) else f"the store cannot be opened ({error_text(error)})"
+        raise Failed(text, 1) from error
     with closing(made[0]):
-        yield _OpenStore(*made, cache_policy(ours), time.time(), files)
+        yield _OpenStore(*made, read, time.time(), files)
 
 
 def _look_at(path: Path, *, may_be_made: bool) -> None:
@@ -208,12 +189,11 @@ def _look_at(path: Path, *, may_be_made: bool) -> None:
     try:
         with path.open("rb") as file:
             first = file.read(len(_SQLITE))
-    except FileNotFoundError:
-        if may_be_made:
-            return
-        raise Failed(f"{path} is not there", 1) from None
     except OSError as error:
-        raise Failed(f"{path}: {error.strerror}", 1) from error
+        missing = isinstance(error, FileNotFoundError)
+        if missing and may_be_made:
+            return
+        raise Failed(f"{path} is not there" if missing else f"{path}: {error.strerror}", 1) from error
     if first and first != _SQLITE:
         raise Failed(f"{path} is no SQLite file", 1)
 
@@ -223,54 +203,36 @@ def _look_at(path: Path, *, may_be_made: bool) -> None:
 
 def ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print a line for each origin."""
-    fresh = count = 0
-
-    def rows() -> Iterator[tuple[str, CacheEntry | ValueError]]:
-        nonlocal fresh, count
-        for key, found in store.copies():
-            fresh, count = fresh + store.is_fresh(found), count + 1
-            yield shown(key), found
-
+    style = Style.of(console.stdout)
     if not opts.json:
-        console.say_all(_table((_row(key, found, store.now) for key, found in rows()), Style.of(console.stdout)))
-        console.say(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
-        return 0
-    for key, found in rows():
-        if isinstance(found, ValueError):
-            console.say_json({"origin": key, "error": str(found)})
+        head = _ROW.format("result", "last fetch", "age", "fresh for", "octets", "origin")
+        console.say(style.paint(style.cut(head), Colour.STRONG))
+    fresh = count = 0
+    for key, found in store.copies():
+        fresh, count = fresh + store.is_fresh(found), count + 1
+        if opts.json:
+            console.say_json(_record(safe_url(key), found))
         else:
-            octets = {} if found.body is None else {"octets": len(found.body)}
-            console.say_json({"origin": key, **head_of(found), **octets})
+            result, _, rest = _row(safe_url(key), found, store.now).partition(" ")
+            console.say(f"{style.paint(result, _RESULTS[result][0])} {rest}")
+    if not opts.json:
+        console.say(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
     return 0
 
 
-def _row(key: str, found: CacheEntry | ValueError, now: float) -> tuple[str, ...]:
+def _record(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
     if isinstance(found, ValueError):
-        return ("unreadable", "", "", "", "", f"{key} ({found})")
-    cause = _shortened(printable(found.cause), _WIDEST_CAUSE)
+        return {"origin": key, "error": str(found)}
+    octets = {} if found.body is None else {"octets": len(found.body)}
+    return {"origin": key, **head_of(found), **octets}
+
+
+def _row(key: str, found: CacheEntry | ValueError, now: float) -> str:
+    if isinstance(found, ValueError):
+        return _ROW.format("unreadable", "", "", "", "", f"{key} ({found})")
     fresh = span(found.validity.fresh_until - now) if found.validity.fresh_until > now else "no"
     size = "" if found.body is None else f"{len(found.body):,}"
-    return (_result(found), cause, span(now - found.fetched), fresh, size, key)
-
-
-def _shortened(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 3]}..."
-
-
-def _table(rows: Iterator[tuple[str, ...]], style: Style) -> Iterator[str]:
-    """Yield the lines of `ls`, in columns that stay under each other."""
-    first = list(islice(rows, _MEASURED))
-    widths = [max([least, *(len(row[column]) for row in first)]) for column, least in enumerate(_NARROWEST)]
-
-    def line(row: tuple[str, ...]) -> str:
-        result, cause, *numbers, origin = row
-        told = (number.rjust(width) for number, width in zip(numbers, widths[2:], strict=True))
-        return "  ".join((result.ljust(widths[0]), _shortened(cause, widths[1]).ljust(widths[1]), *told, origin))
-
-    yield style.paint(style.cut(line(_HEAD)), Colour.STRONG)
-    for each in (first, rows):
-        for row in each:
-            yield style.paint(row[0], _COLOURS[row[0]]) + line(row).removeprefix(row[0])
+    return _ROW.format(_result(found), printable(found.cause), span(now - found.fetched), fresh, size, key)
 
 
 # show
@@ -280,10 +242,8 @@ def show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -
     """Print all that is known of one origin, and its file."""
     key = str(common.origin_of(common.as_url(opts.url)))
     found = store.copy(key)
-    if found is None:
-        raise Failed(f"{key} is not in {store.name}", 1)
-    if isinstance(found, ValueError):
-        raise Failed(f"{key} cannot be read: {found}", 1)
+    if not isinstance(found, CacheEntry):
+        raise Failed(f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}", 1)
     if opts.json:
         console.say_json(copy_record(key, found))
         return 0
@@ -305,15 +265,13 @@ def _result(copy: CacheEntry) -> str:
 def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
     validity, validators = copy.validity, copy.validators
     yield "origin", key
-    yield "result", f"{_result(copy)}: {_MEANING[_result(copy)]}"
+    yield "result", f"{_result(copy)}: {_RESULTS[_result(copy)][1]}"
     yield "last fetch", f"{copy.cause}, {moment(copy.fetched, now)}"
-    for name, time_of in (
-        ("fresh until", validity.fresh_until),
-        ("last confirmed", validity.confirmed),
-        ("unreachable since", validity.unreachable_since),
-    ):
-        if time_of is not None:
-            yield name, moment(time_of, now)
+    yield "fresh until", moment(validity.fresh_until, now)
+    if validity.confirmed is not None:
+        yield "last confirmed", moment(validity.confirmed, now)
+    if validity.unreachable_since is not None:
+        yield "unreachable since", moment(validity.unreachable_since, now)
     if validators is not None:
         yield "file came from", validators.url
         for name, value in (("ETag", validators.etag), ("Last-Modified", validators.last_modified)):
@@ -351,16 +309,19 @@ def export_copies(store: _OpenStore, console: common.Console, opts: argparse.Nam
     count = left = 0
     target: AbstractContextManager[IO[bytes]] = nullcontext(console.stdout.buffer)
     if opts.file != STANDARD:
-        target = common.new_file(opts.file, _EXPORT, store.files)
+        target = common.new_file(opts.file, store.files)
     with target as file:
         for key, found in store.copies():
-            if Origin.written(key) is not None and isinstance(found, CacheEntry):
+            if Origin.written(key) is None:  # nobody would read it again
+                why = f"{safe_url(key)} is no origin: left out"
+            elif isinstance(found, ValueError):
+                why = f"{key} cannot be read: {found}"
+            else:
                 count += 1
                 file.write(json.dumps(copy_record(key, found)).encode("ascii") + b"\n")
                 continue
             left += 1
-            foreign = Origin.written(key) is None  # nobody would read it again
-            console.complain(f"{shown(key)} is no origin: left out" if foreign else f"{key} cannot be read: {found}")
+            console.complain(why)
     if opts.file != STANDARD:
         console.say(f"{count:,} exported from {store.name}")
     return 1 if left else 0
@@ -412,7 +373,7 @@ def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        raise ValueError("no JSON") from None
+        record = None
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     key, text, encoded = record.get("origin"), record.get("file"), record.get("file_base64")
@@ -423,10 +384,8 @@ def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
         copy = entry_of(record, body if text is None else text.encode("utf-8"))
     except (AttributeError, TypeError, UnicodeEncodeError, binascii.Error):
         raise ValueError("its file is no text, or no base64") from None
-    validity = copy.validity
-    times = (copy.fetched, validity.confirmed, validity.unreachable_since)
-    for name, then in zip(("fetched", "confirmed", "unreachable_since"), times, strict=True):
-        if then is not None and then > now + _AHEAD:
+    for name in ("fetched", "confirmed", "unreachable_since"):  # all of them are numbers, or null
+        if (record.get(name) or 0) > now + _AHEAD:
             raise ValueError(f"{name} lies more than a day in the future")
     return key, copy
 

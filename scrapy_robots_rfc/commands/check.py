@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
 
 HELP = "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
-#: Exit codes; beside them there is NO_ANSWER.
-ALLOWED, DISALLOWED = 0, 1
+#: Verdicts with their exit codes, of which the highest counts, and their colours.
+_VERDICTS = {
+    "allowed": (0, Colour.GOOD),
+    "disallowed": (1, Colour.BAD),
+    "undecided": (NO_ANSWER, Colour.DOUBT),
+}
 
 _AHEAD = 64  # URLs whose robots.txt is asked for ahead of the one that is printed next
 _AROUND = 2  # lines of a group shown before and after one that matters
 _MOST_LOST = 20
-
-_COLOURS = {"allowed": Colour.GOOD, "disallowed": Colour.BAD, "undecided": Colour.DOUBT}
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -81,18 +83,16 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
-    named = opts.urls or [STANDARD]
-    if STANDARD not in named:
-        return [common.as_url(url) for url in named]
-    if opts.robots == STANDARD:
-        raise Failed("standard input is the robots.txt: name the URLs on the command line")
-    if not opts.urls and console.stdin.isatty():
-        raise Failed("name the URLs, or send them to standard input, one a line")
-    found = [url for _, url in common.urls_in(STANDARD, console)]
-    if not found:
-        raise Failed("there is no URL on standard input; send some, one a line, or name them")
-    at = named.index(STANDARD)
-    return [*map(common.as_url, named[:at]), *found, *map(common.as_url, named[at + 1 :])]
+    sources = opts.urls or [STANDARD]
+    found: list[str] = []
+    if STANDARD in sources:
+        if opts.robots == STANDARD:
+            raise Failed("standard input is the robots.txt: name the URLs on the command line")
+        if opts.urls or not console.stdin.isatty():
+            found = [url for _, url in common.urls_in(STANDARD, console)]
+        if not found:
+            raise Failed("there is no URL on standard input; send some, one a line, or name them")
+    return [url for source in sources for url in (found if source == STANDARD else [common.as_url(source)])]
 
 
 class _Judge:
@@ -109,7 +109,7 @@ class _Judge:
         #: How many URLs are done.
         self.done = 0
         #: The exit code so far.
-        self.code = ALLOWED
+        self.code = 0
 
     async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
         """Judge the URLs by the robots.txt files of their sites, of which some are asked for ahead of their turn."""
@@ -139,11 +139,8 @@ class _Judge:
                 if self.done or number:
                     self._console.say()
                 self._console.say_all(_lines(judgement, self._style, agent=len(self._askers) > 1))
-            if not judgement.decided:
-                self.code = NO_ANSWER
-            elif self.code == ALLOWED and judgement.verdict == "disallowed":
-                self.code = DISALLOWED
-        if not judgement.decided:
+            self.code = max(self.code, _VERDICTS[judgement.verdict][0])
+        if judgement.verdict == "undecided":
             advice = "see whether the site is up, or name a copy of its file with --robots FILE"
             advice = common.URL_ADVICE if found is None else advice
             self._console.complain(f"{judgement.url} is not decided: {judgement.why}; {advice}")
@@ -159,7 +156,7 @@ def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterat
 
     :param agent: say who asks.
     """
-    word = style.paint(f"{judgement.verdict:<{FACTS - 1}}", Colour.STRONG, _COLOURS[judgement.verdict])
+    word = style.paint(f"{judgement.verdict:<{FACTS - 1}}", Colour.STRONG, _VERDICTS[judgement.verdict][1])
     yield f"{word} {printable(judgement.url)}"
     if agent:
         yield from style.fact("agent", judgement.asker.name)
@@ -205,17 +202,18 @@ def _excerpt(
 
 def _deciding(line: str, rule: Rule, digits: int, style: Style) -> Iterator[str]:
     """Yield the rule that decided, its pattern marked: by carets below it, and by colour where there is any."""
-    end = line.find("#")
-    at = line.rfind(rule.pattern, 0, len(line) if end < 0 else end) if rule.pattern else -1
-    begin, end = (len(line), len(line)) if at < 0 else (at, at + len(rule.pattern))
-    parts = (line[:begin], line[begin:end], line[end:])
-    before, pattern, after = (printable(part.replace("\t", " ")) for part in parts)
+    at = line.partition("#")[0].rfind(rule.pattern) if rule.pattern else -1
+    begin = len(line) if at < 0 else at
+    end = len(line) if at < 0 else at + len(rule.pattern)
+    before, pattern, after = (
+        printable(part.replace("\t", " ")) for part in (line[:begin], line[begin:end], line[end:])
+    )
     indent = digits + 6
     colour = Colour.GOOD if rule.kind is RuleKind.ALLOW else Colour.BAD
-    head = f"  {style.paint('>', Colour.STRONG)} {rule.line:>{digits}}  "
     whole = style.cut(before + pattern + after, indent)
-    shown = whole[len(before) : len(before) + len(pattern)]
-    yield f"{head}{whole[: len(before)]}{style.paint(shown, Colour.STRONG, colour)}{whole[len(before) + len(shown) :]}"
+    shown, rest = whole[len(before) :][: len(pattern)], whole[len(before) + len(pattern) :]
+    head = f"  {style.paint('>', Colour.STRONG)} {rule.line:>{digits}}  {whole[: len(before)]}"
+    yield f"{head}{style.paint(shown, Colour.STRONG, colour)}{rest}"
     if shown:
         yield f"{' ' * (indent + columns(before))}{style.paint('^' * columns(shown), colour)}"
 
@@ -279,42 +277,24 @@ class Judgement:
     """What is found out about a URL.
 
     :param url: without userinfo.
-    :param decision: the verdict; ``None``: there is none, and `why` says what is wrong with the URL.
-    :param why: what the verdict is based on, for people.
+    :param verdict: ``undecided``, where the file is unreachable or the crawl itself failed, too.
+    :param why: what the verdict is based on, for people; or what is wrong with the URL.
+    :param decision: ``None``: nothing could be asked.
+    :param rule: the rule that decided.
+    :param lost: the rules that match, and did not decide.
     :param found: what governs it; ``None`` where nothing could be asked.
     :param explanation: ``None`` where there is no file, or another parser has it.
     """
 
     url: str
     asker: Asker
-    decision: Decision | None
+    verdict: Literal["allowed", "disallowed", "undecided"]
     why: str
+    decision: Decision | None = None
+    rule: Rule | None = None
+    lost: tuple[Rule, ...] = ()
     found: Found | None = None
     explanation: Explanation | None = None
-
-    @property
-    def decided(self) -> bool:
-        """Whether there is a verdict. There is none where the file is unreachable, or the crawl itself failed."""
-        return self.decision is not None and self.decision.reason not in (Reason.UNREACHABLE, Reason.LOCAL)
-
-    @property
-    def verdict(self) -> str:
-        """The verdict in a word."""
-        if self.decision is None or not self.decided:
-            return "undecided"
-        return "allowed" if self.decision.allowed else "disallowed"
-
-    @property
-    def rule(self) -> Rule | None:
-        """The rule that decided."""
-        return None if self.decision is None else self.decision.rule
-
-    @property
-    def lost(self) -> list[Rule]:
-        """The rules that match, and did not decide."""
-        if self.explanation is None:
-            return []
-        return [rule for rule in self.explanation.matches if self.rule is None or rule.line != self.rule.line]
 
 
 def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> Judgement:
@@ -323,18 +303,20 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
     :param found: ``None``: it has no origin.
     """
     if found is None:
-        return Judgement(common.stripped(url), asker, None, f"it is {common.NO_URL}")
-    robots = found.robots
-    agent = asker.agent
+        return Judgement(common.stripped(url), asker, "undecided", f"it is {common.NO_URL}")
+    robots, agent = found.robots, asker.agent
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
-    decision = replace(decision, origin=str(robots.origin))
-    explanation = None
+    decision, rule = replace(decision, origin=str(robots.origin)), decision.rule
+    explanation, lost = None, tuple[Rule, ...]()
     if robots.robots is not None:
         assert robots.file is not None
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
         deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
         explanation = explain(robots.robots, deciding, agent.tokens)
-    return Judgement(common.stripped(url), asker, decision, why or robots.why(decision), found, explanation)
+        lost = tuple(each for each in explanation.matches if rule is None or each.line != rule.line)
+    unknown, why = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL), why or robots.why(decision)
+    verdict: Any = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"
+    return Judgement(common.stripped(url), asker, verdict, why, decision, rule, lost, found, explanation)
 
 
 # A judgement as JSON.
@@ -384,13 +366,15 @@ def rule_record(rule: Rule) -> dict[str, Any]:
 def access_facts(found: Found, style: Style) -> Iterator[str]:
     """Yield where the file came from, what came of it, and the redirects that its fetch followed."""
     robots, source = found.robots, found.source
-    text = f"{source} ({robots.outcome.value}: {robots.cause}{', an earlier copy is obeyed' if robots.stale else ''})"
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
     elif robots.override is not None:
         text = f"{robots.source} (in place of {source}, by ROBOTSTXT_OVERRIDES)"
     elif robots.exempt is not None:
         text = f"{source} (not asked, by ROBOTSTXT_EXEMPT)"
+    else:
+        stale = ", an earlier copy is obeyed" if robots.stale else ""
+        text = f"{source} ({robots.outcome.value}: {robots.cause}{stale})"
     yield from style.fact("robots.txt", text)
     for hop in found.hops:
         where = "without a usable Location" if hop.target is None else f"to {hop.target}"
@@ -402,6 +386,6 @@ def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:
     groups, places = explanation.groups, ""
     if groups:
         ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
-        lines = "line" if ends[0].isdigit() and len(ends) == 1 else "lines"
-        places = f" ({lines} {', '.join(ends)}{', together' if len(groups) > 1 else ''})"
+        plural = "" if ends[0].isdigit() and len(ends) == 1 else "s"
+        places = f" (line{plural} {', '.join(ends)}{', together' if len(groups) > 1 else ''})"
     yield from style.fact("group", f"{explanation.choice}{places}")

@@ -212,25 +212,23 @@ class ProgressBar:
     """
 
     def __init__(self, stream: TextIO, total: int) -> None:
-        self._stream, self._total, self._shown = stream, total, ""
+        self._stream, self._total = stream, total
         self._on = total > 1 and stream.isatty() and os.environ.get("TERM") != "dumb"
 
     def show(self, done: int) -> None:
-        """Draw it, in one line, where it has changed."""
-        if self._on:
-            full = _BAR * done // self._total
-            text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
-            self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
+        """Draw it, in one line."""
+        full = _BAR * done // self._total
+        text = f"[{'#' * full}{'.' * (_BAR - full)}] {done:,} of {self._total:,}"
+        self._draw(text[: max(shutil.get_terminal_size().columns, 2) - 1])
 
     def clear(self) -> None:
         """Remove it, so that something else can be printed in its place."""
         self._draw("")
 
     def _draw(self, text: str) -> None:
-        if text != self._shown:
+        if self._on:
             self._stream.write(f"\r\x1b[K{text}")
             self._stream.flush()
-            self._shown = text
 
 
 # URLs as people type them.
@@ -257,7 +255,7 @@ def origin_of(url: str) -> Origin:
     """
     origin = Origin.of(url)
     if origin is None:
-        raise Failed(f"{shown(url)} is {NO_URL}; {URL_ADVICE}")
+        raise Failed(f"{safe_url(url)} is {NO_URL}; {URL_ADVICE}")
     return origin
 
 
@@ -273,7 +271,7 @@ def file_url(url: str) -> str:
     return parts._replace(path="/robots.txt", fragment="").geturl()
 
 
-def shown(url: str) -> str:
+def safe_url(url: str) -> str:
     """Return a URL for people: without userinfo, and with control characters escaped."""
     return printable(stripped(url))
 
@@ -299,7 +297,7 @@ def is_url(source: str) -> bool:
     return source.lower().startswith(("http://", "https://"))
 
 
-def named(source: str) -> str:
+def source_name(source: str) -> str:
     """Return what a source is called for people: a URL without userinfo."""
     if source == STANDARD:
         return "standard input"
@@ -320,7 +318,7 @@ def opened(source: str, console: Console, advice: str = _FILE_ADVICE) -> Iterato
             with Path(source).open("rb") as file:
                 yield file
     except OSError as error:
-        raise Failed(f"{named(source)} cannot be read: {error.strerror}; {advice}") from error
+        raise Failed(f"{source_name(source)} cannot be read: {error.strerror}; {advice}") from error
 
 
 def read(source: str, console: Console, max_size: int | None = None) -> bytes:
@@ -333,8 +331,7 @@ def read(source: str, console: Console, max_size: int | None = None) -> bytes:
     most = math.inf if max_size is None else max_size + 1
     found = bytearray()
     with opened(source, console) as file:
-        # In pieces, so that Ctrl-C is noticed between them, and memory is taken for what there is only.
-        while piece := file.read(int(min(most - len(found), _PIECE))):
+        while piece := file.read(int(min(most - len(found), _PIECE))):  # memory is taken for what there is only
             found += piece
     return bytes(found)
 
@@ -353,19 +350,22 @@ def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
 
 
 @contextlib.contextmanager
-def new_file(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()) -> Iterator[IO[bytes]]:
+def new_file(name: str, sources: Iterable[Path | str] = ()) -> Iterator[IO[bytes]]:
     """Yield a file that appears under its name when it is whole, with the permissions of any other new file.
 
     A link is followed.
 
-    :param kind: of the file, for people, as in ``written as a page``; an example of a name; and what the sources are.
-    :param sources: what is not to be written over.
+    :param sources: what is read meanwhile, and not to be written over.
     :raises Failed: there is a device, a pipe, a folder, or a source; it cannot be made (2), or written to its end (1).
         Then nothing has changed.
     """
-    path = _target(name, kind, sources)
+    path = Path(os.path.realpath(name))
     part = path.with_name(f".{path.name[:_NAME]}.{secrets.token_hex(4)}")
     try:
+        # A name may stand for a pipe of this process, under the path of which there is nothing.
+        special = path.is_symlink() or (Path(name).exists() and not path.is_file())
+        if special or name == STANDARD or any(_same(path, Path(source)) for source in sources):
+            raise Failed(f"{name} cannot be written over, since it is no file, or one that is read; name another file")
         file = part.open("xb")
     except OSError as error:
         text = f"{path} cannot be written: {error.strerror}; name a file in a folder of yours"
@@ -381,19 +381,6 @@ def new_file(name: str, kind: tuple[str, str, str], sources: Iterable[Path] = ()
         raise
 
 
-def _target(name: str, kind: tuple[str, str, str], sources: Iterable[Path]) -> Path:
-    what, example, source = kind
-    try:
-        path = Path(name).resolve()
-        # Asked by the name: where it stands for a pipe of this process, there is nothing under the path it leads to.
-        taken = path.is_symlink() or (Path(name).exists() and not (Path(name).is_file() and path.is_file()))
-        is_source = any(
-            path == each.resolve() or (path.exists() and each.exists() and path.samefile(each)) for each in sources
-        )
-    except (OSError, RuntimeError):  # a loop of links in some versions of Python
-        taken, is_source = True, False
-    if taken or name == STANDARD:
-        raise Failed(f"{name} cannot be written as {what}; name a file for it, such as {example}")
-    if is_source:
-        raise Failed(f"{name} is {source}; name another file, such as {example}")
-    return path
+def _same(path: Path, source: Path) -> bool:
+    both = path.exists() and source.exists()
+    return path.samefile(source) if both else os.path.realpath(source) == str(path)

@@ -45,11 +45,13 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
     ours = asking.prepared(settings, opts)
     askers = check.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
-    urls = [url for _, url in lines if Origin.of(url) is not None]
+    urls = []
     for number, url in lines:
         if Origin.of(url) is None:
-            place = f"{common.named(opts.urls)} line {number}"
+            place = f"{common.source_name(opts.urls)} line {number}"
             console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
+        else:
+            urls.append(url)
     old, new = asking.given_files(settings, [opts.old, opts.new], console)
     for given in {each.source: each for each in (old, new)}.values():
         given.doubt(console)
@@ -112,13 +114,8 @@ def _of_group(name: str, change: Change, style: Style) -> Iterator[str]:
 
 def _applies(change: Change) -> str:
     """Say which group applied and which applies, where that is not the same."""
-    if change.old == change.new:
-        return ""
-    if change.old is None:
-        return ": there was none" if change.new == change.name else f": there was none, now that of {change.new}"
-    if change.new is None:
-        return ": there is none any more" + ("" if change.old == change.name else f", it was that of {change.old}")
-    return f": it was that of {change.old}, now that of {change.new}"
+    old, new = ("none" if token is None else f"that of {token}" for token in (change.old, change.new))
+    return "" if old == new else f": it was {old}, now {new}"
 
 
 def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:

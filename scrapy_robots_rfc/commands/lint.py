@@ -14,7 +14,7 @@ from scrapy_robots_rfc.core.text import many, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator
 
     from scrapy.settings import Settings
 
@@ -33,7 +33,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
     what = "a file; a URL, of the file itself or of a site; or -, standard input"
     topic.add_argument("source", metavar="FILE|URL|-", help=what)
-    topic.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text, for people")
+    topic.add_argument("--format", choices=("text", "json", "github"), default="text", help="default: text, for people")
     topic.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
 
 
@@ -41,57 +41,45 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
     """Print the findings of a file; return the exit code."""
     prepared(settings, options)
     (given,) = given_files(settings, [options.source], console)
-    found = lint(given.file)
-    _FORMATS[options.format](stripped(given.source), found, console)
+    name, found, style = stripped(given.source), lint(given.file), Style.of(console.stdout)
+    for finding in found:
+        if options.format == "json":
+            console.say_json(_record(name, finding))
+        elif options.format == "github":
+            console.say(_annotation(name, finding))
+        else:
+            console.say_all(_lines(name, finding, style))
+    if options.format == "text":
+        counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
+        summary = ", ".join(many(count, word) for count, word in counts if count)
+        console.say(printable(f"{name}: {summary or 'nothing found'}"))
     return max((EXIT[finding.severity] for finding in found), default=0)
 
 
-# The formats.
+def _lines(name: str, finding: Finding, style: Style) -> Iterator[str]:
+    place, word = printable(f"{name}:{finding.line}: "), finding.severity.value
+    rest = f" {finding.code.value}: {printable(finding.text)}".rstrip(": ")
+    yield f"{place}{style.paint(word, _COLOURS[finding.severity])}{style.cut(rest, len(place) + len(word))}"
+    for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):
+        if told:
+            yield from style.wrapped(told, _INDENT, " " * _INDENT)
 
 
-def _text(name: str, found: Sequence[Finding], console: Console) -> None:
-    style = Style.of(console.stdout)
-    for finding in found:
-        place, word = printable(f"{name}:{finding.line}: "), finding.severity.value
-        rest = f" {finding.code.value}: {printable(finding.text)}".rstrip(": ")
-        rest = style.cut(rest, len(place) + len(word))
-        console.say(f"{place}{style.paint(word, _COLOURS[finding.severity])}{rest}")
-        for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):
-            if told:
-                console.say_all(style.wrapped(told, _INDENT, " " * _INDENT))
-    counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
-    summary = ", ".join(many(count, word) for count, word in counts if count)
-    console.say(printable(f"{name}: {summary or 'nothing found'}"))
+def _record(name: str, finding: Finding) -> dict[str, object]:
+    return {
+        "file": name,
+        "line": finding.line,
+        "severity": finding.severity.value,
+        "code": finding.code.value,
+        "text": finding.text,
+        "effect": finding.effect,
+        "meant": finding.meant or None,
+    }
 
 
-def _json(name: str, found: Sequence[Finding], console: Console) -> None:
-    for finding in found:
-        record = {
-            "file": name,
-            "line": finding.line,
-            "severity": finding.severity.value,
-            "code": finding.code.value,
-            "text": finding.text,
-            "effect": finding.effect,
-            "meant": finding.meant or None,
-        }
-        console.say_json(record)
-
-
-def _github(name: str, found: Sequence[Finding], console: Console) -> None:
-    def escaped(text: str) -> str:
-        """As GitHub's workflow commands want it; a text that a site wrote must not end the command."""
-        return printable(text).replace("%", "%25")
-
-    file = escaped(name).replace(":", "%3A").replace(",", "%2C")
-    for finding in found:
-        told = [finding.text, finding.effect, *([f"meant: {finding.meant}"] if finding.meant else [])]
-        place = f"file={file},line={finding.line},title={finding.code.value}"
-        console.say(f"::{finding.severity.value} {place}::{escaped('; '.join(told))}")
-
-
-_FORMATS: dict[str, Callable[[str, Sequence[Finding], Console], None]] = {
-    "text": _text,
-    "json": _json,
-    "github": _github,
-}
+def _annotation(name: str, finding: Finding) -> str:
+    """Return a finding as a workflow command of GitHub's; a text that a site wrote must not end the command."""
+    told = [finding.text, finding.effect, *([f"meant: {finding.meant}"] if finding.meant else [])]
+    file, text = (printable(text).replace("%", "%25") for text in (name, "; ".join(told)))
+    file = file.replace(":", "%3A").replace(",", "%2C")
+    return f"::{finding.severity.value} file={file},line={finding.line},title={finding.code.value}::{text}"

@@ -7,9 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 from importlib.resources import files as resources
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -32,36 +30,23 @@ TOP, TOP_OF_PAGE = 10, 1000
 BARS = 10
 NO_ORIGIN, NO_SPIDER = "(no origin)", "(no name)"
 
-_PAGE = ("a page", "report.html", "one of the reports")
-
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
     what = "jsonlines, json or csv, as it is or packed with gzip, bz2 or xz; or -, standard input"
     topic.add_argument("files", metavar="FILE", nargs="+", help=what)
     top = f"how many origins, rules and so on are listed (default: {TOP}; {TOP_OF_PAGE:,} as JSON and in the page)"
-    topic.add_argument("--top", metavar="N", type=_positive, help=top)
+    topic.add_argument("--top", metavar="N", type=int, help=top)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
     topic.add_argument("--html", metavar="FILE", help="write a page with tables and plots, too")
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-_positive.__name__ = "number from 1 on"  # argparse names what it refuses by this
-
-
 def run(_: object, console: Console, options: argparse.Namespace) -> int:
     """Print what the files add up to; the exit code is 0."""
-    if options.files.count(STANDARD) > 1:
-        raise Failed("standard input can be one of the files only once")
-    reports = [Path(name) for name in options.files if name != STANDARD]
+    if options.top is not None and options.top < 1:
+        raise Failed("--top must be 1 or more")
     sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
-    with contextlib.nullcontext() if options.html is None else new_file(options.html, _PAGE, reports) as page_file:
+    with contextlib.nullcontext() if options.html is None else new_file(options.html, options.files) as page_file:
         for file in files:
             for fields in file.read(console):
                 sums.add(fields)
@@ -76,40 +61,22 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
 
 
 def _once(names: Sequence[str], console: Console) -> list[str]:
-    """Return the first name of each file; of the other names one line tells that they are left out.
-
-    :param names: may be links, or `-`, standard input; a name without a file stays.
-    """
-    known: dict[object, str] = {}
-    again: list[tuple[str, str]] = []
+    """Return the first name of each file; of any other, such as that of a link, a line tells that it is left out."""
+    known: dict[str, str] = {}
     for name in names:
-        identity: object = object()
-        with contextlib.suppress(OSError, ValueError):  # a ValueError: a NUL in the name, or standard input is closed
-            found = os.fstat(console.stdin.fileno()) if name == STANDARD else Path(name).stat()
-            if stat.S_ISREG(found.st_mode):  # two pipes are never the same file
-                identity = (found.st_dev, found.st_ino)
-        if identity in known:
-            again.append((name, known[identity]))
-        known.setdefault(identity, name)
-    if again:
-        name, first = again[0]
-        more = f" (and {len(again) - 1:,} more)" if again[1:] else ""
-        console.complain(f"{name} is the same file as {first}{more}: each file counts once")
+        path = name if name == STANDARD else os.path.realpath(name)
+        if path in known:
+            console.complain(f"{name} is the same file as {known[path]}: each file counts once")
+        known.setdefault(path, name)
     return list(known.values())
 
 
 def _complain(file: ReportFile, console: Console) -> None:
     """Say in one line what of a file could not be read."""
-    told = []
     if file.broken:
-        where = f"the first at line {file.first}, " if file.first else ""
-        told.append(f"{many(file.broken, 'broken record')} left out ({where}{file.because})")
-    if file.breaks_off:
-        told.append("it breaks off before its end")
-    if file.others:
-        told.append(f"{many(file.others, 'record')} of another kind left out")
-    if told:
-        console.complain(f"{file.title}: {'; '.join(told)}; all else is summed up")
+        end = "; it breaks off before its end" if file.breaks_off else ""
+        what = f"{many(file.broken, 'broken record')} left out (the first at line {file.first})"
+        console.complain(f"{file.title}: {what}{end}; all else is summed up")
 
 
 # As text.

@@ -1,7 +1,7 @@
 """What the files of ROBOTSTXT_REPORT add up to, by reason, spider, origin, rule and time. `report.py` shows the sums.
 
 A file is JSON lines, JSON or CSV, packed or not. It can be cut short, damaged or made up: what is broken is counted and
-left out, and raises nothing. It is read in pieces, so that memory grows with the origins and rules, not with requests.
+left out, and raises nothing. It is read line by line: memory grows with the origins and rules, not with the requests.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import gzip
 import io
 import json
 import lzma
-import re
+import math
 import zlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands.common import STANDARD, Failed, opened
@@ -31,13 +32,10 @@ if TYPE_CHECKING:
 
 #: A record of ROBOTSTXT_REPORT has one of these fields, however few its feed has asked for.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
-#: Characters that a line, or an object of JSON, may have: a hundred times what a long URL needs.
-LONGEST = 1_000_000
-_PIECE = 65_536  # characters of JSON that are read at a time
-_ROW_LINES = 8  # lines that a row of CSV may have
+#: Characters of a line that are read, and of an object over several lines: more than a JSON array in one line needs.
+LONGEST = 10_000_000
 
 _ADVICE = "name a file that ROBOTSTXT_REPORT wrote, or - for standard input"
-_NO_JSON, _NO_ROW, _TOO_LONG = "no JSON", "no row of this table", f"longer than {LONGEST:,} characters"
 
 #: How packed files begin, and what opens them.
 _PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], Any]], ...] = (
@@ -45,13 +43,11 @@ _PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], Any]], ...] = (
     (b"BZh", bz2.open),
     (b"\xfd7zXZ\x00", lzma.open),
 )
-_PACKED_NAMES = (".gz", ".bz2", ".xz")
 #: What reading a packed file raises where it is damaged. The OSErrors of bz2 and gzip have no number.
 _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, MemoryError)
 
-#: What stands between objects, in JSON lines and in arrays.
-_SEPARATORS = re.compile(r"[\s,\[\]]*")
-_DECODER = json.JSONDecoder()
+#: What stands around the objects of a JSON array.
+_AROUND = "[], \t\r\n"
 
 #: The reason of the last records: how often an entry of ROBOTSTXT_EXEMPT was used.
 EXEMPT = "exempt"
@@ -79,10 +75,8 @@ class ReportFile:
 
     :param name: as on the command line; ``-`` is standard input.
     :param records: how many records there were.
-    :param broken: how many could not be read.
-    :param first: the line of the first broken one; 0: not known.
-    :param because: why that one could not be read.
-    :param others: how many objects or rows are no records of ROBOTSTXT_REPORT.
+    :param broken: how many could not be read, or are of another kind.
+    :param first: the line where the first of those ends.
     :param breaks_off: whether its end could not be read, or is that of half a record.
     """
 
@@ -90,9 +84,9 @@ class ReportFile:
     records: int = 0
     broken: int = 0
     first: int = 0
-    because: str = ""
-    others: int = 0
     breaks_off: bool = False
+    _line: int = 0
+    _last: bool = False
 
     @property
     def title(self) -> str:
@@ -111,102 +105,86 @@ class ReportFile:
                         self.records += 1
                         yield fields
                     else:
-                        self.others += 1
+                        self.broken, self.first = self.broken + 1, self.first or self._line
+                        self.breaks_off = self._last
             except _DAMAGED as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise  # the disk failed: the file is not damaged
-                self.breaks_off = True
-                self._leave_out(0, "it cannot be unpacked any further")
-        if self.records == 0 and (self.broken or self.others):
+                self.broken, self.first, self.breaks_off = self.broken + 1, self.first or self._line + 1, True
+        if self.broken and not self.records:
             what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
             read = "records of ROBOTSTXT_REPORT in a format that is read (JSON lines, JSON, CSV)"
             raise Failed(f"{self.title} holds no {read}; {what}")
 
-    def _leave_out(self, line: int, because: str, count: int = 1) -> None:
-        """Count broken records."""
-        if not self.broken:
-            self.first, self.because = line, because
-        self.broken += count
-
     def _parsed(self, file: io.BufferedReader) -> Iterator[object]:
-        """Yield the objects or rows of a file: its first octets tell how it is packed, its first line the format."""
+        """Yield the objects or rows of a file; what stands for a broken one is none of both.
+
+        Its first octets tell how it is packed, its first line the format.
+        """
         begin = file.peek(8)
-        # A packed file has a header, even without records.
-        self.breaks_off = not begin and self.name.endswith(_PACKED_NAMES)
         unpacked = next((opener(file) for magic, opener in _PACKED if begin.startswith(magic)), file)
         text = io.TextIOWrapper(unpacked, encoding="utf-8-sig", errors="replace", newline="\n")
         try:
-            number, line = 1, text.readline(LONGEST)
-            while line.isspace():
-                number, line = number + line.endswith("\n"), text.readline(LONGEST)
-            header = _header(line)
-            yield from self._json(line, number, text) if header is None else self._rows(number, text, *header)
+            lines = self._lines(text)
+            first = next((line for line in lines if not line.isspace()), "")
+            header = _header(first)
+            yield from _objects(chain([first], lines)) if header is None else _rows(lines, *header)
         finally:
             text.detach()  # else it would close standard input
 
-    def _json(self, text: str, line: int, file: io.TextIOWrapper) -> Iterator[object]:
-        """Yield the objects of JSON lines, or of JSON arrays of any layout.
+    def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
+        """Yield the lines, each as far as it is not too long."""
+        while line := text.readline(LONGEST):
+            end = line
+            while end and not end.endswith("\n"):
+                end = text.readline(LONGEST)
+            self._line, self._last = self._line + 1, not end
+            yield line
 
-        A broken object is left out, together with all before the next line that begins with a brace.
 
-        :param text: the beginning, with the number of its line.
-        """
-        at = 0
-        while True:
-            if (match := _SEPARATORS.match(text, at)) is not None:
-                at = match.end()
-            try:
-                found, at = _DECODER.raw_decode(text, at)
-            except (ValueError, RecursionError):  # a ValueError: a number of thousands of digits, too
-                line, text, at = line + text.count("\n", 0, at), text[at:], 0
-            else:
-                yield found
+def _objects(lines: Iterable[str]) -> Iterator[object]:
+    """Yield the objects of JSON lines, or of a JSON array: in one line, or each in lines of its own."""
+    begun = ""
+    for line in lines:
+        text = line.strip(_AROUND)
+        if begun and text.startswith("{"):
+            begun = ""
+            yield None  # the object before has no end
+        if begun or text == "{":
+            begun += line
+            if text != "}" and len(begun) < LONGEST:
                 continue
-            if len(text) < LONGEST and (more := file.read(max(_PIECE, len(text)))):
-                text += more  # perhaps half the object was there
-                continue
-            if not text:
-                return
-            self._leave_out(line, _TOO_LONG if len(text) >= LONGEST and "\n{" not in text else _NO_JSON)
-            while (at := text.find("\n{")) < 0:
-                if not (more := file.read(_PIECE)):
-                    self.breaks_off = not text.endswith("\n")
-                    return
-                line, text = line + text.count("\n", 0, -1), text[-1] + more
+            text, begun = begun.strip(_AROUND), ""
+        try:
+            yield from json.loads(f"[{text}]")
+        except (ValueError, RecursionError):  # a ValueError: a number of thousands of digits, too
+            yield None
+    if begun:
+        yield None
 
-    def _rows(self, number: int, file: io.TextIOWrapper, delimiter: str, columns: list[str]) -> Iterator[object]:
-        """Yield the rows of CSV; a crawl that went on with a file wrote the header again, perhaps behind half a row.
 
-        :param number: the line of the header.
-        """
-        while text := file.readline(LONGEST):
-            first = number = number + 1
-            while text.endswith("\n") and text.count('"') % 2 and number - first < _ROW_LINES - 1:
-                text, number = text + file.readline(LONGEST), number + 1  # a cell goes on in the next line
-            rest = text
-            while rest and not rest.endswith("\n"):  # the line is too long
-                rest = file.readline(LONGEST)
-            row = _cells(text, delimiter)
-            if row is None or (row and len(row) != len(columns)) or (row != columns and row[1:] == columns[1:] != []):
-                self._leave_out(first, _TOO_LONG if len(text) >= LONGEST else _NO_ROW, number - first + 1)
-                self.breaks_off = not text.endswith("\n")
-            elif row and row != columns:
-                yield dict(zip(columns, row, strict=True))
+def _rows(lines: Iterable[str], delimiter: str, columns: list[str]) -> Iterator[object]:
+    """Yield the rows of CSV, of which each is a line, since no field of a report holds a line end.
+
+    A crawl that went on with a file wrote the header again, perhaps behind half a row.
+    """
+    for row in (_cells(line, delimiter) for line in lines):
+        if row is None or (row and len(row) != len(columns)) or (row != columns and row[1:] == columns[1:] != []):
+            yield None
+        elif row and row != columns:
+            yield dict(zip(columns, row, strict=True))
 
 
 def _header(line: str) -> tuple[str, list[str]] | None:
     """Return the delimiter and the names of the columns, where a line is the header of a report."""
-    for delimiter in ",;\t|":
-        cells = _cells(line, delimiter)
-        if cells and not MARKS.isdisjoint(cells):
-            return delimiter, cells
-    return None
+    read = ((delimiter, _cells(line, delimiter)) for delimiter in ",;\t|")
+    return next(((delimiter, cells) for delimiter, cells in read if cells and not MARKS.isdisjoint(cells)), None)
 
 
-def _cells(text: str, delimiter: str) -> list[str] | None:
+def _cells(line: str, delimiter: str) -> list[str] | None:
     """Return the cells of a row; ``None``: it is none."""
     try:
-        return next(csv.reader([text], delimiter=delimiter, strict=True), [])
+        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error:
         return None
 
@@ -262,8 +240,7 @@ class Sums:
         self._lists: dict[str, dict[Any, Counter[Any]]] = {name: defaultdict(Counter) for name in _LISTS}
         #: Rule -> the URL of the first request that it disallowed.
         self._examples: dict[Any, str] = {}
-        self._first: float | None = None
-        self._last: float | None = None
+        self._first, self._last = math.inf, -math.inf
         self._timeline = Timeline()
 
     def add(self, fields: Mapping[str, Any]) -> None:
@@ -294,8 +271,7 @@ class Sums:
         if reason == Reason.UNREACHABLE.value:
             lists["unreachable"][(_text(get("why")) or OTHER).removeprefix(UNREACHABLE)][origin] += count
         if (time := _time(get("time"))) is not None:
-            self._first = time if self._first is None else min(self._first, time)
-            self._last = time if self._last is None else max(self._last, time)
+            self._first, self._last = min(self._first, time), max(self._last, time)
             self._timeline.add(time, reason, count)
 
     @property
@@ -342,9 +318,9 @@ class Sums:
             yield row
 
 
-def _date(time: float | None) -> str | None:
-    """Return a time as ISO 8601 in UTC, to the second: ``2026-11-21T22:40:01Z``."""
-    return None if time is None else f"{_EPOCH + datetime.timedelta(seconds=int(time)):%Y-%m-%dT%H:%M:%SZ}"
+def _date(time: float) -> str | None:
+    """Return a time as ISO 8601 in UTC, to the second: ``2026-11-21T22:40:01Z``; ``None``: there is none."""
+    return None if math.isinf(time) else f"{_EPOCH + datetime.timedelta(seconds=int(time)):%Y-%m-%dT%H:%M:%SZ}"
 
 
 # The values of fields: a file may hold any.
@@ -362,13 +338,12 @@ def _address(value: object) -> str | None:
 
 def _number(value: object) -> int | None:
     """Return a whole number; ``None`` for one that no crawl could count to."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
-        return int(value)
-    return value if isinstance(value, int) and value is not True and 0 < value < 10**15 else None
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _flag(value: object) -> bool:
-    return value is True or (isinstance(value, str) and value.lower() == "true")
+    return str(value).lower() == "true"
 
 
 def _time(value: object) -> float | None:

@@ -77,23 +77,18 @@ class Command(ScrapyCommand):
             raise UsageError
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - all of them are options
-        """Do what is asked for, and set the exit code."""
+        """Do what is asked for. Every early end is told on stderr, and gets its exit code."""
         _open_streams()
         console = Console(sys.stdin, sys.stdout, sys.stderr, f"scrapy robots {opts.topic}")
         try:
-            self._answer(opts, console)
+            self.exitcode = opts.run(self.settings, console, opts)
+            console.stdout.flush()
         except KeyboardInterrupt:
             # What is left is short, and a second Ctrl-C would print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             console.complain("stopped")
             self.exitcode = NO_ANSWER
             abandon(console.stdout)  # its reader may have stopped reading
-
-    def _answer(self, opts: argparse.Namespace, console: Console) -> None:
-        """Do what is asked for. Every early end except Ctrl-C is told on stderr, and gets its exit code."""
-        try:
-            self.exitcode = opts.run(self.settings, console, opts)
-            console.stdout.flush()
         except (Failed, SettingError) as error:
             console.complain(str(error))
             self.exitcode = error.code if isinstance(error, Failed) else NO_ANSWER

@@ -170,7 +170,7 @@ def _middlewares(settings: ScrapySettings, name: str) -> list[dict[str, Any]]:
     """Return the middlewares that are on, in their order, and whether each is one of this package."""
     ours = (RfcRobotsTxtMiddleware, RfcEarlyMiddleware)
     return [
-        {"position": position, "name": startup.named(key), "ours": any(stands_for(key, kind) for kind in ours)}
+        {"position": position, "name": startup.path_of(key), "ours": any(stands_for(key, kind) for kind in ours)}
         for position, key in placed(settings, name)
     ]
 
@@ -195,12 +195,12 @@ def _obeyed(settings: ScrapySettings) -> tuple[str, list[tuple[int, str]]]:
 def _plain(value: object) -> object:
     """Return a value as JSON has it; what it has no kind for is text."""
     if isinstance(value, Mapping):
-        return {startup.named(key): _plain(item) for key, item in value.items()}
+        return {startup.path_of(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    return startup.named(value)
+    return startup.path_of(value)
 
 
 def _lines(found: dict[str, Any], style: Style) -> Iterator[str]:
@@ -229,6 +229,6 @@ def _table(title: str, rows: list[dict[str, Any]], style: Style) -> Iterator[str
     yield from ("", style.paint(title, Colour.STRONG))
     key_width, source_width = (max(len(row[column]) for row in rows) for column in ("key", "source"))
     for row in rows:
-        value = startup.named(row["value"]) if isinstance(row["value"], type) else repr(row["value"])
+        value = startup.path_of(row["value"]) if isinstance(row["value"], type) else repr(row["value"])
         line = style.cut(printable(f"  {row['key']:<{key_width}}  {row['source']:<{source_width}}  {value}"))
         yield style.paint(line, Colour.FAINT) if row["source"] == "default" else line

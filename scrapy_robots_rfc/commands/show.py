@@ -56,11 +56,11 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     else:
         console.say_all(_lines(found, fresh_for, askers, ours.limit, Style.of(console.stdout)))
     outcome, cause = found.robots.outcome, found.robots.cause
-    if outcome is Outcome.UNREACHABLE:
-        console.complain(f"{origin.robots_url} is unreachable: {cause}; see whether the site is up")
-    elif outcome is Outcome.LOCAL:
-        console.complain(f"{origin.robots_url} could not be asked for, because the crawl itself failed: {cause}")
-    return NO_ANSWER if outcome in (Outcome.UNREACHABLE, Outcome.LOCAL) else 0
+    if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
+        return 0
+    why = "unreachable" if outcome is Outcome.UNREACHABLE else "not asked for, because the crawl itself failed"
+    console.complain(f"{origin.robots_url} is {why}: {cause}; see whether the site is up")
+    return NO_ANSWER
 
 
 def _pace(robots: OriginPolicy, asker: check.Asker, limit: Limit | None) -> tuple[str, float | None]:

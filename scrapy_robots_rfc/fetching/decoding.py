@@ -36,7 +36,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 _PIECE = 64
 
 
-def decode(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
+def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     """Return a body without its codings.
 
     :param body: the octets as they came.
@@ -57,7 +57,10 @@ def decode(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
         taken = len(body)
         if body:
-            body, whole = _DECODERS[name](body, limit if stage == len(names) else longest + 1)
+            try:
+                body, whole = _DECODERS[name](body, limit if stage == len(names) else longest + 1)
+            except Exception as error:  # noqa: BLE001 - each of the libraries has errors of its own
+                raise DecodingError(str(error)) from None
             if taken > longest:
                 fault = f"more than {longest} octets of {name.decode()} data for so short a file"
             elif not whole:
@@ -76,7 +79,7 @@ def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
     output = b""
     for _ in range(MAX_PARTS):
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        output += _inflated(member, data, room - len(output))
+        output += member.decompress(data, room - len(output))
         data = member.unused_data
         if not member.eof or len(output) >= room or not data.startswith(GZIP_MAGIC):
             return output, member.eof and data != GZIP_MAGIC[:1]  # that octet may be the first one of another member
@@ -88,15 +91,7 @@ def _deflate(data: bytes, room: int) -> tuple[bytes, bool]:
     # The header of zlib says deflate, and is a multiple of 31 (RFC 1950, 2.2).
     wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0
     decompressor = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
-    return _inflated(decompressor, data, room), decompressor.eof
-
-
-def _inflated(decompressor: Any, data: bytes, room: int) -> bytes:  # noqa: ANN401 - a type that zlib does not name
-    try:
-        output: bytes = decompressor.decompress(data, room)
-    except zlib.error as error:
-        raise DecodingError(str(error)) from None
-    return output
+    return decompressor.decompress(data, room), decompressor.eof
 
 
 def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
@@ -105,15 +100,12 @@ def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
     if not hasattr(getattr(library, "Decompressor", None), "can_accept_more_data"):
         raise DecodingError("content coding 'br', and no brotli 1.2 or newer is installed")
     decompressor, output = library.Decompressor(), bytearray()
-    try:
-        while not decompressor.is_finished() and len(output) < room:
-            chunk = decompressor.process(data, output_buffer_limit=room - len(output))
-            if not chunk:
-                break
-            output += chunk
-            data = b""
-    except library.error as error:
-        raise DecodingError(str(error)) from None
+    while not decompressor.is_finished() and len(output) < room:
+        chunk = decompressor.process(data, output_buffer_limit=room - len(output))
+        if not chunk:
+            break
+        output += chunk
+        data = b""
     return bytes(output), decompressor.is_finished()
 
 
@@ -125,20 +117,17 @@ def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
         raise DecodingError("content coding 'zstd', and no library for it is installed")
     piece = len(data) if newer else _PIECE
     output, at, parts, frame = bytearray(), 0, 0, None
-    try:
-        while at < len(data) and len(output) < room:
-            if frame is None:
-                parts += 1
-                frame = library.ZstdDecompressor() if newer else library.ZstdDecompressor().decompressobj()
-            if parts > MAX_PARTS:
-                raise DecodingError(f"more than {MAX_PARTS} parts")
-            most = (room - len(output),) if newer else ()
-            output += frame.decompress(data[at : at + piece], *most)
-            at = min(at + piece, len(data))
-            if frame.eof:
-                at, frame = at - len(frame.unused_data), None
-    except library.ZstdError as error:
-        raise DecodingError(str(error)) from None
+    while at < len(data) and len(output) < room:
+        if frame is None:
+            parts += 1
+            frame = library.ZstdDecompressor() if newer else library.ZstdDecompressor().decompressobj()
+        if parts > MAX_PARTS:
+            raise DecodingError(f"more than {MAX_PARTS} parts")
+        most = (room - len(output),) if newer else ()
+        output += frame.decompress(data[at : at + piece], *most)
+        at = min(at + piece, len(data))
+        if frame.eof:
+            at, frame = at - len(frame.unused_data), None
     return bytes(output[:room]), frame is None
 
 

@@ -22,7 +22,7 @@ from twisted.internet.error import ConnectionDone
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
-from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, decode
+from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -216,7 +216,7 @@ class Downloader:
             raise StopDownload(fail=False)
         if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
             raise BrokenTransferError("connection reset")
-        return decode(response.body, transfer.codings, self._limit)
+        return without_codings(response.body, transfer.codings, self._limit)
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader."""

@@ -57,6 +57,8 @@ _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
 
 #: The cause where a host name is not found: asking again soon is of no use.
 UNKNOWN_HOST = "unknown host"
+_NO_ANSWER = "connection closed without an answer"
+_NO_HTTP = "no valid HTTP answer"  # the text of the exception follows
 
 #: Names of exceptions -> the cause in words. The first row counts that has a name of any exception in the chain.
 _WORDS = {
@@ -65,11 +67,10 @@ _WORDS = {
     "ConnectionRefusedError": "connection refused",
     "ConnectionResetError ConnectionLost BrokenPipeError": "connection reset",
     "NoRouteError": "no route to host",
-    "ServerDisconnectedError ConnectionDone": "connection closed without an answer",
+    "ServerDisconnectedError ConnectionDone": _NO_ANSWER,
+    "ParseError BadStatusLine BadHttpMessage RemoteProtocolError": _NO_HTTP,
+    "DownloadConnectionRefusedError": "connection refused",  # Scrapy's, also for what has a better row
 }
-
-#: Exceptions whose text is shown: the answer was no HTTP.
-_NO_HTTP = frozenset({"ParseError", "BadStatusLine", "BadHttpMessage", "RemoteProtocolError"})
 
 #: Methods of middlewares and of download handlers: the part that failed is the class in whose method it was raised.
 _HOOKS = frozenset({"process_request", "process_response", "process_exception"})
@@ -135,30 +136,18 @@ def _network(chain: list[BaseException]) -> Unreachable:
     for error in chain:
         if (words := _tls(error)) is not None:
             return Unreachable(None, f"TLS: {words}")
-    names = {name for error in chain for name in _names(error)}
+    named = {name: error for error in chain for name in _names(error)}
     for row, words in _WORDS.items():
-        if names.intersection(row.split()):
-            return Unreachable(None, words, hopeless=words == UNKNOWN_HOST)
-    for error in reversed(chain):
-        if (said := _said(error)) is not None:
-            return Unreachable(None, said)
-    if "DownloadConnectionRefusedError" in names:
-        return Unreachable(None, "connection refused")
+        found = next((named[name] for name in row.split() if name in named), None)
+        if found is None:
+            continue
+        text = _text(found) if words == _NO_HTTP else ""
+        if "disconnected" in text:  # httpx has one class for both
+            return Unreachable(None, _NO_ANSWER)
+        return Unreachable(None, f"{words}: {text}" if text else words, hopeless=words == UNKNOWN_HOST)
     text = next((text for error in chain if (text := _text(error))), "")
     name = type(chain[0]).__name__
     return Unreachable(None, f"{name}: {text}" if text else name)
-
-
-def _said(error: BaseException) -> str | None:
-    """Return the cause by the text of an exception; ``None`` if its text does not help."""
-    if isinstance(error, OSError) and error.errno in _NETWORK_ERRNO and error.strerror:
-        return error.strerror[:1].lower() + error.strerror[1:]
-    if type(error).__name__ not in _NO_HTTP:
-        return None
-    text = _text(error)
-    if "disconnected" in text:  # httpx has one class for both
-        return "connection closed without an answer"
-    return f"no valid HTTP answer: {text}" if text else "no valid HTTP answer"
 
 
 def _refused(error: BaseException) -> str:
@@ -175,9 +164,8 @@ def _tls(error: BaseException) -> str | None:
     if package == "service_identity":
         return "the certificate is for another host"
     if package == "ssl":
-        if message := getattr(error, "verify_message", None):
-            return f"certificate verify failed: {message}"
-        return (getattr(error, "reason", None) or _text(error)).replace("_", " ").lower()
+        text = getattr(error, "verify_message", None) or getattr(error, "reason", None) or _text(error)
+        return str(text).replace("_", " ").lower()
     if package == "OpenSSL":
         entries = error.args[0] if error.args and isinstance(error.args[0], list) else []
         return str(entries[-1][-1]) if entries else (_text(error) or "connection closed")
@@ -188,13 +176,11 @@ def _is_network(error: BaseException) -> bool:
     """Whether an exception, or one that it was explicitly raised from, is the network's."""
     found: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
-        if found is None:
-            return False
         if isinstance(found, OSError) and found.errno in _NETWORK_ERRNO:
             return True
         if any(kind.__name__ in _NETWORK.get(_package(kind), "").split() for kind in type(found).__mro__):
             return True
-        found = found.__cause__
+        found = None if found is None else found.__cause__
     return False
 
 

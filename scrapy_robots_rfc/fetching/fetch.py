@@ -7,8 +7,8 @@ is made, and `service.py` for what is done with what it gave.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -20,7 +20,7 @@ from scrapy_robots_rfc.fetching.parsed import governs_all
 from scrapy_robots_rfc.fetching.routes import proxy_of
 from scrapy_robots_rfc.policy import backoff, caching
 from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.caching import CachePolicy, Caching, Freshness, Validity
+from scrapy_robots_rfc.policy.caching import Freshness, Validity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,7 +53,6 @@ class Attempt:
     :param over: whether it has ended; what its work gives afterwards is not used.
     :param aside: whether it waits for the store: that time does not count.
     :param spent: seconds that count against the limit, up to `looked_at`.
-    :param expire: makes the result if the work takes too long, or ends without one.
     """
 
     pending: PendingFetch
@@ -67,7 +66,6 @@ class Attempt:
     over: bool = False
     aside: bool = False
     spent: float = 0.0
-    expire: Callable[[], Result] = lambda: None
     task: Cancellable | None = None
 
     @property
@@ -78,8 +76,7 @@ class Attempt:
     @property
     def asker(self) -> Request | None:
         """The request that the file is fetched for."""
-        asker: Request | None = self.pending.route.asker
-        return asker
+        return self.pending.route.asker
 
     @property
     def last(self) -> Validity | None:
@@ -102,23 +99,21 @@ class Attempt:
         """
         self.aside = True
         try:
-            result = await work
+            return self.in_time(await work)
         finally:
             self.aside = False
-        self.check()
-        return result
 
-    def check(self) -> None:
-        """Make sure that it is not over.
+    def in_time(self, value: _T) -> _T:
+        """Return what was waited for.
 
-        :raises RobotsUndecided: it is.
+        :raises RobotsUndecided: it took too long.
         """
         if self.over:
             raise RobotsUndecided("too late: nobody waits for this file any more")
+        return value
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """What an attempt gave.
 
     :param freshness: how long the last answer may be used, by its own headers.
@@ -127,7 +122,7 @@ class Fetched:
     """
 
     access: Access
-    freshness: Freshness = field(default_factory=Freshness)
+    freshness: Freshness = Freshness()
     validators: Validators | None = None
     confirmed: bool = False
 
@@ -163,11 +158,9 @@ class Fetcher:
                     state.url, timeout=left, mark=attempt, retry=retry, asker=attempt.asker, known=known
                 )
                 response, body = await self._download.send(request)
-            except Exception as error:
-                if attempt.over:
-                    raise
-                return Fetched(self._failed(error, attempt.request))
-            attempt.check()
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
+                return Fetched(self._failed(attempt.in_time(error), attempt.request))
+            attempt.in_time(None)
             access = state.answered(
                 response.status,
                 response.headers.get(b"Location"),
@@ -189,9 +182,7 @@ class Fetcher:
         if isinstance(access, Unreachable):
             access = replace(access, retry_after=backoff.retry_after(headers.get(b"Retry-After"), date))
             return Fetched(through(access, request) if access.route else access)
-        names = (b"Cache-Control", b"Expires", b"Date", b"Age", b"ETag", b"Last-Modified")
-        said = Caching(*(tuple(headers.getlist(name)) for name in names))
-        freshness = said.freshness(date)
+        freshness = caching.freshness(headers.getlist, date)
         if not isinstance(access, Successful):
             return Fetched(access, freshness)
         confirmed = access.status == 304
@@ -200,7 +191,7 @@ class Fetcher:
         if len(access.body) > self._settings.max_size:
             # It is a part of the file: a crawl with a larger limit must not be answered 304.
             return Fetched(access, freshness, None, confirmed)
-        tag, modified = said.tag, said.modified
+        tag, modified = caching.etag(headers.getlist), caching.last_modified(headers.getlist)
         if confirmed and known is not None:  # what a 304 leaves out stays (RFC 9111, 3.2)
             tag, modified = tag or known.etag, modified or known.last_modified
         return Fetched(access, freshness, Validators(url, tag, modified) if tag or modified else None, confirmed)
@@ -228,7 +219,7 @@ def _known_at(url: str, held: CacheEntry | None) -> Validators | None:
 
 
 def following(
-    old: CacheEntry | None, fetched: Fetched, now: float, limits: CachePolicy, since: float | None = None
+    old: CacheEntry | None, fetched: Fetched, now: float, limits: Settings, since: float | None = None
 ) -> CacheEntry:
     """Return the cache entry that follows from a fetch.
 
@@ -252,7 +243,7 @@ def following(
     return entry
 
 
-def set_aside(old: CacheEntry | None, access: Access, now: float, limits: CachePolicy) -> CacheEntry:
+def set_aside(old: CacheEntry | None, access: Access, now: float, limits: Settings) -> CacheEntry:
     """Return what governs requests whose fetch says nothing about the site: an earlier file, or nothing is known.
 
     It does not become the cache entry of the origin, since it must not count in how long the file was unreachable.

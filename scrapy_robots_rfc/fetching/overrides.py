@@ -18,7 +18,6 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
-from scrapy_robots_rfc.policy.origins import Sites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -60,7 +59,7 @@ class Overrides:
                 raise SettingError(f"ROBOTSTXT_OVERRIDES[{str(origin)!r}]", path, accepted) from error
             self._overrides[origin] = OriginPolicy(origin, _OVERRIDDEN, None, path, file, agent, override=path)
             self._octets[origin] = zlib.compress(octets)
-        self._sites = Sites(settings.exempt)
+        self._sites = settings.exempt
         self._exempt = lru_cache(_KEPT)(self._exempted)
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
@@ -76,7 +75,7 @@ class Overrides:
         return None if packed is None else zlib.decompress(packed)
 
     def _exempted(self, origin: Origin) -> OriginPolicy | None:
-        site = self._sites.first(origin)
+        site = next((site for site in self._sites if site.covers(origin)), None)
         if site is None:
             return None
         return OriginPolicy(origin, _EXEMPT, None, "not asked", None, self._agent, exempt=site.text)

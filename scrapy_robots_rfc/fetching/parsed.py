@@ -1,7 +1,6 @@
 """A parsed robots.txt, and all that is known of an origin: whether a URL may be fetched, and why.
 
-`RfcFile` is a file that our parser has read, with rules and reasons; `ForeignFile` one that the user's ROBOTSTXT_PARSER
-has read, which only says yes or no. See `service.py` for how a file is fetched.
+See `service.py` for how a file is fetched.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -19,7 +18,6 @@ from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.policy.caching import Validity
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
     from scrapy_robots_rfc.settings import Settings
@@ -47,100 +46,47 @@ _KEPT_PACES = 16
 # nine for a usual file.
 _PACE, _FOREIGN_OCTET = 600, 10
 
-_NO_DELAY = "%s.crawl_delay() failed: no delay is kept"
 
+class ParsedRobots:
+    """A file that a parser has read. If a parser of the user's raises an exception, the page counts as disallowed.
 
-class RfcFile:
-    """A file that `RfcRobotParser` has read.
-
-    :param robots: the file as the core reads it.
-    :param own_delay: the parser is a subclass with a `crawl_delay()` of its own.
+    :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
+    :param robots: the file as the core reads it; ``None``: the parser is not ours, and only says yes or no.
+    :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
+    :param size: octets of a file that the core does not read.
     :param digest: ``sha256:`` and the digest of the octets that count; ``None``: nobody reports it.
+    :param failed: called for each exception of the parser.
     """
 
-    __slots__ = ("_own_delay", "_paces", "digest", "parser", "robots")
+    __slots__ = ("_failed", "_own_delay", "_paces", "_size", "_told", "digest", "parser", "robots")
 
     def __init__(
         self,
         parser: Any,  # noqa: ANN401 - the user's, or ours
-        robots: RobotsTxt,
+        robots: RobotsTxt | None,
         *,
         own_delay: bool = False,
+        size: int = 0,
         digest: str | None = None,
+        failed: Callable[[], object] = lambda: None,
     ) -> None:
-        self.parser = parser
-        self.digest = digest
-        self.robots = robots
-        self._own_delay = own_delay
+        self.parser, self.robots, self.digest = parser, robots, digest
+        self._own_delay, self._size, self._failed, self._told = own_delay, size, failed, False
         self._paces: dict[Agent, Pace | None] | None = {}
 
     @property
     def weight(self) -> int:
         """About the octets that it takes in memory; more when paces were asked for."""
-        return self.robots.weight + _PACE * len(self._paces or ())
+        octets = _FOREIGN_OCTET * self._size if self.robots is None else self.robots.weight
+        return octets + _PACE * len(self._paces or ())
 
     def decide(self, url: str, agent: Agent) -> Decision:
-        """Return the core's decision (RFC 9309, 2.2)."""
-        return self.robots.decide(url, agent.tokens)
+        """Return the core's decision (RFC 9309, 2.2), or that of the user's parser; never raises.
 
-    def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the Crawl-delay in seconds: the core's, or a subclass's own."""
-        if self._own_delay:
-            return _delay_of(self.parser, agent)
-        return self.robots.crawl_delay(agent.tokens)
-
-    def pace(self, agent: Agent) -> Pace | None:
-        """Return the pace that the records of the agent's group ask for, or a subclass's delay; never raises."""
-        if self._paces is None:
-            return None
-        if agent in self._paces:
-            return self._paces[agent]
-        if not self._own_delay and not self.robots.mentions(*KEYS):
-            self._paces = None  # most files ask for none: nothing is looked up again
-            return None
-        return _kept(self._paces, agent, self._pace_of(agent))
-
-    def _pace_of(self, agent: Agent) -> Pace | None:
-        if not self._own_delay:
-            return pace_of(self.robots.records_for(agent.tokens, *KEYS))
-        try:
-            return pace_of_number(_delay_of(self.parser, agent))
-        except Exception:
-            logger.exception(_NO_DELAY, type(self.parser).__name__)
-            return None
-
-
-class ForeignFile:
-    """A file that a parser of the user's has read. If that raises an exception, the page counts as disallowed.
-
-    :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
-    :param failed: called for each exception.
-    :param size: octets of the file.
-    :param digest: as for `RfcFile`.
-    """
-
-    __slots__ = ("_failed", "_paces", "_told", "digest", "parser", "weight")
-
-    #: Our core does not read it.
-    robots: RobotsTxt | None = None
-
-    def __init__(
-        self,
-        parser: Any,  # noqa: ANN401 - the user's
-        failed: Callable[[], object],
-        size: int = 0,
-        *,
-        digest: str | None = None,
-    ) -> None:
-        self.parser = parser
-        self.digest = digest
-        self.weight = _FOREIGN_OCTET * size
-        self._failed = failed
-        self._told = False
-        self._paces: dict[Agent, Pace | None] = {}
-
-    def decide(self, url: str, agent: Agent) -> Decision:
-        """Ask the parser about the first product token, or else about the whole User-Agent; never raises."""
+        A user's parser is asked about the first product token, or else about the whole User-Agent.
+        """
+        if self.robots is not None:
+            return self.robots.decide(url, agent.tokens)
         try:
             allowed = self.parser.allowed(url, _name(agent))
             if allowed not in (True, False):  # Python takes a coroutine or a text for true, though it is no verdict
@@ -154,39 +100,39 @@ class ForeignFile:
             return Decision(False, Reason.PARSER)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Ask the parser for the seconds, if it has such a method (those of Scrapy 2.18 and newer have)."""
-        return _delay_of(self.parser, agent) if hasattr(self.parser, "crawl_delay") else None
+        """Return the Crawl-delay in seconds: the core's, or that of the user's parser, if it has such a method."""
+        if self.robots is not None and not self._own_delay:
+            return self.robots.crawl_delay(agent.tokens)
+        ask = getattr(self.parser, "crawl_delay", None)  # parsers of Scrapy 2.18 and newer have it
+        delay: float | None = None if ask is None else ask(_name(agent))
+        return delay
 
     def pace(self, agent: Agent) -> Pace | None:
-        """Return the pace that the parser's Crawl-delay asks for; never raises."""
-        if agent in self._paces:
-            return self._paces[agent]
+        """Return the pace that the file, or the parser's Crawl-delay, asks for; never raises."""
+        if self._paces is None:
+            return None
+        if agent not in self._paces:
+            if self.robots is not None and not self._own_delay and not self.robots.mentions(*KEYS):
+                self._paces = None  # most files ask for none: nothing is looked up again
+                return None
+            if len(self._paces) >= _KEPT_PACES:
+                self._paces.clear()
+            self._paces[agent] = self._pace_of(agent)
+        return self._paces[agent]
+
+    def _pace_of(self, agent: Agent) -> Pace | None:
+        if self.robots is not None and not self._own_delay:
+            return pace_of(self.robots.records_for(agent.tokens, *KEYS))
         try:
-            pace = pace_of_number(self.crawl_delay(agent))
+            return pace_of_number(self.crawl_delay(agent))
         except Exception:
             self._failed()
-            logger.exception(_NO_DELAY, type(self.parser).__name__)
-            pace = None
-        return _kept(self._paces, agent, pace)
-
-
-ParsedRobots: TypeAlias = RfcFile | ForeignFile
-
-
-def _kept(paces: dict[Agent, Pace | None], agent: Agent, pace: Pace | None) -> Pace | None:
-    if len(paces) >= _KEPT_PACES:
-        paces.clear()
-    paces[agent] = pace
-    return pace
+            logger.exception("%s.crawl_delay() failed: no delay is kept", type(self.parser).__name__)
+            return None
 
 
 def _name(agent: Agent) -> str:
     return agent.tokens[0] if agent.tokens else agent.identification
-
-
-def _delay_of(parser: Any, agent: Agent) -> float | None:  # noqa: ANN401 - the user's class
-    delay: float | None = parser.crawl_delay(_name(agent))
-    return delay
 
 
 class FileParser:
@@ -206,10 +152,19 @@ class FileParser:
         parser = build_from_crawler(self.parser_class, self._crawler, body)
         digest = f"sha256:{sha256(body[: self._settings.max_size]).hexdigest()}" if self._settings.report else None
         # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
-        if isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed:
-            own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
-            return RfcFile(parser, parser.robots, own_delay=own_delay, digest=digest)
-        return ForeignFile(parser, self._failed, len(body), digest=digest)
+        ours = isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed
+        own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+        robots = parser.robots if ours else None
+        return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest, failed=self._failed)
+
+    def tried(self, origin: Origin, body: bytes) -> ParsedRobots | str:
+        """Return the parsed file of a site, or why it cannot be parsed; never raises."""
+        try:
+            return self(body)
+        except Exception as error:
+            self._failed()
+            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
+            return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 
 
 def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
@@ -225,10 +180,6 @@ def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
         accepted = f"{PARSER_ACCEPTED} ({type(error).__name__}: {error})"
         raise SettingError("ROBOTSTXT_PARSER", settings.parser, accepted) from error
     return parser
-
-
-# Complete disallow (RFC 9309, 2.3.1.4), written as a file: /robots.txt itself stays allowed (2.2.2).
-_CLOSED = RobotsTxt.parse(b"User-agent: *\nDisallow: /\n")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -306,21 +257,21 @@ class OriginPolicy:
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
-        return None if self.file is None else self.file.crawl_delay(self._named(agent))
+        return None if self.file is None else self.file.crawl_delay(self._agent_of(agent))
 
     def pace(self, agent: str | list[str] | None = None) -> Pace | None:
         """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` if they ask for nothing.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
-        return None if self.file is None else self.file.pace(self._named(agent))
+        return None if self.file is None else self.file.pace(self._agent_of(agent))
 
     def decide(self, url: str, agent: str | list[str] | None = None) -> Decision:
         """Whether a URL of this origin may be fetched, and why. Nothing is counted, no signal is sent.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
         """
-        return replace(self.judge(url, self._named(agent)), origin=str(self.origin))
+        return replace(self.judge(url, self._agent_of(agent)), origin=str(self.origin))
 
     def judge(self, url: str, agent: Agent) -> Decision:
         """Do what `decide` does, for an `Agent`; the decision has no origin yet."""
@@ -335,9 +286,8 @@ class OriginPolicy:
             return _EXEMPT
         if self.validity.outcome is Outcome.UNAVAILABLE:
             return _UNAVAILABLE
-        closed = _CLOSED.decide(url, ())
-        if closed.allowed:
-            return closed
+        if request_target(url) == ROBOTS_TXT:  # always allowed (RFC 9309, 2.2.2)
+            return _ROBOTS_TXT
         return _LOCAL if self.validity.outcome is Outcome.LOCAL else _UNREACHABLE
 
     def verdict(
@@ -380,7 +330,7 @@ class OriginPolicy:
             )
         return f"{why}; stale copy, its refresh failed: {self.cause}" if decision.stale else why
 
-    def _named(self, agent: str | list[str] | None) -> Agent:
+    def _agent_of(self, agent: str | list[str] | None) -> Agent:
         return agent_of(agent) or self._agent()
 
 
@@ -412,5 +362,6 @@ _WHY = {
 
 _EXEMPT = Decision(True, Reason.EXEMPT)
 _UNAVAILABLE = Decision(True, Reason.UNAVAILABLE)
+_ROBOTS_TXT = Decision(True, Reason.ROBOTS_TXT, None, "*")
 _UNREACHABLE = Decision(False, Reason.UNREACHABLE)
 _LOCAL = Decision(False, Reason.LOCAL)

@@ -12,7 +12,7 @@ import itertools
 import logging
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_robots_rfc._runtime import Waiter
 from scrapy_robots_rfc.fetching.fetch import Attempt
@@ -57,7 +57,7 @@ class RouteWait(Generic[_T]):
 
     key: Any
     name: Hashable = field(default=None, repr=False)
-    asker: Any = field(default=None, repr=False)
+    asker: Request | None = field(default=None, repr=False)
     attempts: int = 0
     last: _T | None = None
     due: float = math.inf
@@ -128,8 +128,7 @@ class PendingFetch:
         return untried[0] if untried and len(self.routes) - len(untried) < MOST_ROUTES else None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempted:
+class Attempted(NamedTuple):
     """What came of an attempt.
 
     :param again: in how many seconds another one is made by this route; ``None``: the value is final for it.
@@ -141,21 +140,9 @@ class Attempted:
     alone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LockedByPeer:
-    """No attempt was made, because another crawl fetches the file.
-
-    :param again: in how many seconds this crawl looks again.
-    """
-
-    again: float
-
-
-#: What comes of an attempt; ``None``: the crawl ended first.
-Result: TypeAlias = Attempted | LockedByPeer | None
-
-#: Makes an attempt. It may raise when the attempt is over already.
-Work: TypeAlias = "Callable[[], Coroutine[Any, Any, Result]]"
+#: What comes of an attempt. A number: none was made, because another crawl fetches the file; this crawl looks again in
+#: so many seconds. ``None``: the crawl ended first.
+Result: TypeAlias = Attempted | float | None
 
 
 class FetchQueue:
@@ -167,24 +154,27 @@ class FetchQueue:
         give way, so that servers that hang do not keep others from being asked. An attempt may take ROBOTSTXT_TIMEOUT,
         without the time that its request stands in a queue of the downloader.
     :param closing: whether the crawl is ending.
-    :param begin: returns the work of an attempt, and what makes its result if the work takes too long.
+    :param work: makes an attempt; may raise when the attempt is over already.
+    :param late: makes the result of an attempt whose work takes too long, or ends without one.
     :param queued: returns the attempts whose request stands in a queue of the downloader.
     :param settled: called with a pending fetch that is over, before those who wait are told.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the crawl, and what the service does at each step
         self,
         runtime: Runtime,
         settings: Settings,
         *,
         closing: Callable[[], bool],
-        begin: Callable[[Attempt], tuple[Work, Callable[[], Result]]],
+        work: Callable[[Attempt], Coroutine[Any, Any, Result]],
+        late: Callable[[Attempt], Result],
         queued: Callable[[], Collection[object]],
         settled: Callable[[PendingFetch], object],
     ) -> None:
         self._runtime, self._timeout, self._free = runtime, settings.timeout, settings.concurrent_fetches
         self._roomy = self._free * 3 // 4
-        self._closing, self._begin, self._queued, self._settled = closing, begin, queued, settled
+        self._closing, self._work, self._late = closing, work, late
+        self._queued, self._settled = queued, settled
         self._pending: dict[Origin, PendingFetch] = {}
         self._under_way: dict[Attempt, None] = {}
         self._number = itertools.count()  # in heaps: first come, first served, and pending fetches are never compared
@@ -238,16 +228,11 @@ class FetchQueue:
         limit = min(patience, self._timeout)
         attempt = Attempt(pending, limit, self._runtime.clock())
         self._under_way[attempt] = None
-        try:
-            work, attempt.expire = self._begin(attempt)
-            attempt.task = self._runtime.spawn(self._run(attempt, work))
-        except Exception:
-            logger.exception("No attempt for %s", pending.origin)
-            self._end(attempt, None)
+        attempt.task = self._runtime.spawn(self._run(attempt))
 
-    async def _run(self, attempt: Attempt, work: Work) -> None:
+    async def _run(self, attempt: Attempt) -> None:
         try:
-            self._end(attempt, await work())
+            self._end(attempt, await self._work(attempt))
         except Exception:
             if not attempt.over:
                 logger.exception("The work for %s failed", attempt.origin)
@@ -257,7 +242,7 @@ class FetchQueue:
 
     def _expired(self, attempt: Attempt) -> Result:
         try:
-            return attempt.result if attempt.result is not None else attempt.expire()
+            return attempt.result if attempt.result is not None else self._late(attempt)
         except Exception:
             logger.exception("The attempt for %s ends without a result", attempt.origin)
             return None
@@ -270,9 +255,9 @@ class FetchQueue:
             return
         self._leave(attempt)
         pending = attempt.pending
-        if isinstance(result, LockedByPeer):
+        if isinstance(result, float):
             pending.looks += 1
-            self._delay(pending, result.again, open=False)
+            self._delay(pending, result, open=False)
             self._start_next()
             return
         pending.attempts += 1

@@ -18,7 +18,7 @@ from scrapy import Request
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import DecodingError
-from scrapy_robots_rfc.fetching.decoding import decode
+from scrapy_robots_rfc.fetching.decoding import without_codings
 from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Asking, Successful, Unavailable, Unreachable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.parsed import ParsedRobots
+    from scrapy_robots_rfc.fetching.parsed import FileParser
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
@@ -86,14 +86,12 @@ class HttpCache:
 
     def retrieve(self, url: str) -> tuple[Response, float | None] | None:
         """Return what the cache has for a URL, however old, and when it was made, in seconds since 1970."""
-        if self._parts is None:
-            return None
-        request = Request(url)
+        request, response = Request(url), None
         try:
-            response = self._parts[1].retrieve_response(self._crawler.spider, request)
+            if self._parts is not None:
+                response = self._parts[1].retrieve_response(self._crawler.spider, request)
         except Exception:
             logger.warning("%s cannot be read in the HTTP cache, and counts as missing there", url, exc_info=True)
-            return None
         if response is None:
             return None
         made = request.meta.get("cache_timestamp")
@@ -129,7 +127,7 @@ class Replay(Overrides):
     def __init__(
         self,
         settings: Settings,
-        parse: Callable[[bytes], ParsedRobots],
+        parse: FileParser,
         agent: Callable[[], Agent],
         cache: HttpCache,
         date: Callable[[], float],
@@ -171,21 +169,17 @@ class Replay(Overrides):
                 state = Unavailable(None, "not in the HTTP cache")
                 break
             response, made = found
+            location, codings = response.headers.get(b"Location"), response.headers.getlist(b"Content-Encoding")
+            statuses = self._settings.unreachable_statuses
             try:
                 successful = response.status // 100 == 2
-                codings = response.headers.getlist(b"Content-Encoding")
-                body = decode(response.body, codings, self._settings.max_size + 1) if successful else b""
-                location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
+                body = without_codings(response.body, codings, self._settings.max_size + 1) if successful else b""
                 state = state.answered(response.status, location, body, unreachable_statuses=statuses)
             except DecodingError as error:
                 state = Unreachable(response.status, str(error))
-        file = None
-        if isinstance(state, Successful):
-            try:
-                file = self._parse(state.body)
-            except Exception as error:
-                logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
-                state = Unreachable(state.status, f"ROBOTSTXT_PARSER raised {type(error).__name__}")
+        file = self._parse.tried(origin, state.body) if isinstance(state, Successful) else None
+        if isinstance(file, str):
+            state, file = Unreachable(state.status, file), None
         cause, since = state.cause, None
         age = math.inf if made is None else self._date() - made
         if isinstance(state, Successful) and age > self._settings.cache_max_age:
@@ -201,8 +195,6 @@ class Replay(Overrides):
             logger.info(
                 "%s is not in the HTTP cache, and %s is on: nothing is fetched, so the cache answers or refuses each "
                 "request to %s, and to all other sites of which it has no robots.txt",
-                url,
-                IGNORE_MISSING,
-                origin,
-            )
+                url, IGNORE_MISSING, origin,
+            )  # fmt: skip
         self._told = True

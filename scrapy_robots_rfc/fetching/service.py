@@ -7,15 +7,13 @@ one fetch at a time (`queue.py`).
 
 from __future__ import annotations
 
-import logging
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import cache_policy
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.shared import FetchLocks, Peers, pause
 from scrapy_robots_rfc.core.lines import whole_lines
@@ -24,10 +22,10 @@ from scrapy_robots_rfc.fetching.faults import no_answer
 from scrapy_robots_rfc.fetching.fetch import Fetched, Fetcher, following, set_aside, through
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, LockedByPeer, RouteWait
+from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, RouteWait
 from scrapy_robots_rfc.fetching.routes import Routes
+from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
-from scrapy_robots_rfc.policy.backoff import Backoff
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
@@ -43,28 +41,25 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.fetch import Attempt
     from scrapy_robots_rfc.fetching.overrides import Overrides
-    from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-    from scrapy_robots_rfc.fetching.queue import PendingFetch, Result, Work
+    from scrapy_robots_rfc.fetching.parsed import FileParser, ParsedRobots
+    from scrapy_robots_rfc.fetching.queue import PendingFetch, Result
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
-
-logger = logging.getLogger(__name__)
 
 # Routes that failed, of all origins, of which it is remembered what is known by them; the oldest is forgotten first.
 _FAILED_ROUTES = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(NamedTuple):
     """What the service calls in rooms above its own, which it must not import.
 
-    :param parse: parses a file; may raise when the user chose the parser.
+    :param parse: parses files.
     :param agent: gives the agent of a request that brings none of its own.
     :param expected: called before a file of a shared store is asked for again, with what was known of it.
     :param found: called with what governs an origin from now on.
     """
 
-    parse: Callable[[bytes], ParsedRobots]
+    parse: FileParser
     agent: Callable[[], Agent]
     expected: Callable[[OriginPolicy], None]
     found: Callable[[OriginPolicy], None]
@@ -97,10 +92,8 @@ class RobotsService:
         self._peers = Peers(self.routes.way, self._closing)
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
-        self._limits = cache_policy(settings)
-        self._backoff = Backoff(settings.unreachable_backoff, settings.retry_after_max)
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
-        self._sharing = None if store is None else FetchLocks(store, self._limits, self._runtime)
+        self._sharing = None if store is None else FetchLocks(store, settings, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
@@ -114,7 +107,8 @@ class RobotsService:
             self._runtime,
             settings,
             closing=self._closing,
-            begin=self._begin,
+            work=self._find_out,
+            late=self._too_late,
             queued=download.queued,
             settled=self._settled,
         )
@@ -211,17 +205,13 @@ class RobotsService:
 
     # The way of a fetch.
 
-    def _begin(self, attempt: Attempt) -> tuple[Work, Callable[[], Result]]:
-        """Return the work of an attempt, and what makes its result if the work takes too long."""
-        attempt.held = self._memory.entry(attempt.origin)
-        attempt.before = None if attempt.held is None else attempt.held.validity
-        return partial(self._find_out, attempt), partial(self._too_late, attempt)
-
     async def _find_out(self, attempt: Attempt) -> Result:
         """Look, fetch, conclude, keep, tell. Whatever store and network do, there is a result.
 
         :raises RobotsUndecided: it took too long, so `_too_late` has concluded already.
         """
+        attempt.held = self._memory.entry(attempt.origin)
+        attempt.before = None if attempt.held is None else attempt.held.validity
         access: Access | None = None
         found = await self._look_into_store(attempt) or self._look_at_peers(attempt)
         if found is None:
@@ -260,7 +250,7 @@ class RobotsService:
         entry, busy = self._peers.look(attempt.origin, attempt.asker)
         if entry is not None and (attempt.held is None or entry.fetched > attempt.held.fetched):
             now = self._runtime.clock()
-            attempt.held = entry = entry.reviewed(now, self._limits)
+            attempt.held = entry = entry.reviewed(now, self._settings)
             if now < entry.validity.fresh_until:
                 return self._adopt(attempt, entry, shared=True)
         if busy:
@@ -269,10 +259,11 @@ class RobotsService:
         self._peers.begin(attempt.origin, attempt.asker)
         return None
 
-    def _look_later(self, attempt: Attempt) -> LockedByPeer:
+    def _look_later(self, attempt: Attempt) -> float:
+        """Return in how many seconds to look again, because another crawl fetches the file."""
         if not attempt.pending.looks:
             self._count(stats.CACHE_LEASE_WAITS)
-        return LockedByPeer(pause(attempt.pending.looks))
+        return pause(attempt.pending.looks)
 
     async def _found_meanwhile(self, attempt: Attempt, fetched: Fetched) -> Result:
         """If this fetch failed, return what another crawl has put into the store meanwhile."""
@@ -302,14 +293,14 @@ class RobotsService:
     def _conclude(self, attempt: Attempt, fetched: Fetched) -> Attempted:
         """Turn the result of a fetch into what is known from now on; keep it, unless another attempt follows."""
         file, fetched = self._parsed(attempt.origin, fetched)
-        access, now, limits = fetched.access, self._runtime.clock(), self._limits
+        access, now, limits = fetched.access, self._runtime.clock(), self._settings
         # Such a failure says nothing about the site, so that it governs the requests of its route only.
         of_route = isinstance(access, Local) or (isinstance(access, Unreachable) and access.route)
         if of_route:
             entry = set_aside(attempt.held, access, now, limits)
         else:
             if isinstance(access, Unreachable):
-                ttl = self._backoff.at_least(limits.unreachable_ttl, access.retry_after)
+                ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after, limits)
                 limits = replace(limits, unreachable_ttl=ttl)
             since = None if attempt.last is None else attempt.last.unreachable_since
             entry = following(attempt.held, fetched, now, limits, since)
@@ -323,7 +314,7 @@ class RobotsService:
             # Retry only while the origin is closed: with an earlier file, or after failures for so long that the
             # origin opens, the requests that wait can be judged now.
             if robots.outcome is Outcome.UNREACHABLE and not access.hopeless:
-                to_come = self._backoff.to_come(attempt.pending.route.attempts, access.retry_after)
+                to_come = backoff.to_come(attempt.pending.route.attempts, access.retry_after, limits)
             self.origin_log.failed(robots, attempt, to_come, other_route=alone, that_way=of_route)
         if not of_route and not to_come:
             self._keep(attempt, robots, entry, shared=fetched.freshness.stored)
@@ -339,20 +330,11 @@ class RobotsService:
             return None, fetched
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
-        file = self._parse(origin, access.body)
+        file = self._hooks.parse.tried(origin, access.body)
         if isinstance(file, str):
             failed = Unreachable(access.status, file, hopeless=True)
             return None, Fetched(failed, Freshness(stored=False))  # other crawls may have a parser that works
         return file, fetched
-
-    def _parse(self, origin: Origin, body: bytes) -> ParsedRobots | str:
-        """Return the parsed file, or why there is none."""
-        try:
-            return self._hooks.parse(body)
-        except Exception as error:
-            self._count(stats.PARSER_ERRORS)
-            logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
-            return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 
     def _revive(self, origin: Origin, entry: CacheEntry, file: ParsedRobots | None = None) -> OriginPolicy:
         """Return what is known of an origin by a cache entry.
@@ -361,7 +343,7 @@ class RobotsService:
         """
         validity, cause = entry.validity, entry.cause
         if file is None and entry.body is not None:
-            parsed = self._parse(origin, entry.body)
+            parsed = self._hooks.parse.tried(origin, entry.body)
             if isinstance(parsed, str):  # a file that cannot be read must not open the origin
                 cause = parsed
                 validity = Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched)

@@ -30,7 +30,7 @@ from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, HttpCache, Replay
 from scrapy_robots_rfc.fetching.service import Hooks, RobotsService, undecided
 from scrapy_robots_rfc.middleware import early
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
-from scrapy_robots_rfc.middleware.enforcement import Enforcement, shown
+from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import WaitLog
 from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
@@ -203,7 +203,7 @@ class RfcRobotsTxtMiddleware:
             self._deferred.leave(request, wait)  # to the scheduler, for a crawl that is resumed
             return request
         self._count(stats.UNDECIDED)
-        logger.debug("Not decided before the spider closed: %s", shown(request), extra=self._extra)
+        logger.debug("Not decided before the spider closed: %s", request_text(request), extra=self._extra)
         raise undecided(wait.key)
 
     def _finish(self, request: Request, robots: OriginPolicy, agent: Agent | None) -> Response | None:

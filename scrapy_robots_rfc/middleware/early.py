@@ -18,7 +18,7 @@ from scrapy_robots_rfc._runtime import logged_in_one_line
 from scrapy_robots_rfc._scrapy import has_errback
 from scrapy_robots_rfc.errors import RobotsDisallowed, SettingError
 from scrapy_robots_rfc.middleware import scheduling
-from scrapy_robots_rfc.middleware.enforcement import shown
+from scrapy_robots_rfc.middleware.enforcement import request_text
 from scrapy_robots_rfc.middleware.sitemaps import is_robots_txt
 from scrapy_robots_rfc.middleware.startup import placed, stands_for
 from scrapy_robots_rfc.settings import read_settings
@@ -80,7 +80,15 @@ class RfcEarlyMiddleware:
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:  # noqa: ARG002 - Scrapy's
         """Leave out refused requests."""
-        for item in result:
+        return (item for item in result if not self._dropped(item))
+
+    def process_start_requests(self, start: Iterable[Any], spider: object) -> Iterator[Any]:  # noqa: ARG002 - as above
+        """Do the same where a middleware of the user's has only this method, as older versions of Scrapy allow."""
+        return (item for item in start if not self._dropped(item))
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Do the same for what the spider starts with."""
+        async for item in start:
             if not self._dropped(item):
                 yield item
 
@@ -91,18 +99,6 @@ class RfcEarlyMiddleware:
     ) -> AsyncIterator[Any]:
         """Do the same for a callback that is an asynchronous generator."""
         async for item in result:
-            if not self._dropped(item):
-                yield item
-
-    def process_start_requests(self, start: Iterable[Any], spider: object) -> Iterator[Any]:  # noqa: ARG002 - as above
-        """Do the same where a middleware of the user's has only this method, as older versions of Scrapy allow."""
-        for item in start:
-            if not self._dropped(item):
-                yield item
-
-    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Do the same for what the spider starts with."""
-        async for item in start:
             if not self._dropped(item):
                 yield item
 
@@ -145,7 +141,7 @@ class PreQueueFilter:
             self._count(stats.EARLY)
             return True
         except Exception:  # the downloader middleware judges it again, and raises the exception
-            logger.debug("Not judged before it is queued: %s", shown(request), exc_info=True)
+            logger.debug("Not judged before it is queued: %s", request_text(request), exc_info=True)
             return False
 
     def _refuses(self, request: Request) -> bool:

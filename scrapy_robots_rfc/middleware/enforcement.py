@@ -113,7 +113,7 @@ class Enforcement:
         message = (
             "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
         )
-        logger.debug(message, shown(request), why, extra={"spider": self._crawler.spider})
+        logger.debug(message, request_text(request), why, extra={"spider": self._crawler.spider})
         if robots is not None and decision.reason is not Reason.UNREACHABLE:  # there was a warning for those
             self._tell_once(robots.origin, why)
         self._count(stats.FORBIDDEN)
@@ -138,6 +138,6 @@ class Enforcement:
         logger.info(message, origin, why, dropped, extra={"spider": self._crawler.spider})
 
 
-def shown(request: Request) -> str:
+def request_text(request: Request) -> str:
     """Return a request as log lines have it, without the credentials that a URL may hold."""
     return f"<{request.method} {without_userinfo(request.url)}>"

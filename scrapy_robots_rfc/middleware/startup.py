@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
@@ -58,6 +57,8 @@ def unknown(settings: BaseSettings) -> list[str]:
 
 def nearest(key: str) -> str:
     """Return the setting whose name, without the common prefix, is most like that of an unknown one."""
+    from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
+
     names = {row.key.partition("_")[2]: row.key for row in TABLE}
     (name,) = get_close_matches(key.partition("_")[2], names, n=1, cutoff=0)
     return names[name]
@@ -74,7 +75,9 @@ def obeys(settings: BaseSettings) -> bool:
 def _beside(middlewares: list[str | type], ours: type) -> Iterator[tuple[int, str]]:
     stock = [key for key in middlewares if stands_for(key, RobotsTxtMiddleware) and not stands_for(key, ours)]
     if stock:
-        text = f"{', '.join(map(named, stock))} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
+        text = (
+            f"{', '.join(map(path_of, stock))} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
+        )
         yield logging.WARNING, f"{text}, and a request needs the leave of both; set it to None in {_MIDDLEWARES}"
 
 
@@ -90,11 +93,11 @@ def _parser(settings: BaseSettings) -> Iterator[tuple[int, str]]:
     found = loaded(key)
     ours = isinstance(found, type) and issubclass(found, RfcRobotParser) and found.allowed is RfcRobotParser.allowed
     if not ours:
-        text = f"ROBOTSTXT_PARSER is {named(key)}, which decides alone: verdicts name no rule and no line"
+        text = f"ROBOTSTXT_PARSER is {path_of(key)}, which decides alone: verdicts name no rule and no line"
         yield logging.INFO, text
 
 
-def named(key: object) -> str:
+def path_of(key: object) -> str:
     """Return the path of a class; anything else as text."""
     return f"{key.__module__}.{key.__qualname__}" if isinstance(key, type) else str(key)
 

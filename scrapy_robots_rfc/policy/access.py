@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from scrapy_robots_rfc.policy.origins import Origin
@@ -104,8 +104,7 @@ PROXY_REFUSES = 407
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(NamedTuple):
     """A fetch that is not over.
 
     :param url: the URL to request next, http or https, without userinfo.

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.policy.caching import http_date
+
+if TYPE_CHECKING:
+    from scrapy_robots_rfc.settings import Settings
 
 _SECONDS = re.compile(rb"[0-9]+")
 
@@ -16,29 +19,19 @@ _SECONDS = re.compile(rb"[0-9]+")
 _DIGITS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The pauses between attempts.
+def to_come(attempts: int, retry_after: float | None, settings: Settings) -> tuple[float, ...]:
+    """Return the seconds before each further attempt; empty: no further attempt is made.
 
-    :param delays: seconds before the second attempt, the third, and so on; empty: there is only one attempt.
-    :param retry_after_max: seconds; a longer Retry-After counts as this one.
+    :param attempts: how many attempts were made before the one that has just failed.
+    :param retry_after: seconds that the server asked for; they lengthen the first pause only.
     """
+    delays = settings.unreachable_backoff[attempts:]
+    return (at_least(delays[0], retry_after, settings), *delays[1:]) if delays else ()
 
-    delays: tuple[float, ...]
-    retry_after_max: float
 
-    def to_come(self, attempts: int, retry_after: float | None) -> tuple[float, ...]:
-        """Return the seconds before each further attempt; empty: no further attempt is made.
-
-        :param attempts: how many attempts were made before the one that has just failed.
-        :param retry_after: seconds that the server asked for; they lengthen the first pause only.
-        """
-        delays = self.delays[attempts:]
-        return (self.at_least(delays[0], retry_after), *delays[1:]) if delays else ()
-
-    def at_least(self, seconds: float, retry_after: float | None) -> float:
-        """Return the larger of the given seconds and those that the server asked for."""
-        return max(seconds, min(retry_after or 0.0, self.retry_after_max))
+def at_least(seconds: float, retry_after: float | None, settings: Settings) -> float:
+    """Return the larger of the given seconds and those that the server asked for, up to ROBOTSTXT_RETRY_AFTER_MAX."""
+    return max(seconds, min(retry_after or 0.0, settings.retry_after_max))
 
 
 def retry_after(value: bytes | None, date: float) -> float | None:

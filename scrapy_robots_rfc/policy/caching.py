@@ -1,6 +1,6 @@
 """For how long a robots.txt may be used: RFC 9309, 2.4 and 2.3.1.4, and the cache headers of its answer (RFC 9111).
 
-`renew` and `review` give the `Validity` of one result within the limits of a `CachePolicy`; `Caching` reads what
+`renew` and `review` give the `Validity` of one result within the limits of the user's settings; `freshness` reads what
 the site itself says. Times are seconds on a clock that never goes back, unless a parameter says otherwise.
 """
 
@@ -11,42 +11,23 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+
+    from scrapy_robots_rfc.settings import Settings
 
 _T = TypeVar("_T")
 
+#: Returns the lines of a header by its name, in the order in which they came.
+Lines: TypeAlias = "Callable[[bytes], Sequence[bytes]]"
+
 #: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24 hours" (RFC 9309, 2.4).
-#: `CachePolicy.max_age` is never longer.
+#: ROBOTSTXT_CACHE_MAX_AGE is never longer.
 MAX_AGE_24_HOURS = 24 * 60 * 60
-
-
-@dataclass(frozen=True, slots=True)
-class CachePolicy:
-    """How long each result is used, in seconds.
-
-    :param max_age: a file, or the knowledge that there is none, is used this long at most (2.4), and this long where
-        its site says nothing.
-    :param unreachable_ttl: an unreachable file is asked for again after this long.
-    :param stale_max_age: a file whose refresh is unreachable is obeyed until it was last confirmed this long ago (2.4).
-    :param unreachable_max_age: a file unreachable for this long counts as unavailable (2.3.1.4); ``None``: never.
-    :param min_age: a file, or the knowledge that there is none, is used this long at least, whatever its site says;
-        `max_age` wins over it.
-    :param longest_ttl: an unreachable file is left alone this long at most, however long its site asked for.
-    :param unreachable_statuses: the statuses of the 4xx class that count as unreachable.
-    """
-
-    max_age: float
-    unreachable_ttl: float
-    stale_max_age: float
-    unreachable_max_age: float | None
-    min_age: float = 0.0
-    longest_ttl: float = math.inf
-    unreachable_statuses: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +53,7 @@ class Validity:
 
 
 def renew(
-    old: Validity | None, fetched: Outcome, now: float, limits: CachePolicy, fresh_for: float | None = None
+    old: Validity | None, fetched: Outcome, now: float, limits: Settings, fresh_for: float | None = None
 ) -> Validity:
     """Return the validity of what a fetch gave.
 
@@ -82,25 +63,25 @@ def renew(
     """
     if fetched is Outcome.UNREACHABLE:
         return _unreachable(old, now, limits)
-    age = limits.max_age if fresh_for is None else min(max(fresh_for, limits.min_age), limits.max_age)
+    age = limits.cache_max_age if fresh_for is None else min(max(fresh_for, limits.cache_min_age), limits.cache_max_age)
     return Validity(fetched, now + age, confirmed=now if fetched is Outcome.SUCCESSFUL else None)
 
 
-def review(old: Validity, fetched: float, now: float, limits: CachePolicy) -> Validity:
+def review(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
     """Return the validity of a stored result within our own limits; it is never prolonged.
 
     :param fetched: when the fetch that gave the result ended.
     """
     if old.unreachable_since is None:
-        return replace(old, fresh_until=min(old.fresh_until, fetched + limits.max_age))
-    again = min(old.fresh_until, fetched + limits.longest_ttl)
+        return replace(old, fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
+    again = min(old.fresh_until, fetched + max(limits.unreachable_ttl, limits.retry_after_max))
     validity = _unreachable(old, now, limits)
     if validity.confirmed is not None:
         again = min(again, validity.confirmed + limits.stale_max_age)
     return replace(validity, fresh_until=again if validity.outcome is old.outcome else now)
 
 
-def _unreachable(old: Validity | None, now: float, limits: CachePolicy) -> Validity:
+def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity:
     since = now if old is None or old.unreachable_since is None else old.unreachable_since
     again = now + limits.unreachable_ttl
     confirmed = None if old is None else old.confirmed
@@ -122,8 +103,7 @@ _SECONDS = re.compile(rb"[0-9]+")
 _VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(NamedTuple):
     """What an answer says of its own freshness.
 
     :param lifetime: for how many seconds after it was made it is fresh (RFC 9111, 4.2.1); ``None``: it says nothing.
@@ -136,56 +116,44 @@ class Freshness:
     stored: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Caching:
-    """The headers of an answer about caching: the lines of each one, in the order in which they came.
+# A line or a directive that is malformed counts as absent. Of several lines of one header, the first one that can
+# be read counts; those of Cache-Control are one list.
 
-    A line or a directive that is malformed counts as absent. Of several lines of one header, the first one that can be
-    read counts; those of Cache-Control are one list.
+
+def freshness(lines: Lines, now: float) -> Freshness:
+    """Return what the headers of an answer say of its freshness.
+
+    :param now: the present, in seconds since 1970; it stands in for a missing Date header.
     """
+    directives = _directives(b",".join(lines(b"Cache-Control")))
+    stored = b"no-store" not in directives
+    # An Age line may be a list; its first element counts (RFC 9111, 5.1).
+    age = _first(_seconds, (element for line in lines(b"Age") for element in line.split(b","))) or 0.0
+    # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
+    if not stored or directives.get(b"no-cache") == b"":
+        return Freshness(0.0, age, stored=stored)
+    # s-maxage counts because this cache may serve every spider of a fleet: it is a shared cache (5.2.2.10).
+    for name in (b"s-maxage", b"max-age"):
+        seconds = _seconds(directives.get(name))
+        if seconds is not None:
+            return Freshness(seconds, age)
+    then = _first(_expiry, lines(b"Expires"))
+    if then is None:
+        return Freshness(None, age)
+    made = _first(http_date, lines(b"Date"))
+    return Freshness(min(max(0.0, then - (now if made is None else made)), float(_LONGEST_SECONDS)), age)
 
-    cache_control: tuple[bytes, ...] = ()
-    expires: tuple[bytes, ...] = ()
-    date: tuple[bytes, ...] = ()
-    age: tuple[bytes, ...] = ()
-    etag: tuple[bytes, ...] = ()
-    last_modified: tuple[bytes, ...] = ()
 
-    def freshness(self, now: float) -> Freshness:
-        """Return what the headers say of freshness.
+def etag(lines: Lines) -> bytes | None:
+    """Return the ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which would match any file."""
+    return _first(
+        lambda value: value if value.strip() != b"*" and _VALIDATOR.fullmatch(value) else None, lines(b"ETag")
+    )
 
-        :param now: the present, in seconds since 1970; it stands in for a missing Date header.
-        """
-        directives = _directives(b",".join(self.cache_control))
-        stored = b"no-store" not in directives
-        # An Age line may be a list; its first element counts (RFC 9111, 5.1).
-        age = _first(_seconds, (element for line in self.age for element in line.split(b","))) or 0.0
-        # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
-        if not stored or directives.get(b"no-cache") == b"":
-            return Freshness(0.0, age, stored=stored)
-        # s-maxage counts because this cache may serve every spider of a fleet: it is a shared cache (5.2.2.10).
-        for name in (b"s-maxage", b"max-age"):
-            seconds = _seconds(directives.get(name))
-            if seconds is not None:
-                return Freshness(seconds, age)
-        return Freshness(self._until_expiry(now), age)
 
-    def _until_expiry(self, now: float) -> float | None:
-        then = _first(_expiry, self.expires)
-        if then is None:
-            return None
-        made = _first(http_date, self.date)
-        return min(max(0.0, then - (now if made is None else made)), float(_LONGEST_SECONDS))
-
-    @property
-    def tag(self) -> bytes | None:
-        """The ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which would match any file."""
-        return _first(lambda value: value if value.strip() != b"*" and _VALIDATOR.fullmatch(value) else None, self.etag)
-
-    @property
-    def modified(self) -> bytes | None:
-        """The Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
-        return _first(_date_to_send, self.last_modified)
+def last_modified(lines: Lines) -> bytes | None:
+    """Return the Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
+    return _first(_date_to_send, lines(b"Last-Modified"))
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:

@@ -1,7 +1,7 @@
 """The origin that a robots.txt belongs to: scheme, host and effective port (RFC 9309, 2.3).
 
-`Origin.of` reads it from a URL; `Site` and `Sites` are the hosts and origins that a user names in a setting. An origin
-never holds the userinfo of its URL.
+`Origin.of` reads it from a URL; a `Site` is what a user names in a setting, hosts or an origin. An origin never holds
+the userinfo of its URL.
 """
 
 from __future__ import annotations
@@ -9,11 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 #: The schemes whose files are asked for, with their default ports (RFC 9110, 4.2.1 and 4.2.2).
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -130,10 +126,6 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 
-# Octets of the longest name in DNS (RFC 1035, 2.3.4). Hosts below a name are not looked for in a longer host, because
-# each of its labels would cost a look-up.
-_LONGEST_HOST = 253
-
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -193,34 +185,3 @@ def named_origin(text: str) -> Origin:
     if site.scheme is None or site.port is None or site.below:
         raise ValueError(text)
     return Origin(site.scheme, site.host, site.port)
-
-
-class Sites:
-    """Many sites; the one that covers an origin is found by a few look-ups.
-
-    :param sites: if several of them cover an origin, the first one counts.
-    """
-
-    def __init__(self, sites: Iterable[Site]) -> None:
-        self._found: dict[tuple[str, bool], list[tuple[int, Site]]] = {}
-        for place, site in enumerate(sites):
-            self._found.setdefault((site.host, site.below), []).append((place, site))
-
-    def first(self, origin: Origin) -> Site | None:
-        """Return the first site that covers an origin; ``None`` where none does."""
-        covering = [
-            (place, site)
-            for key in _keys(origin.host)
-            for place, site in self._found.get(key, ())
-            if site.covers(origin)
-        ]
-        return min(covering, key=lambda pair: pair[0])[1] if covering else None
-
-
-def _keys(host: str) -> Iterator[tuple[str, bool]]:
-    yield host, False
-    if len(host) <= _LONGEST_HOST:
-        dot = host.find(".")
-        while dot >= 0:
-            yield host[dot + 1 :], True
-            dot = host.find(".", dot + 1)

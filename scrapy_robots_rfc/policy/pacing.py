@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate, parse_window
 
@@ -37,8 +37,7 @@ class Over(enum.Enum):
     FORBID = "forbid"
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """The longest interval that is kept.
 
     :param longest: seconds.
@@ -49,8 +48,7 @@ class Limit:
     over: Over = Over.CLAMP
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """A lower bound on the interval between two requests.
 
     :param seconds: above 0, may be infinite.
@@ -63,8 +61,7 @@ class Bound:
     window: VisitTime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(NamedTuple):
     """A Visit-time: the time of day when a site wants to be crawled.
 
     :param text: the record that asks for it, for people.
@@ -74,8 +71,7 @@ class Visit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(NamedTuple):
     """How fast a site asks to be crawled, and when.
 
     :param bounds: at a time of day, the largest one of those that hold then counts.
@@ -131,7 +127,7 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
 def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
     """Keep a bound if it is the largest of its window. If there are too many windows, let it hold all day."""
     if bound.window not in bounds and len(bounds) >= _MOST_WINDOWS:
-        bound = replace(bound, window=None)
+        bound = bound._replace(window=None)
     known = bounds.get(bound.window)
     if known is None or known.seconds < bound.seconds:
         bounds[bound.window] = bound

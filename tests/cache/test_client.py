@@ -121,7 +121,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @under_the_reactor
-async def test_clocks(store: Breakable) -> None:
+async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> None:
     """What one crawl saves, another one loads on its own clock, however long its machine has been up."""
     one, two = Crawl(store, Clocks(1000, 1_700_000_000)), Crawl(store, Clocks(5, 1_700_000_060))
     copy = changed(FILE, fetched=990, fresh_until=1090, confirmed=980, unreachable_since=970)
@@ -196,7 +196,9 @@ async def test_a_store_that_hangs(
 
 
 @under_the_reactor
-async def test_failures(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
+async def test_store_that_fails_is_told_once_and_asked_later(
+    store: Breakable, caplog: pytest.LogCaptureFixture
+) -> None:
     """A store that fails is nothing to the crawl: counted, said once, asked again after a pause; its return is said."""
     caplog.set_level(logging.INFO)
     clocks = Clocks()
@@ -267,7 +269,7 @@ OTHER_VERSION = zlib.compress(b'{"version":2}\n')
 
 @under_the_reactor
 @pytest.mark.parametrize("value", [b"damaged", OTHER_VERSION, b"", None, "text"])
-async def test_unreadable_values(store: Breakable, caplog: pytest.LogCaptureFixture, value: Any) -> None:
+async def test_unreadable_values_count_as_none(store: Breakable, caplog: pytest.LogCaptureFixture, value: Any) -> None:
     """What cannot be read is as good as nothing: counted, warned of once, and overwritten by the next file."""
     for key in (str(A), str(B)):
         store.put(key, value, 60)

@@ -10,11 +10,11 @@ import pytest
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
 from scrapy_robots_rfc.fetching.fetch import Fetched, following
 from scrapy_robots_rfc.policy.access import Outcome, Successful, Unavailable, Unreachable
-from scrapy_robots_rfc.policy.caching import CachePolicy, Freshness, Validity
-from tests.support.entries import changed, made
+from scrapy_robots_rfc.policy.caching import Freshness, Validity
+from tests.support.entries import changed, limits, made
 
-LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500, min_age=20)
-POLICY = replace(LIMITS, longest_ttl=30, unreachable_statuses=frozenset({429}))
+LIMITS = limits(100, 10, 1000, 500, cache_min_age=20)
+POLICY = replace(LIMITS, retry_after_max=30, unreachable_statuses=frozenset({429}))
 VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
 FILE = made(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
 STALE = changed(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)
@@ -29,7 +29,7 @@ def follow(old: CacheEntry | None, access: Any, now: float = 200, **said: Any) -
     return following(old, Fetched(access, Freshness(**said), validators, confirmed), now, LIMITS)
 
 
-def test_a_file() -> None:
+def test_file_is_kept_with_what_its_server_said() -> None:
     """2.3.1.1: a file is kept with what its server said of it; its age in other caches counts."""
     copy = follow(None, Successful(200, b"new"), lifetime=60.0, age=15.0)
     assert copy == CacheEntry(Validity(Outcome.SUCCESSFUL, 245, 200), 200, "200", 200, VALIDATORS, b"new", 60.0)
@@ -47,7 +47,7 @@ def test_a_new_file_has_its_own_lifetime() -> None:
 
 
 @pytest.mark.parametrize("old", [None, FILE, STALE, CLOSED])
-def test_no_file(old: CacheEntry | None) -> None:
+def test_no_file_replaces_a_file(old: CacheEntry | None) -> None:
     """2.3.1.3: that there is no file replaces one."""
     copy = follow(old, Unavailable(404, "404"), lifetime=50.0)
     assert copy == made(Outcome.UNAVAILABLE, 404, "404", 200, 250)

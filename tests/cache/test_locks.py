@@ -9,8 +9,8 @@ import pytest
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.shared import LEASE, RENEWED, FetchLocks
-from scrapy_robots_rfc.policy.caching import CachePolicy
 from scrapy_robots_rfc.policy.origins import Origin
+from tests.support.entries import limits
 from tests.support.memory_store import MemoryStore
 from tests.support.running import under_the_reactor
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 ORIGIN = Origin("http", "a.example", 80)
-POLICY = CachePolicy(100, 10, 1000, 500, longest_ttl=30)
+LIMITS = limits(100, 10, 1000, 500, retry_after_max=30)
 
 
 class Timer:
@@ -70,7 +70,7 @@ class Worker:
 
     def __init__(self, store: MemoryStore, runtime: Slow) -> None:
         self.client = CacheClient(store, "the store", runtime=Runtime(), count=lambda _: None)
-        self.leases = FetchLocks(self.client, POLICY, runtime)
+        self.leases = FetchLocks(self.client, LIMITS, runtime)
 
     async def close(self) -> None:
         """End."""

@@ -17,7 +17,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.fetching.parsed import RfcFile
+from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import made
@@ -55,11 +55,11 @@ class Value:
 
     origin: Origin
     copy: CacheEntry
-    file: RfcFile = field(init=False)
+    file: ParsedRobots = field(init=False)
 
     def __post_init__(self) -> None:
         robots = RobotsTxt.parse(self.copy.body or b"")
-        self.file = RfcFile(None, robots)
+        self.file = ParsedRobots(None, robots)
 
     def ask(self) -> None:
         """Everything that a crawl asks, twice, so that an index is made."""
@@ -116,7 +116,7 @@ def test_what_is_put_is_at_hand() -> None:
     assert (crawl.memory.get(origin(2)), crawl.memory.entry(origin(2))) == (None, None)
 
 
-def test_put_again() -> None:
+def test_later_value_replaces_an_earlier_one() -> None:
     """The later value takes the place of the one before, wherever that was."""
     crawl = Crawl(10)
     crawl.fetch(1, noise(5000, 1))
@@ -247,7 +247,7 @@ def test_weight_of_a_hostile_file(kind: str) -> None:
     body = hostile(kind, 20_000)
     before = taken()
     value = Value(origin(1), copy_of(None))
-    value.file = RfcFile(None, RobotsTxt.parse(bytes(bytearray(body))))
+    value.file = ParsedRobots(None, RobotsTxt.parse(bytes(bytearray(body))))
     value.ask()
     assert taken() - before < value.file.weight + module._VALUE
     assert value.file.weight < 80 * len(body)
@@ -259,8 +259,9 @@ def test_weight_of_a_full_reading() -> None:
     value = Value(origin(1), copy_of(None))
     body = hostile("prefixes", 20_000)
     before = taken()
-    value.file = RfcFile(None, RobotsTxt.parse(body))
-    assert len(value.file.robots.groups) == 1
+    robots = RobotsTxt.parse(body)
+    value.file = ParsedRobots(None, robots)
+    assert len(robots.groups) == 1
     assert taken() - before < value.file.weight
 
 
@@ -290,7 +291,7 @@ def test_octets_of_an_origin() -> None:
 
 
 @pytest.mark.usefixtures("traced")
-def test_real_files() -> None:
+def test_real_files_take_little_memory() -> None:
     """Files as real ones are, the largest one among them, take less than 3 KiB each where they are not in use."""
     files = generate.files(200)
     crawl = Crawl(200, FEW)

@@ -53,7 +53,7 @@ def make() -> Iterator[Callable[..., Crawl]]:
     assert module._GROUPS == {}
 
 
-def test_alike(make: Callable[..., Crawl]) -> None:
+def test_newest_entry_of_equal_crawls_is_given(make: Callable[..., Crawl]) -> None:
     """The newest copy of those that are alike counts, and nobody's own."""
     one, two, three = make(), make(), make()
     one.has(HERE)
@@ -63,7 +63,7 @@ def test_alike(make: Callable[..., Crawl]) -> None:
     assert three.peers.look(ORIGINS[1], None) == (None, False)
 
 
-def test_not_alike(make: Callable[..., Crawl]) -> None:
+def test_different_crawls_share_nothing(make: Callable[..., Crawl]) -> None:
     """Crawls of another kind, on another event loop, by another route, or that keep it to themselves, have nothing."""
     asking = make()
     make("other").has(HERE)
@@ -88,7 +88,7 @@ def test_who_is_fetching(make: Callable[..., Crawl]) -> None:
     assert two.peers.look(HERE, None) == (None, False)
 
 
-def test_bound(make: Callable[..., Crawl], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_routes_of_many_origins_are_forgotten(make: Callable[..., Crawl], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of so many origins a crawl remembers where their file is from: the last ones."""
     monkeypatch.setattr(module, "_REMEMBERED", 2)
     one, two = make(), make()
@@ -97,7 +97,7 @@ def test_bound(make: Callable[..., Crawl], monkeypatch: pytest.MonkeyPatch) -> N
     assert [two.peers.look(origin, None)[0] for origin in ORIGINS] == [None, FILE, FILE]
 
 
-def test_left(make: Callable[..., Crawl]) -> None:
+def test_crawl_that_has_left_shares_nothing(make: Callable[..., Crawl]) -> None:
     """A crawl that has ended shares nothing."""
     one, two = make(), make()
     one.has(HERE)

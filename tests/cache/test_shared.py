@@ -12,9 +12,8 @@ from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.shared import FetchLocks, pause
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import CachePolicy
 from scrapy_robots_rfc.policy.origins import Origin
-from tests.support.entries import made
+from tests.support.entries import limits, made
 from tests.support.memory_store import MemoryStore
 from tests.support.running import under_the_reactor
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 ORIGIN = Origin("http", "a.example", 80)
-POLICY = CachePolicy(100, 10, 1000, 500, longest_ttl=30)
+LIMITS = limits(100, 10, 1000, 500, retry_after_max=30)
 NOW = 5000.0
 
 
@@ -54,7 +53,7 @@ class Worker:
     def __init__(self, store: MemoryStore) -> None:
         self.runtime = Standing()
         self.keeper = CacheClient(store, "the store", runtime=self.runtime, count=lambda _: None)
-        self.sharing = FetchLocks(self.keeper, POLICY, self.runtime)
+        self.sharing = FetchLocks(self.keeper, LIMITS, self.runtime)
 
 
 def with_workers(test: Callable[[MemoryStore, Worker, Worker], Awaitable[None]]) -> Callable[[], object]:
@@ -213,7 +212,7 @@ async def test_nobody_is_let_in_before_a_file_is_written() -> None:
     assert store.done == ["put", "release"]
 
 
-def test_pauses_grow() -> None:
+def test_pauses_between_looks_grow_to_a_second() -> None:
     """Who waits for another crawl looks often at first, and once a second in the long run."""
     pauses = [pause(looks) for looks in (0, 1, 2, 3, 4, 5000)]
     assert pauses == sorted(pauses)

@@ -116,7 +116,9 @@ def read_only(path: Path) -> Iterator[Path]:
 
 
 @ensureDeferred
-async def test_read_only(site: Site, read_only: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_file_that_cannot_be_written_is_told_once(
+    site: Site, read_only: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A file that cannot be written: counted, told once; the crawl goes by its memory."""
     site.replies["/robots.txt"] = FORBID
     result = await obeying(site, read_only)
@@ -133,7 +135,9 @@ def damaged(path: Path) -> Path:
 
 
 @ensureDeferred
-async def test_damaged_file(site: Site, damaged: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_damaged_file_is_set_aside_by_a_crawl(
+    site: Site, damaged: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A file that is no database is set aside with a warning, and the robots.txt is fetched and kept."""
     site.replies["/robots.txt"] = FORBID
     for _ in range(2):
@@ -147,11 +151,11 @@ async def test_damaged_file(site: Site, damaged: Path, caplog: pytest.LogCapture
     ("value", "why"),
     [
         (zlib.compress(b'{"version":2}\n'), "written in version 2, where 1 is known"),
-        (encode(FILE)[:-1], "damaged: it is cut short, or too long"),
+        (encode(FILE)[:-1], "not a copy of a robots.txt"),
     ],
 )
 @ensureDeferred
-async def test_unreadable_value(
+async def test_unreadable_value_is_fetched_anew(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture, value: bytes, why: Any
 ) -> None:
     """A value of another version, or a damaged one, is told, fetched anew and overwritten."""
@@ -166,7 +170,9 @@ async def test_unreadable_value(
 
 
 @ensureDeferred
-async def test_no_credentials(site: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_credentials_are_neither_kept_nor_logged(
+    site: Site, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """User and password in the URLs of a crawl come neither into the store nor into a line of ours."""
     site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=(("ETag", '"1"'),))
     with_password = site.url("/y").replace("http://", "http://somebody:secret@")

@@ -68,20 +68,20 @@ def test_every_damage_is_noticed() -> None:
             assert decode(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :]) == FILE
         except ValueError as error:
             assert re.search("damaged|not a copy|version", str(error))  # noqa: PT017 - both ends are right
-        with pytest.raises(ValueError, match=r"damaged|not a copy"):
+        with pytest.raises(ValueError, match="not a copy"):
             decode(value[:place])
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="not a copy"):
         decode(value + b"x")
 
 
 @given(value=st.binary(max_size=200))
-def test_any_octets(value: bytes) -> None:
+def test_octets_of_others_are_refused(value: bytes) -> None:
     """Octets of somebody else's are refused, and nothing else happens."""
     with pytest.raises(ValueError, match=r"damaged|not a copy|version"):
         decode(value)
 
 
-def test_an_unknown_version() -> None:
+def test_value_of_a_later_version_is_refused() -> None:
     """What a later version wrote is refused, and the error says so."""
     with pytest.raises(ValueError, match="written in version 2, where 1 is known"):
         decode(by_hand({**HEAD, "version": 2}, b"ab"))
@@ -102,7 +102,7 @@ HEAD: dict[str, Any] = {
 }
 
 
-def test_made_by_hand() -> None:
+def test_values_made_by_hand_are_read() -> None:
     """Others can write values too, with entries of their own."""
     copy = decode(by_hand({**HEAD, "theirs": [1]}, b"ab"))
     assert (copy.body, copy.fetched, copy.validators) == (b"ab", 1.0, Validators("https://a.example/robots.txt"))
@@ -143,7 +143,7 @@ def test_made_by_hand() -> None:
         {"url": "https://a.example/" + "x" * 9000},
     ],
 )
-def test_wrong_entries(changed: dict[str, Any]) -> None:
+def test_values_of_another_type_are_refused(changed: dict[str, Any]) -> None:
     """An entry of another type or out of its range is refused, however right the checksum is."""
     with pytest.raises(ValueError, match=r"damaged|it has no version"):
         decode(by_hand({**HEAD, **changed}, b"ab"))
@@ -154,7 +154,7 @@ anything = scalars | st.lists(scalars, max_size=2) | st.dictionaries(st.text(), 
 
 
 @given(changed=st.dictionaries(st.sampled_from([*HEAD, "status", "confirmed", "etag", "lifetime"]), anything))
-def test_any_entries(changed: dict[str, Any]) -> None:
+def test_any_head_is_refused_or_can_be_written_again(changed: dict[str, Any]) -> None:
     """Whatever somebody else writes into a head, it is refused, or it is an entry that can be written down again."""
     try:
         copy = decode(by_hand({**HEAD, **changed}, b"ab"))
@@ -165,9 +165,9 @@ def test_any_entries(changed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"[]", b"{", b"[" * 100_000, b'"' + b"x" * 200_000 + b'"', b"\xff", b"1" * 9999])
-def test_wrong_heads(line: bytes) -> None:
+def test_heads_that_are_no_json_object_are_refused(line: bytes) -> None:
     """A head that is no JSON object, or that is deeper or longer than any, is refused."""
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="not a copy"):
         decode(by_hand(None, line=line))
 
 
@@ -193,7 +193,7 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = b"".join([*(packing.compress(zeros) for _ in range(256)), packing.flush()])
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(ValueError, match="not a copy"):
             decode(bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -7,6 +7,7 @@ tests. `launch` and `start` have Python begin anew, as a user's shell does: for 
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import pty
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from _typeshed import ReadableBuffer, WriteableBuffer
     from scrapy.settings import Settings
 
 TIMEOUT = 90  # seconds until a command that hangs fails its test
@@ -67,6 +69,7 @@ def run(
     stdout: int | None = None,
     stderr: int | None = None,
     environ: Mapping[str, str] | None = None,
+    interrupted: str = "",
 ) -> Done:
     """Run ``scrapy robots``.
 
@@ -76,6 +79,7 @@ def run(
     :param stdout: where its output goes instead.
     :param stderr: the same for its errors.
     :param environ: what stands in its environment beside.
+    :param interrupted: the name of the stream at whose use Ctrl-C is pressed, if any: see `_Interrupting`.
     """
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         if not isinstance(stdin, int):
@@ -83,7 +87,7 @@ def run(
             given.seek(0)
             stdin = given.fileno()
         streams = (stdin, stdout or out.fileno(), stderr or (out if together else err).fileno())
-        code = _execute(("robots", *arguments), folder, streams, environ or {})
+        code = _execute(("robots", *arguments), folder, streams, environ or {}, interrupted)
         return Done(code, _written(out), _written(err))
 
 
@@ -123,7 +127,11 @@ def scrapy(*arguments: str, folder: Path, **more: str) -> Done:
 
 
 def _execute(
-    arguments: tuple[str, ...], folder: Path | None, streams: tuple[int, int, int], more: Mapping[str, str]
+    arguments: tuple[str, ...],
+    folder: Path | None,
+    streams: tuple[int, int, int],
+    more: Mapping[str, str],
+    interrupted: str = "",
 ) -> int:
     """Run a command line with these standard streams; return the exit code."""
     with contextlib.ExitStack() as stack:
@@ -140,11 +148,10 @@ def _execute(
         patch.setattr(log, "_scrapy_root_handler", None)
         patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # nobody would stop it
         for name, number in zip(("stdin", "stdout", "stderr"), streams, strict=True):
-            how: Any = {"mode": "r"} if name == "stdin" else {"mode": "w"}
-            if name == "stderr":
-                how.update(errors="backslashreplace", buffering=1)
-            stream = stack.enter_context(os.fdopen(os.dup(number), **how))
-            patch.setattr(sys, name, stream)
+            raw = (_Interrupting if name == interrupted else io.FileIO)(os.dup(number), "r" if name == "stdin" else "w")
+            buffer: Any = io.BufferedReader(raw) if name == "stdin" else io.BufferedWriter(raw)
+            how: Any = {"errors": "backslashreplace", "line_buffering": True} if name == "stderr" else {}
+            patch.setattr(sys, name, stack.enter_context(io.TextIOWrapper(buffer, **how)))
         try:
             cmdline.execute(["scrapy", *arguments])
         except SystemExit as end:
@@ -217,40 +224,43 @@ def read_one_line(*arguments: str, folder: Path, stdin: str = "") -> tuple[str, 
 
 
 def stopped_while_printing(*arguments: str, folder: Path) -> Done:
-    """Run a command here, and send it the signal of Ctrl-C when it has begun to print."""
-    ours, its = os.pipe()
-
-    def interrupt() -> None:
-        with os.fdopen(ours, "rb", 0) as output:
-            output.read(1)
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            while output.read(65_536):
-                pass
-
-    with _interruptible(), _beside(interrupt):
-        done = run(*arguments, folder=folder, stdout=its)
-        os.close(its)
-    return done
+    """Run a command here, and send it the signal of Ctrl-C when it begins to write its output."""
+    with _interruptible():
+        return run(*arguments, folder=folder, interrupted="stdout")
 
 
 def stopped_while_reading(*arguments: str, folder: Path) -> Done:
-    """Run a command here, and send it the signal of Ctrl-C when it reads its standard input."""
-    ours, its = os.pipe()
-
-    def interrupt() -> None:
-        with os.fdopen(its, "wb", 0) as given, contextlib.suppress(BrokenPipeError):
-            given.write(_BLANK)  # which ends when most of it was read
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            given.write(_BLANK)  # a signal right before a call that waits does not end that call
-
-    with _interruptible(), _beside(interrupt):
-        done = run(*arguments, folder=folder, stdin=ours)
-        os.close(ours)
-    return done
+    """Run a command here, and send it the signal of Ctrl-C when it has read a part of its standard input."""
+    with _interruptible():
+        return run(*arguments, folder=folder, stdin=_BLANK, interrupted="stdin")
 
 
-#: Blank lines, which every topic passes over; more than a pipe holds.
+#: Blank lines, which every topic passes over; more than is read at a time.
 _BLANK = b"\n" * 200_000
+
+
+class _Interrupting(io.FileIO):
+    """A file that sends this process the signal of Ctrl-C: at the first write, or at the second read.
+
+    The handler of the signal runs before the call ends, so the signal meets the command, and nothing that comes later.
+    """
+
+    _calls = 0
+
+    def write(self, octets: ReadableBuffer, /) -> int:
+        """Send the signal."""
+        self._count(1)
+        return super().write(octets)
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read; send the signal if that was done before."""
+        self._count(2)
+        return super().readinto(buffer)
+
+    def _count(self, last: int) -> None:
+        self._calls += 1
+        if self._calls == last:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
@@ -265,9 +275,11 @@ def _beside(function: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Have the signal of Ctrl-C raise KeyboardInterrupt, as where Python has just begun."""
+    """Have the signal of Ctrl-C raise KeyboardInterrupt, as where Python has just begun; if it is left over, fail."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
+    except KeyboardInterrupt:
+        raise AssertionError("the command did not end by Ctrl-C itself") from None  # else the run of tests would end
     finally:
         signal.signal(signal.SIGINT, handler)

@@ -89,14 +89,14 @@ def test_a_command_asks_once(failing: Site, tmp_path: Path, command: str, reacto
         assert f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched" in log
 
 
-def test_backoff_of_the_users(failing: Site, tmp_path: Path) -> None:
+def test_a_backoff_of_the_users_own_is_kept(failing: Site, tmp_path: Path) -> None:
     """A backoff that the user sets holds for commands, too."""
     with failing as site:
         log_of("fetch", site.url("/page"), tmp_path, "-s", "ROBOTSTXT_UNREACHABLE_BACKOFF=0.1,0.1")
         assert site.targets == ["/robots.txt"] * 3
 
 
-def test_crawls_have_it(failing: Site, tmp_path: Path) -> None:
+def test_crawls_ask_again_by_default(failing: Site, tmp_path: Path) -> None:
     """A crawl of the same spider asks again after 5 s: nothing in it looks like a command."""
     with failing as site:
         log = log_of("crawl", site.url("/page"), tmp_path, "-s", "CLOSESPIDER_TIMEOUT=1")

@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_spider_that_does_not_load(folder: Path) -> None:
+def test_a_spider_that_does_not_load_is_no_hindrance(folder: Path) -> None:
     """No spider is needed, so a broken one is no matter; all else that the project sets applies."""
     with Site({"/robots.txt": robots(FILE)}) as site:
         checked = run("check", site.url("/y"), folder=folder)
@@ -64,7 +64,7 @@ def test_a_spider_that_does_not_load(folder: Path) -> None:
         ("DUPEFILTER_CLASS=no.such", "ModuleNotFoundError: No module named 'no'"),
     ],
 )
-def test_settings_that_make_no_crawl(setting: str, says: str, tmp_path: Path) -> None:
+def test_settings_that_make_no_crawl_are_one_line(setting: str, says: str, tmp_path: Path) -> None:
     """A part that is missing is named in one line, and the exit code is 2, which is no verdict."""
     way = launch if setting.startswith("REACTOR") else run  # that one sets a process up
     with Site({"/robots.txt": robots(FILE)}) as site:
@@ -74,14 +74,14 @@ def test_settings_that_make_no_crawl(setting: str, says: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("reactor", [SELECT, "TWISTED_REACTOR_ENABLED=0"])
-def test_what_went_wrong_first(reactor: str, tmp_path: Path) -> None:
+def test_what_went_wrong_first_is_told(reactor: str, tmp_path: Path) -> None:
     """With another reactor, or none, it is the missing part that is named, too, and not what it was missed for."""
     done = launch("show", "http://127.0.0.1:9/", "-s", "DUPEFILTER_CLASS=no.such", "-s", reactor, folder=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.endswith(" with these settings: ModuleNotFoundError: No module named 'no'\n")
 
 
-def test_a_setting_without_a_value(robots: Callable[..., Done]) -> None:
+def test_a_setting_without_a_value_is_refused(robots: Callable[..., Done]) -> None:
     """A setting without a value is refused in one line, wherever it stands, and whether there is a topic or not."""
     for arguments in (("-s", "FOO"), ("-s", "FOO", "lint", "-"), ("lint", "-", "-s", "FOO")):
         done = robots(*arguments)
@@ -89,7 +89,7 @@ def test_a_setting_without_a_value(robots: Callable[..., Done]) -> None:
         assert (done.code, done.out, done.err) == (2, "", error)
 
 
-def test_prints_in_the_log(folder: Path) -> None:
+def test_output_is_no_part_of_the_log(folder: Path) -> None:
     """With LOG_STDOUT what the project's code prints is no part of the answer, and the answer is no part of the log."""
     with Site({"/robots.txt": robots(FILE)}) as site:
         done = run("check", site.url("/x"), "-s", "LOG_STDOUT=1", folder=folder)
@@ -98,7 +98,7 @@ def test_prints_in_the_log(folder: Path) -> None:
     assert "signed" not in done.out
 
 
-def test_nobody_reads_with_prints_in_the_log(tmp_path: Path) -> None:
+def test_nobody_reads_while_prints_go_to_the_log(tmp_path: Path) -> None:
     """With LOG_STDOUT, too, a reader who has seen enough is no error."""
     with Site({"/robots.txt": robots(FILE)}) as site:
         urls = f"{site.url('/z')}\n" * 1000

@@ -92,7 +92,7 @@ def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> No
         (["http://", "/x.pdf"], 2),
     ],
 )
-def test_exit_status(robots: Callable[..., Done], given: str, targets: list[str], code: int) -> None:
+def test_exit_code_is_that_of_all_urls(robots: Callable[..., Done], given: str, targets: list[str], code: int) -> None:
     """All allowed, some disallowed, some not decided: whatever the order."""
     urls = [target if "://" in target else SITE + target for target in targets]
     assert robots("check", *urls, "--agent", "foobot", "--robots", given).code == code
@@ -133,7 +133,7 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
     )
 
 
-def test_several_agents(robots: Callable[..., Done], given: str) -> None:
+def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: str) -> None:
     """Each has a verdict of its own, and is named; the exit code is that of all together."""
     agents = ("--agent", "zoo,FooBot", "--agent", "zoo", "--agent", "foobot", "--agent", "zoo")
     done = robots("check", f"{SITE}/a", *agents, "--robots", given)
@@ -161,7 +161,7 @@ def test_several_agents(robots: Callable[..., Done], given: str) -> None:
     assert (done.code, done.err.count("\n")) == (2, 1)
 
 
-def test_standard_input(robots: Callable[..., Done], given: str) -> None:
+def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
     """URLs come from standard input where none is named; or the robots.txt does."""
     done = robots("check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n")
     found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
@@ -195,7 +195,7 @@ def test_what_makes_no_sense_is_refused(
     assert done.err.count("\n") == 1
 
 
-def test_octets_that_are_no_text(tmp_path: Path) -> None:
+def test_octets_that_are_no_text_are_octets_of_the_url(tmp_path: Path) -> None:
     """What is no UTF-8 in a list of URLs, or in an argument, is an octet of the URL, whatever the locale."""
     (tmp_path / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /caf%E9\nDisallow: /na\xc3\xafve\n")
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -208,7 +208,7 @@ def test_octets_that_are_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("typed", [" {}", "{}\t", "\x01{}", "{}\n"])
-def test_what_a_request_takes_out(typed: str, robots: Callable[..., Done], given: str) -> None:
+def test_a_url_is_judged_as_a_request_of_it(typed: str, robots: Callable[..., Done], given: str) -> None:
     """A URL with blanks or control characters is judged as a crawl's request of it would be."""
     plain = robots("check", "--robots", given, "--json", f"{SITE}/x.pdf", "--agent", "foobot")
     done = robots("check", "--robots", given, "--json", typed.format(f"{SITE}/x.pdf"), "--agent", "foobot")
@@ -216,14 +216,14 @@ def test_what_a_request_takes_out(typed: str, robots: Callable[..., Done], given
     assert done.code == 1
 
 
-def test_dot_segments(robots: Callable[..., Done], given: str) -> None:
+def test_both_readings_of_dot_segments_are_judged(robots: Callable[..., Done], given: str) -> None:
     """Both readings of a URL are judged, and the explanation is that of the one that decides."""
     done = robots("check", f"{SITE}/private/open/../x", "--agent", "foobot", "--robots", given)
     assert done.code == 1
     assert [line for line in done.lines if line.startswith("  lost")] == []
 
 
-def test_too_slow_a_site(robots: Callable[..., Done], given: str) -> None:
+def test_too_slow_a_site_is_disallowed(robots: Callable[..., Done], given: str) -> None:
     """A site that asks for more patience than the user has is disallowed, as it is in a crawl."""
     limits = ("-s", "ROBOTSTXT_CRAWL_DELAY_OVER=forbid", "-s", "ROBOTSTXT_CRAWL_DELAY_MAX=60")
     done = robots("check", f"{SITE}/a", f"{SITE}/robots.txt", "--agent", "foobot", "--robots", given, *limits)
@@ -243,7 +243,7 @@ def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
 # In real crawls.
 
 
-def test_as_a_crawl_would(tmp_path: Path) -> None:
+def test_a_file_is_fetched_as_by_a_crawl(tmp_path: Path) -> None:
     """The file is fetched with the project's settings, once for all URLs of its origin; redirects are shown."""
     with Site({"/robots.txt": redirect("/a", 301), "/a": redirect("/b"), "/b": file(FILE)}) as site:
         named = "USER_AGENT=foobot/1 (+http://b.example)"
@@ -259,7 +259,7 @@ def test_as_a_crawl_would(tmp_path: Path) -> None:
         ]
 
 
-def test_access_table(tmp_path: Path) -> None:
+def test_unavailable_is_allowed_and_unreachable_undecided(tmp_path: Path) -> None:
     """What is unavailable is allowed, what is unreachable is not decided; the first of each is not asked twice."""
     with Site({"/robots.txt": Reply(503)}) as failing, Site() as without, Site({"/robots.txt": file(FILE)}) as open_one:
         urls = "\n".join(site.url(target) for target in ("/x", "/y") for site in (without, open_one, failing))
@@ -328,14 +328,14 @@ def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (2, "", "scrapy robots check: stopped after 0 of 2 URLs\n")
 
 
-def test_nobody_reads(given: str, tmp_path: Path) -> None:
+def test_a_reader_who_has_seen_enough_is_no_verdict(given: str, tmp_path: Path) -> None:
     """Where the reader has seen enough, that is no error message; but neither is it said that all is allowed."""
     urls = f"{SITE}/a\n" * 1000
     read = read_one_line("check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls)
     assert read == (f"allowed      {SITE}/a\n", 2, "")
 
 
-def test_another_parser(tmp_path: Path) -> None:
+def test_another_parser_decides(tmp_path: Path) -> None:
     """The verdict is that of the project's parser, which gives no line."""
     with Site({"/robots.txt": file(FILE)}) as site:
         parser = "ROBOTSTXT_PARSER=scrapy.robotstxt.PythonRobotParser"
@@ -347,21 +347,21 @@ def test_another_parser(tmp_path: Path) -> None:
     ]
 
 
-def test_another_parser_and_a_file(robots: Callable[..., Done], given: str) -> None:
+def test_a_file_is_read_by_our_parser(robots: Callable[..., Done], given: str) -> None:
     """A file that is given is read with the parser of this package all the same, and so the line is known."""
     parser = "ROBOTSTXT_PARSER=scrapy.robotstxt.PythonRobotParser"
     done = robots("check", f"{SITE}/x", "--robots", given, "-s", parser)
     assert (done.code, done.lines[1]) == (1, "  why        robots.txt line 2: Disallow: /")
 
 
-def test_a_store_that_cannot_work(tmp_path: Path) -> None:
+def test_a_store_that_cannot_work_is_told(tmp_path: Path) -> None:
     """What would stop a crawl at start is one line."""
     done = run("check", SITE, "-s", "ROBOTSTXT_CACHE=redis://me:secret@127.0.0.1:1", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert "secret" not in done.err
 
 
-def test_a_site_that_says_nothing(tmp_path: Path) -> None:
+def test_a_site_that_says_nothing_is_undecided(tmp_path: Path) -> None:
     """A site that says nothing keeps nobody waiting for longer than a crawl would."""
     with Site({"/robots.txt": HANG}) as site:
         done = run("check", site.url("/x"), "-s", "ROBOTSTXT_TIMEOUT=0.5", folder=tmp_path)
@@ -387,7 +387,7 @@ def test_on_a_terminal_there_is_colour_and_a_bar(given: str, tmp_path: Path) -> 
     assert not re.search(r"\x1b\[[\d;]*m", done.out)
 
 
-def test_offline_replay(tmp_path: Path) -> None:
+def test_the_http_cache_is_not_asked(tmp_path: Path) -> None:
     """A project whose crawls replay an HTTP cache offline has its sites asked all the same."""
     with Site({"/robots.txt": file("User-agent: *\nDisallow: /x\n")}) as site:
         settings = ("-s", "HTTPCACHE_ENABLED=1", "-s", "HTTPCACHE_IGNORE_MISSING=1")

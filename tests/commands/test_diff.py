@@ -45,9 +45,9 @@ def test_all_groups_are_compared(diff: Callable[..., Done]) -> None:
         "group for foobot",
         "  - line 6: Disallow: /a",
         "  + line 5: Allow: /b/c",
-        "group for come: there was none",
+        "group for come: it was none, now that of come",
         "  + line 9: Allow: /",
-        "group for gone: there is none any more",
+        "group for gone: it was that of gone, now none",
         "  - line 6: Disallow: /a",
         "  - line 7: Disallow: /b",
         "4 rules removed or added",
@@ -75,14 +75,14 @@ def test_what_applies_to_one_crawler_is_compared(diff: Callable[..., Done]) -> N
     )
 
 
-def test_nothing_changed(diff: Callable[..., Done]) -> None:
+def test_exit_code_is_0_where_nothing_changed(diff: Callable[..., Done]) -> None:
     """Files that say the same give exit code 0, be it for one crawler alone."""
     done = diff("new.txt", "new.txt", "--urls", "urls")
     assert (done.code, done.lines) == (0, ["0 rules removed or added, 0 of 3 URLs change their verdict"])
     assert diff("old.txt", "new.txt", "--agent", "zoo").code == 0
 
 
-def test_changes_as_json(diff: Callable[..., Done]) -> None:
+def test_a_change_is_a_line_of_json(diff: Callable[..., Done]) -> None:
     """An object in a line for each group and for each URL."""
     done = diff("old.txt", "new.txt", "--agent", "come", "--urls", "-", "--json", stdin="http://e.example/\n")
     group, url = map(json.loads, done.lines)
@@ -98,7 +98,7 @@ def test_changes_as_json(diff: Callable[..., Done]) -> None:
     assert (url["url"], url["agent"], *verdicts) == ("http://e.example/", "come", "disallowed", "allowed")
 
 
-def test_several_agents(diff: Callable[..., Done]) -> None:
+def test_several_agents_are_compared_one_by_one(diff: Callable[..., Done]) -> None:
     """What changed for each is told, once where it is the same, and whose verdict on a URL it is."""
     agents = ("--agent", "come", "--agent", "zoo", "--agent", "new,come", "--agent", "gone")
     done = diff("old.txt", "new.txt", *agents, "--urls", "urls")
@@ -129,7 +129,7 @@ def test_several_agents(diff: Callable[..., Done]) -> None:
     assert [entry["agent"] for entry in found if "url" in entry] == ["come", "new,come"] * 3
 
 
-def test_rules_that_are_written_differently(diff: Callable[..., Done], folder: Path) -> None:
+def test_rules_that_are_written_differently_are_no_change(diff: Callable[..., Done], folder: Path) -> None:
     """A rule in another spelling is told as that, and is no change: not to the exit code, either."""
     (folder / "spelt.txt").write_text(NEW.replace("Disallow: /b", "Disallow: /b*"))
     done = diff("new.txt", "spelt.txt", "--urls", "urls")
@@ -168,7 +168,7 @@ def test_what_makes_no_sense_is_refused(
     assert done.err.startswith(f"scrapy robots diff: {error}")
 
 
-def test_moved_rules(diff: Callable[..., Done], folder: Path) -> None:
+def test_rules_that_moved_are_no_change(diff: Callable[..., Done], folder: Path) -> None:
     """What says the same to a crawler is no change to it, and a group without a rule that lets one in is one."""
     (folder / "one").write_text("User-agent: *\nDisallow: /\n")
     (folder / "two").write_text("User-agent: foobot\nDisallow: /\nUser-agent: *\nDisallow: /\n")
@@ -178,13 +178,16 @@ def test_moved_rules(diff: Callable[..., Done], folder: Path) -> None:
     done = diff("one", "open")
     assert (done.code, done.lines) == (
         1,
-        ["group for foobot: there was none", "0 rules removed or added, 1 group without a rule came or went"],
+        [
+            "group for foobot: it was none, now that of foobot",
+            "0 rules removed or added, 1 group without a rule came or went",
+        ],
     )
     (folder / "allow").write_text((folder / "open").read_text().replace("Disallow:\n", "Allow:\n"))
     assert (diff("open", "allow").code, diff("open", "allow").lines) == (0, ["0 rules removed or added"])
 
 
-def test_a_line_that_is_no_url(diff: Callable[..., Done], folder: Path) -> None:
+def test_a_line_that_is_no_url_is_named(diff: Callable[..., Done], folder: Path) -> None:
     """It is named with its number, and all else is compared; as with `check`, nobody knows then: the code is 2."""
     (folder / "urls").write_text(f"{URLS}\n/page\nftp://me:secret@e.example/\nhttps://e.example/b/c/d\n")
     done = diff("old.txt", "new.txt", "--agent", "foobot", "--urls", "urls")
@@ -200,7 +203,7 @@ def test_a_line_that_is_no_url(diff: Callable[..., Done], folder: Path) -> None:
     assert (done.code, done.out, done.err) == (2, "", f"scrapy robots diff: standard input line 1: /page {why}\n")
 
 
-def test_a_site_against_a_file(folder: Path) -> None:
+def test_a_site_is_compared_with_a_file(folder: Path) -> None:
     """What a site has now may be either of the two; one that has nothing is an error."""
     with Site({"/robots.txt": file(OLD), "/gone": Reply(404)}) as site:
         done = run("diff", site.url("/robots.txt"), "new.txt", "--agent", "foobot", folder=folder)
@@ -211,7 +214,7 @@ def test_a_site_against_a_file(folder: Path) -> None:
         assert (done.code, done.out) == (2, "")
 
 
-def test_colour_on_a_terminal(folder: Path) -> None:
+def test_there_is_colour_on_a_terminal(folder: Path) -> None:
     """On a terminal what went is red, and what came is green."""
     done = on_terminal("diff", "old.txt", "new.txt", folder=folder)
     assert "\x1b[31m  - line 6: Disallow: /a\x1b[0m\n\x1b[32m  + line 5: Allow: /b/c\x1b[0m\n" in done.out

@@ -116,7 +116,7 @@ def test_the_document_shows_what_commands_print(folder: Path) -> None:
             assert same(done.out.replace(site.netloc, SERVED)) == same(expected), command
 
 
-def test_workflow(folder: Path) -> None:
+def test_workflow_in_the_documents_works(folder: Path) -> None:
     """The step that docs/lint.md shows annotates the lines of the file that it names."""
     command = block("docs/lint.md", "yaml", "- run: ").removeprefix("- run: scrapy robots ")
     (folder / "public").mkdir()
@@ -134,7 +134,7 @@ def keys(head: str) -> list[str]:
     return [key for row in table.splitlines()[1:] for key in re.findall("`(.*?)`", row.split(" | ")[0])]
 
 
-def test_keys(folder: Path) -> None:
+def test_keys_of_json_are_those_of_the_document(folder: Path) -> None:
     """The document tells of every key of the objects that `check` and `show` print, in their order."""
     with Site({"/robots.txt": file(NEWS)}) as site:
         checked, shown = (json.loads(run(topic, site.url("/"), "--json", folder=folder).out) for topic in TOPICS)

@@ -32,7 +32,7 @@ FOREIGN = {
 }
 
 
-def test_foreign_keys(robots: Callable[..., Done], store: Store, address: str) -> None:
+def test_foreign_keys_reach_no_terminal_and_no_store(robots: Callable[..., Done], store: Store, address: str) -> None:
     """Keys that are no origins come to no terminal as they are, nor their credentials, and go to no other store."""
     for key in FOREIGN:
         store.put(key, encode(OPEN), DAY)
@@ -60,7 +60,7 @@ def test_foreign_keys_are_not_imported(robots: Callable[..., Done], store: Store
 
 
 @pytest.mark.parametrize("value", ["junk", 5])
-def test_values_that_are_no_octets(robots: Callable[..., Done], tmp_path: Path, value: object) -> None:
+def test_values_that_are_no_octets_are_unreadable(robots: Callable[..., Done], tmp_path: Path, value: object) -> None:
     """What another program has written into an SQLite file cannot be read, and can be purged."""
     path = tmp_path / "robots.sqlite"
     store = SqliteStore(path)
@@ -75,7 +75,7 @@ def test_values_that_are_no_octets(robots: Callable[..., Done], tmp_path: Path, 
     assert robots("cache", "purge", "--expired", "--store", f"sqlite:///{path}").out.startswith("1 origin dropped")
 
 
-def test_redis_keys_that_are_no_text(robots: Callable[..., Done], redis_address: str) -> None:
+def test_redis_keys_that_are_no_text_are_listed_and_purged(robots: Callable[..., Done], redis_address: str) -> None:
     """Names under our prefix that are not UTF-8 are listed, and what --all counts as dropped is gone."""
     store = RedisStore(redis_address)
     client: Any = store._client

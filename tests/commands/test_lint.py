@@ -43,7 +43,7 @@ def test_exit_code_is_that_of_the_worst_finding(text: str, code: int, summary: s
     assert (done.code, done.lines[-1], done.err) == (code, f"robots.txt: {summary}", "")
 
 
-def test_findings_as_json(tmp_path: Path) -> None:
+def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
     """With JSON, a finding is an object in one line, and standard input is a file like others."""
     done = lint("-", "--format", "json", folder=tmp_path, stdin=ERROR)
     found = [json.loads(line) for line in done.lines]
@@ -59,7 +59,7 @@ def test_findings_as_json(tmp_path: Path) -> None:
     assert done.code == 3
 
 
-def test_findings_as_annotations_on_github(tmp_path: Path) -> None:
+def test_a_finding_is_an_annotation_on_github(tmp_path: Path) -> None:
     """For GitHub, a finding is an annotation of its line; nothing that the file holds ends or begins a command."""
     (tmp_path / "a,b:c.txt").write_bytes(b"User-agent: *\nDisallow: x%0A::error::\x1b[2J\x0b\n")
     done = lint("a,b:c.txt", "--format", "github", folder=tmp_path)
@@ -79,7 +79,7 @@ def test_no_terminal_acts(tmp_path: Path) -> None:
         assert done.code == 3
 
 
-def test_a_file_from_a_url(tmp_path: Path) -> None:
+def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
     """A file is fetched as a crawl fetches, redirects followed; the URL of a site is that of its robots.txt."""
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
         done = run("lint", site.url("/"), folder=tmp_path)
@@ -88,7 +88,7 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
         assert (done.code, done.err) == (3, "")
 
 
-def test_a_url_with_credentials(tmp_path: Path) -> None:
+def test_credentials_of_a_url_are_not_shown(tmp_path: Path) -> None:
     """Credentials of a URL are sent, and not printed: neither in the findings nor where something went wrong."""
     with Site({"/robots.txt": robots(ERROR), "/other": Reply(404)}) as site:
         url, other = site.url("/robots.txt"), site.url("/other")
@@ -114,7 +114,7 @@ def test_a_url_is_fetched_with_the_settings_of_the_project(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
-def test_what_cannot_be_fetched(source: str, tmp_path: Path) -> None:
+def test_what_cannot_be_fetched_is_one_line(source: str, tmp_path: Path) -> None:
     """What cannot be read is said in one line on standard error, with what to do; the exit code is 2."""
     done = lint(source, folder=tmp_path)
     assert (done.code, done.out) == (2, "")
@@ -123,7 +123,7 @@ def test_what_cannot_be_fetched(source: str, tmp_path: Path) -> None:
     assert "; " in done.err
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     """A URL that has nothing is no file without findings."""
     with Site({"/robots.txt": Reply(404)}) as site:
         done = lint(site.url("/robots.txt"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
@@ -132,14 +132,14 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert done.err.count("\n") == 1
 
 
-def test_wrong_setting(tmp_path: Path) -> None:
+def test_a_wrong_setting_is_refused(tmp_path: Path) -> None:
     """A setting that is not accepted ends the command; the line names it and what is accepted."""
     done = lint("-", "-s", "ROBOTSTXT_MAX_SIZE=5", folder=tmp_path, stdin=GOOD)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert "ROBOTSTXT_MAX_SIZE" in done.err
 
 
-def test_an_output_that_is_full(tmp_path: Path) -> None:
+def test_an_output_that_is_full_is_no_finding(tmp_path: Path) -> None:
     """Output that cannot be written ends with 2, so that no other code is taken for a verdict on the file."""
     (tmp_path / "robots.txt").write_text(ERROR)
     with Path("/dev/full").open("wb") as full:
@@ -148,14 +148,14 @@ def test_an_output_that_is_full(tmp_path: Path) -> None:
     assert done.err.startswith("scrapy robots lint: the output cannot be written: ")
 
 
-def test_unknown_format(tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     """A format that there is none of ends the command before it reads anything."""
     done = lint("-", "--format", "xml", folder=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert "text" in done.err
 
 
-def test_colour_on_a_terminal(tmp_path: Path) -> None:
+def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal severities have colours, unless NO_COLOR is set, and lines are no longer than it is wide."""
     (tmp_path / "robots.txt").write_text(ERROR + f"Disallow: {'z' * 100}\n")
     coloured, plain = (

@@ -44,7 +44,7 @@ def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
     assert '<img src=x onerror="acted=1">.jsonl' in text
 
 
-def test_only_its_own_elements(browser: Browser, tmp_path: Path) -> None:
+def test_the_page_has_its_own_elements_only(browser: Browser, tmp_path: Path) -> None:
     """Of what can act, a page of hostile records has its own script alone; links lead to pages on the web only."""
     made(tmp_path, hostile("http://127.0.0.1:9"))
     browser.open(tmp_path / "report.html")
@@ -108,7 +108,7 @@ def test_a_script_of_others_would_not_run(shown: tuple[Browser, dict[str, Any]])
     assert all("Content Security Policy" in line for line in refused)
 
 
-def test_no_complaint(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
+def test_the_console_stays_empty(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
     """A usual page asks for nothing but itself, and the console stays empty."""
     opened = browser.open(usual[0])
     assert opened == ([usual[0].as_uri()], [])

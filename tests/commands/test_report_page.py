@@ -83,7 +83,7 @@ def test_bars_are_as_long_as_their_numbers(shown: tuple[Browser, dict[str, Any]]
         assert [width for width, _ in bars] == pytest.approx([bars[0][1] * n / numbers[0] for n in numbers], abs=0.1)
 
 
-def test_rules_that_are_long(browser: Browser, tmp_path: Path) -> None:
+def test_rules_that_are_long_are_readable(browser: Browser, tmp_path: Path) -> None:
     """However long patterns and names are, each bar shows site, line and token of its rule: no two are the same."""
     rule, origins = f"Disallow: /{'p' * 3000}", ("https://a.example", f"https://{'b' * 900}.example")
     keys = [(origin, line, token) for origin in origins for line in (2, 3) for token in ("*", "foobot")]
@@ -123,7 +123,7 @@ def test_bars_of_time_are_as_high_as_their_numbers(shown: tuple[Browser, dict[st
 
 
 @pytest.mark.parametrize("seconds", [2, 7, 23, 24])
-def test_all_of_the_time(seconds: int, browser: Browser, tmp_path: Path) -> None:
+def test_all_of_the_time_has_room(seconds: int, browser: Browser, tmp_path: Path) -> None:
     """The bars over time take the whole width, however few there are; the last one stands at the right end."""
     made(tmp_path, [record(time=f"2026-11-21T08:00:{second:02}Z") for second in range(seconds)])
     browser.open(tmp_path / "report.html")
@@ -142,7 +142,7 @@ def test_all_of_the_time(seconds: int, browser: Browser, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "2999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", None])
-def test_times_that_no_crawl_has(time: str | None, browser: Browser, tmp_path: Path) -> None:
+def test_times_that_no_crawl_has_are_drawn(time: str | None, browser: Browser, tmp_path: Path) -> None:
     """Times of any age are drawn, also beside usual ones; without any there is no plot of times."""
     made(tmp_path, [record(time=time), *([record()] if time else [])])
     opened = browser.open(tmp_path / "report.html")
@@ -152,7 +152,7 @@ def test_times_that_no_crawl_has(time: str | None, browser: Browser, tmp_path: P
     assert len(drawn) == (0 if time is None else 2 if time.startswith("2999") else 1)
 
 
-def test_nothing_disallowed(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_says_that_nothing_was_disallowed(browser: Browser, tmp_path: Path) -> None:
     """A page of an empty report says so, and has nothing to draw but the file."""
     made(tmp_path, [])
     assert browser.open(tmp_path / "report.html").console == []
@@ -187,7 +187,7 @@ def test_top_changes_tables_alone(browser: Browser, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_other_reasons(browser: Browser, tmp_path: Path) -> None:
+def test_other_reasons_have_one_colour(browser: Browser, tmp_path: Path) -> None:
     """Reasons without a colour of their own share one, and lengths still add up; one bar does not fill the plot."""
     made(tmp_path, [record(), *(record(reason=f"r{number}") for number in range(3))])
     browser.open(tmp_path / "report.html")
@@ -198,7 +198,7 @@ def test_other_reasons(browser: Browser, tmp_path: Path) -> None:
     assert browser.run("return document.querySelector('.legend').innerText.split('\\n')") == ["rule", "other"]
 
 
-def test_how_much_is_not_listed(browser: Browser, tmp_path: Path) -> None:
+def test_it_says_how_much_is_not_listed(browser: Browser, tmp_path: Path) -> None:
     """A table that does not list all says how many there are."""
     made(tmp_path, crawl(), "--top", "3")
     browser.open(tmp_path / "report.html")
@@ -210,7 +210,7 @@ def test_how_much_is_not_listed(browser: Browser, tmp_path: Path) -> None:
 # What it is like to use.
 
 
-def test_sort_by_click(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_a_click_sorts_a_table(shown: tuple[Browser, dict[str, Any]]) -> None:
     """A click on a heading sorts by it, another one the other way round; numbers as numbers."""
     browser, sums = shown
     before = [entry["requests"] for entry in sums["by_origin"]]
@@ -233,7 +233,7 @@ def sort_of(browser: Browser) -> list[str | None]:
     return found
 
 
-def test_sort_by_keyboard(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_a_key_sorts_a_table(shown: tuple[Browser, dict[str, Any]]) -> None:
     """A heading is reached, and pressed, by keyboard."""
     browser, _ = shown
     browser.driver.find_element(By.ID, "filter-origin").send_keys(Keys.TAB)
@@ -260,7 +260,7 @@ def test_a_table_is_filtered(shown: tuple[Browser, dict[str, Any]]) -> None:
     assert browser.driver.find_element(By.CSS_SELECTOR, "#rule [role=status]").text == ""
 
 
-def test_without_script(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
+def test_without_script_the_page_says_so(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
     """Without script the page says that it needs one, and how else to get its numbers; there is nothing to press."""
     browser.command("Emulation.setScriptExecutionDisabled", value=True)
     try:
@@ -273,7 +273,9 @@ def test_without_script(browser: Browser, usual: tuple[Path, dict[str, Any]]) ->
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
 
 
-def test_narrow_and_wide_screens(browser: Browser, usual: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_it_has_room_on_narrow_and_wide_screens(
+    browser: Browser, usual: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
     """On a narrow and on a wide screen, light or dark, nothing but a wide table scrolls sideways, whatever is in it."""
     made(tmp_path, [*crawl(), *hostile("http://127.0.0.1:9")])
     for page, width, dark in product((usual[0], tmp_path / "report.html"), (360, 1440), (False, True)):
@@ -288,7 +290,7 @@ def test_narrow_and_wide_screens(browser: Browser, usual: tuple[Path, dict[str, 
         assert contrast(paper, ink) > 7  # WCAG 2.2, 1.4.6
 
 
-def test_contrast(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
+def test_contrast_is_high_enough(browser: Browser, usual: tuple[Path, dict[str, Any]]) -> None:
     """All text stands out from the paper, the quiet one too (WCAG 2.2, 1.4.3)."""
     script = """
         const paper = getComputedStyle(document.body).backgroundColor;
@@ -314,7 +316,7 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_printed_on_paper(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_it_can_be_printed_on_paper(shown: tuple[Browser, dict[str, Any]]) -> None:
     """On paper there is nothing to press, and all of the tables."""
     browser, _ = shown
     browser.screen(794, medium="print")  # A4 at 96 dots an inch
@@ -323,7 +325,7 @@ def test_printed_on_paper(shown: tuple[Browser, dict[str, Any]]) -> None:
     assert browser.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-def test_what_a_screen_reader_says(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_a_screen_reader_can_read_it(shown: tuple[Browser, dict[str, Any]]) -> None:
     """Whoever hears the page is told what each picture, table and field is; headings come in order."""
     browser, sums = shown
     nodes = browser.command("Accessibility.getFullAXTree")["nodes"]
@@ -342,7 +344,7 @@ def test_what_a_screen_reader_says(shown: tuple[Browser, dict[str, Any]]) -> Non
     assert browser.run("return [...document.querySelectorAll('table')].every((one) => one.caption.innerText)")
 
 
-def test_document(shown: tuple[Browser, dict[str, Any]]) -> None:
+def test_document_shows_a_page(shown: tuple[Browser, dict[str, Any]]) -> None:
     """What docs/demo.md shows of the page is what the browser shows: the head, the figures, the first table."""
     browser, _ = shown
     script = """

@@ -81,7 +81,7 @@ def test_every_runtime_says_the_same(folder: Path, runtime: str) -> None:
     assert {**plain, "spider_middlewares": 0} == {**other, "spider_middlewares": 0}
 
 
-def test_who_set_a_setting(folder: Path) -> None:
+def test_it_says_who_set_a_setting(folder: Path) -> None:
     """Each setting has the value that the crawl has, and who gave it, whoever that is."""
     found = asked("news", "-s", "ROBOTSTXT_TIMEOUT=5", "-s", "ROBOTSTXT_CACHE_MAX_AGE=60", folder=folder)
     assert setting(found, "OBEY") == (True, "add-on")
@@ -96,7 +96,7 @@ def test_who_set_a_setting(folder: Path) -> None:
     assert not (folder / "jobs").exists()
 
 
-def test_a_spider_that_needs_arguments(folder: Path) -> None:
+def test_a_spider_gets_its_arguments(folder: Path) -> None:
     """A spider that needs arguments gets them, and what it sets as it is made counts; without them one line says so."""
     assert setting(asked("fussy", "-a", "site=x", folder=folder), "TIMEOUT") == (7, "spider")
     done = run("settings", "fussy", folder=folder)
@@ -108,7 +108,7 @@ def test_a_spider_that_needs_arguments(folder: Path) -> None:
     )
 
 
-def test_without_a_way_to_addons(folder: Path) -> None:
+def test_without_a_way_to_addons_there_is_a_warning(folder: Path) -> None:
     """Where Scrapy has no way to apply add-ons, a warning says that they are left out."""
     (folder / "shop" / "spiders" / "other.py").write_text(
         "import scrapy\n"
@@ -124,7 +124,7 @@ def test_without_a_way_to_addons(folder: Path) -> None:
     assert setting(found, "OBEY") == (False, "default")
 
 
-def test_tokens_and_user_agent(folder: Path) -> None:
+def test_tokens_and_user_agent_are_shown(folder: Path) -> None:
     """Tokens and User-Agent are those of the crawl; a token that site owners cannot know is warned about."""
     found = asked("news", folder=folder)
     assert (found["tokens"], found["user_agent"]) == (["newsbot"], "newsbot/1.0 (+https://news.example/bot)")
@@ -149,7 +149,7 @@ def test_middlewares_stand_in_their_order(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("obey", "obeyed"), [("1", "by Scrapy's own middleware"), ("0", "no: ROBOTSTXT_OBEY is not True")]
 )
-def test_without_ours(tmp_path: Path, obey: str, obeyed: str) -> None:
+def test_without_our_middleware_there_is_a_warning(tmp_path: Path, obey: str, obeyed: str) -> None:
     """Where the package is installed and not switched on, that is said."""
     found = asked("-s", f"ROBOTSTXT_OBEY={obey}", folder=tmp_path)
     assert (found["obeyed"], found["code"]) == (obeyed, 1)
@@ -158,7 +158,7 @@ def test_without_ours(tmp_path: Path, obey: str, obeyed: str) -> None:
     ]
 
 
-def test_nothing_is_odd(tmp_path: Path) -> None:
+def test_exit_code_is_0_where_nothing_is_odd(tmp_path: Path) -> None:
     """A set-up in which nothing is odd has the exit code 0; what is no warning is said as well."""
     found = asked(*ADDON, "-s", "ROBOTSTXT_EXEMPT=a.example", folder=tmp_path)
     assert (found["code"], lines(found, "warning"), lines(found, "error")) == (0, [], [])
@@ -189,7 +189,7 @@ def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:
         ),
     ],
 )
-def test_nothing_to_show(folder: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_shown_is_one_line(folder: Path, arguments: tuple[str, ...], says: str) -> None:
     """What makes no crawl at all is one line, with the exit code 2."""
     done = run("settings", *arguments, folder=folder)
     assert (done.code, done.out, done.err) == (2, "", f"scrapy robots settings: {says}\n")

@@ -99,7 +99,7 @@ def test_what_is_known_of_a_file_as_json(tmp_path: Path) -> None:
     }
 
 
-def test_several_agents(tmp_path: Path) -> None:
+def test_several_agents_have_a_group_each(tmp_path: Path) -> None:
     """What applies to each is shown, and the groups once; as JSON, there is an object for each."""
     with Site({"/robots.txt": file(FILE)}) as site:
         agents = ("--agent", "foobot", "--agent", "zoo", "--agent", "baz,foobot")
@@ -142,7 +142,7 @@ PACED = {
 
 
 @pytest.mark.parametrize("setting", PACED)
-def test_what_a_crawl_makes_of_a_delay(tmp_path: Path, setting: str) -> None:
+def test_delay_says_what_a_crawl_makes_of_it(tmp_path: Path, setting: str) -> None:
     """Of the intervals that a file asks for, the longest is shown, and what the crawl's settings make of it."""
     asked = "User-agent: *\nCrawl-delay: 100\nRequest-rate: 1/5\nDisallow: /x\n"
     text, interval = PACED[setting]
@@ -163,7 +163,7 @@ def test_octets_are_those_that_came(tmp_path: Path) -> None:
     assert json.loads(made.out)["octets"] == len(body)
 
 
-def test_size_of_what_is_cut(tmp_path: Path) -> None:
+def test_octets_of_a_long_file_are_those_that_count(tmp_path: Path) -> None:
     """Of a file beyond the size limit, the octets that count are counted."""
     with Site({"/robots.txt": Reply(200, b"# 3456789\r\n" * 60_000)}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
@@ -174,7 +174,7 @@ def test_size_of_what_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "code", "result"), [(404, 0, "unavailable"), (503, 2, "unreachable")])
-def test_an_origin_without_a_file(tmp_path: Path, status: int, code: int, result: str) -> None:
+def test_an_origin_without_a_file_says_so(tmp_path: Path, status: int, code: int, result: str) -> None:
     """There being no file is an answer; that nobody knows is an error, in one line that says what to do."""
     with Site({"/robots.txt": Reply(status)}) as site:
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
@@ -184,7 +184,7 @@ def test_an_origin_without_a_file(tmp_path: Path, status: int, code: int, result
         assert done.err == (error if code else "")
 
 
-def test_redirect_that_leads_nowhere(tmp_path: Path) -> None:
+def test_redirect_that_leads_nowhere_is_shown(tmp_path: Path) -> None:
     """A redirect that may not be followed is shown as one; there is no file then."""
     with Site({"/robots.txt": redirect("file:///etc/passwd")}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
@@ -203,7 +203,7 @@ def test_what_makes_no_sense_is_refused(robots: Callable[..., Done]) -> None:
     assert done.err.startswith("scrapy robots show: a.example is no absolute http or https URL")
 
 
-def test_colour_on_a_terminal(tmp_path: Path) -> None:
+def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal there is colour, and lines are no longer than it is wide."""
     long = f"User-agent: *\nDisallow: /{'long' * 30}\nDisallow: /b\n"
     with Site({"/robots.txt": file(long)}) as site:

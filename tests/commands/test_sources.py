@@ -21,7 +21,7 @@ FILE = "User-agent: foobot\nDisallow: /*.pdf$\n\nUser-agent: *\nDisallow: /\n"
 SITE = "https://a.example"
 
 
-def test_a_file_from_a_url(tmp_path: Path) -> None:
+def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
     """A robots.txt that is not in its place yet decides about any site's pages; one that is not there is an error."""
     with Site({"/moved": redirect("/new.txt"), "/new.txt": file(FILE), "/none": Reply(404)}) as site:
         done = run("check", f"{SITE}/x", "--robots", site.url("/moved"), "--json", folder=tmp_path)
@@ -32,7 +32,8 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
         done = run("check", f"{SITE}/x", "--robots", site.url("/none"), folder=tmp_path)
         assert (done.code, done.out) == (2, "")
         assert done.err == (
-            f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address\n"
+            f"scrapy robots check: {site.url('/none')} cannot be fetched: its server answers 404; check the address, "
+            "see what its server sends, or name a copy of the file\n"
         )
 
 
@@ -45,7 +46,7 @@ def test_a_file_from_a_url(tmp_path: Path) -> None:
         ({"/r.txt": Reply(429)}, "its server answers 429"),
     ],
 )
-def test_a_url_that_has_no_file(replies: dict[str, Any], because: str, tmp_path: Path) -> None:
+def test_a_url_that_has_no_file_is_one_line(replies: dict[str, Any], because: str, tmp_path: Path) -> None:
     """A file by URL is fetched as those of sites are, in the same time; where there is none, one line says why."""
     with Site(replies) as site:
         limit = ("-s", "ROBOTSTXT_TIMEOUT=0.5") if because.startswith("no answer") else ()
@@ -55,8 +56,8 @@ def test_a_url_that_has_no_file(replies: dict[str, Any], because: str, tmp_path:
 
 
 @pytest.mark.parametrize("topic", ["lint {}", "diff {} robots.txt", "check http://a.example/ --robots {}"])
-def test_a_url_that_cannot_be_decoded(topic: str, tmp_path: Path) -> None:
-    """What is wrong with a file that is there is said as a crawl says it; its address is not to blame."""
+def test_a_file_that_cannot_be_decoded_is_one_line(topic: str, tmp_path: Path) -> None:
+    """What is wrong with a file that is there is said as a crawl says it."""
     (tmp_path / "robots.txt").write_text(FILE)
     replies: dict[str, Any] = {
         "/gzip": Reply(200, b"no gzip", (("Content-Encoding", "gzip"),)),
@@ -68,10 +69,10 @@ def test_a_url_that_cannot_be_decoded(topic: str, tmp_path: Path) -> None:
             done = run(*topic.format(site.url(path)).split(), "-s", "RETRY_ENABLED=False", folder=tmp_path)
             assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
             assert f"{site.url(path)} cannot be fetched: {because}" in done.err
-            assert done.err.endswith("; see what its server sends, or name a copy of the file\n")
+            assert done.err.endswith(", see what its server sends, or name a copy of the file\n")
 
 
-def test_a_url_without_an_end(tmp_path: Path) -> None:
+def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
     """A file that never ends counts as far as any file does."""
     with Site({"/r.txt": Reply(body=FILE.encode(), endless=True)}) as site:
         done = run("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots", site.url("/r.txt"), folder=tmp_path)
@@ -94,7 +95,7 @@ def long(size: int) -> str:
     ],
     ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
 )
-def test_a_file_that_does_not_end(
+def test_an_endless_file_is_cut_off(
     arguments: tuple[str, ...], says: str, code: int, source: str, tmp_path: Path
 ) -> None:
     """Of a local file, and of standard input, no more is read than counts and the octet that is too much."""
@@ -110,14 +111,14 @@ def test_a_file_that_does_not_end(
 
 
 @pytest.mark.parametrize("size", [600_000, 10**30])
-def test_a_limit_of_ones_own(size: int, tmp_path: Path) -> None:
+def test_the_limit_is_that_of_the_settings(size: int, tmp_path: Path) -> None:
     """The limit is ROBOTSTXT_MAX_SIZE, however much that is: a shorter file takes no more room than it needs."""
     (tmp_path / "long.txt").write_text(long(550_000))
     done = run("lint", "long.txt", "-s", f"ROBOTSTXT_MAX_SIZE={size}", folder=tmp_path)
     assert (done.code, done.out) == (0, "long.txt: nothing found\n")
 
 
-def test_one_report_by_several_names(tmp_path: Path) -> None:
+def test_a_report_by_several_names_counts_once(tmp_path: Path) -> None:
     """A report that is named twice, by whatever names, is counted once, and one line says so."""
     (tmp_path / "r.jsonl").write_bytes(exported(FEW))
     (tmp_path / "link.jsonl").symlink_to("r.jsonl")
@@ -126,16 +127,17 @@ def test_one_report_by_several_names(tmp_path: Path) -> None:
     again = run("report", "r.jsonl", "./r.jsonl", "--json", folder=tmp_path)
     assert (again.code, json.loads(again.out)) == (0, once)
     assert again.err == "scrapy robots report: ./r.jsonl is the same file as r.jsonl: each file counts once\n"
-    with (tmp_path / "r.jsonl").open() as stdin:
-        names = ("link.jsonl", "copy.jsonl", "r.jsonl", "-")
-        done = run("report", *names, "--json", folder=tmp_path, stdin=stdin.fileno())
-    assert json.loads(done.out)["requests"] == 2 * once["requests"]
-    assert (
-        done.err == "scrapy robots report: r.jsonl is the same file as link.jsonl (and 1 more): each file counts once\n"
-    )
+    names = ("link.jsonl", "copy.jsonl", "r.jsonl", "-", "-")
+    done = run("report", *names, "--json", folder=tmp_path, stdin=exported(FEW))
+    assert json.loads(done.out)["requests"] == 3 * once["requests"]
+    same = {"r.jsonl": "link.jsonl", "-": "-"}
+    assert done.err.splitlines() == [
+        f"scrapy robots report: {name} is the same file as {first}: each file counts once"
+        for name, first in same.items()
+    ]
 
 
-def test_a_job_directory(tmp_path: Path) -> None:
+def test_no_job_directory_is_made(tmp_path: Path) -> None:
     """The store of a job is asked if it is there, and not made if it is not."""
     with Site({"/robots.txt": file(FILE)}) as site:
         asked = ("check", site.url("/x.pdf"), "--agent", "foobot", "-s", "JOBDIR=job")
@@ -147,7 +149,7 @@ HTML = "<!DOCTYPE html>\n<title>a shop</title>\n"
 
 
 @pytest.mark.parametrize("path", ["", "/", "/#top"])
-def test_the_url_of_a_site(path: str, tmp_path: Path) -> None:
+def test_the_url_of_a_site_means_its_robots_txt(path: str, tmp_path: Path) -> None:
     """Wherever a file by URL is taken, that of a site means its robots.txt; userinfo is sent for it, too."""
     (tmp_path / "robots.txt").write_text(FILE)
     with Site({"/": Reply(200, HTML.encode()), "/robots.txt": file(FILE)}) as site:
@@ -163,7 +165,7 @@ def test_the_url_of_a_site(path: str, tmp_path: Path) -> None:
     assert [done.err for done in (checked, compared, linted)] == [""] * 3
 
 
-def test_a_web_page(tmp_path: Path) -> None:
+def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
     """A page in the place of a robots.txt is no silent leave for everything; the exit codes are those of the file."""
     (tmp_path / "page").write_text(HTML)
     with Site({"/page": Reply(200, HTML.encode())}) as site:

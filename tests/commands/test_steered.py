@@ -100,7 +100,7 @@ def test_a_stale_file_decides_and_is_told_as_such(tmp_path: Path) -> None:
     assert checked["robots_txt"]["stale"] is shown["stale"] is True
 
 
-def test_delay_of_a_local_file(own: Path) -> None:
+def test_delay_of_a_local_file_is_shown(own: Path) -> None:
     """A delay that closes the site is cited from the local file."""
     forbid = ("-s", "ROBOTSTXT_CRAWL_DELAY_OVER=forbid")
     with Site() as site:
@@ -110,7 +110,7 @@ def test_delay_of_a_local_file(own: Path) -> None:
     assert found["why"] == "Crawl-delay 90 s (local file own.txt line 3) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s"
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_local_file_that_is_missing_is_told(tmp_path: Path) -> None:
     """A local file that is not there is one line on standard error, and exit status 2."""
     with Site() as site:
         done = run("check", site.url("/x"), *overriding(site), folder=tmp_path)
@@ -121,7 +121,7 @@ def test_missing_file(tmp_path: Path) -> None:
     assert "No such file or directory" in line
 
 
-def test_dry_run(tmp_path: Path) -> None:
+def test_a_dry_run_changes_no_verdict(tmp_path: Path) -> None:
     """A dry run changes no verdict."""
     with Site({"/robots.txt": CLOSED}) as site:
         done = run("check", site.url("/x"), "-s", "ROBOTSTXT_DRY_RUN=1", folder=tmp_path)

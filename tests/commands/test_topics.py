@@ -81,7 +81,9 @@ NO_URLS = {
 
 
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_no_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]) -> None:
+def test_what_is_no_url_is_refused_by_all(
+    robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]
+) -> None:
     """What is no URL is refused in the same words by all, without what may be a password; the exit code is 2."""
     for url, shown in NO_URLS.items():
         if arguments in TAKE_A_FILE and not url.startswith("http"):
@@ -110,7 +112,7 @@ NO_COMMAND_LINES = ("nonsense", "--nonsense", "nonsense http://a.example/", "-s"
 
 
 @pytest.mark.parametrize("line", NO_COMMAND_LINES)
-def test_a_command_line_that_makes_no_sense(robots: Callable[..., Done], line: str) -> None:
+def test_a_command_line_that_makes_no_sense_is_refused(robots: Callable[..., Done], line: str) -> None:
     """A command line that makes no sense is refused in one line, which says where to look; the exit code is 2."""
     done = robots(*line.split())
     assert (done.code, done.out) == (2, "")
@@ -119,7 +121,7 @@ def test_a_command_line_that_makes_no_sense(robots: Callable[..., Done], line: s
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_wrong_setting(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
+def test_a_wrong_setting_is_refused_by_all(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
     """A setting that is not accepted is refused by all before anything is done, in the same words."""
     filled = (argument.format("http://a.example/") for argument in arguments)
     done = robots(*filled, "-s", "ROBOTSTXT_MAX_SIZE=5", stdin="http://a.example/")
@@ -193,7 +195,7 @@ def test_json_is_an_object_a_line(folder: Path, arguments: tuple[str, ...]) -> N
     assert on_terminal(*arguments, folder=folder, COLUMNS="64").out == piped.out
 
 
-def test_json_of_a_site(folder: Path) -> None:
+def test_json_of_a_site_has_the_same_keys(folder: Path) -> None:
     """The same of a file that is fetched, and of one that is not there: with the same keys."""
     keys = []
     for reply in (Reply(200, FILE.encode()), Reply(404)):
@@ -206,7 +208,7 @@ _FETCH = ("check", "show")
 
 
 @pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}robots.txt", "diff {}robots.txt robots.txt"])
-def test_a_project_that_misses_a_file(topic: str, folder: Path) -> None:
+def test_an_error_of_the_project_is_told_as_that(topic: str, folder: Path) -> None:
     """An error of the project's own code is told as that, and not as one of the output, whatever its kind is."""
     (folder / "own.py").write_text("class Reads:\n    def __init__(self):\n        open('not-there')\n")
     with Site({"/robots.txt": Reply(200, FILE.encode())}) as site:
@@ -218,14 +220,14 @@ def test_a_project_that_misses_a_file(topic: str, folder: Path) -> None:
     )
 
 
-def test_a_log_that_cannot_be_made(folder: Path) -> None:
+def test_a_log_that_cannot_be_made_is_told_as_that(folder: Path) -> None:
     """Nor is the file of a log the output of a command."""
     done = run("--logfile", "no/such.log", "check", "http://a.example/", folder=folder)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert "no crawl is possible with these settings: FileNotFoundError: " in done.err
 
 
-def test_streams_that_are_closed_or_full(folder: Path) -> None:
+def test_streams_that_are_closed_or_full_give_no_verdict(folder: Path) -> None:
     """Where nothing can be said, the exit code still says it: no trouble with a stream is taken for a verdict."""
     command = f"{shlex.join(COMMAND)} check http://a.example/ --robots robots.txt <&- >&- 2>&-"
     closed = subprocess.run(command, shell=True, cwd=folder, env=environment(), timeout=TIMEOUT, check=False)

@@ -64,7 +64,7 @@ async def test_rules_of_a_successful_file_are_obeyed(site: Site) -> None:
     ],
 )
 @ensureDeferred
-async def test_status(site: Site, status: int, expected: str) -> None:
+async def test_status_decides_before_the_body(site: Site, status: int, expected: str) -> None:
     """2.3.1.1 to 2.3.1.4: the status of the answer decides before its body does."""
     site.replies["/robots.txt"] = Reply(status, b"" if status in (204, 304) else b"User-agent: *\nDisallow: /\n")
     result = await crawl([site.url("/x")])

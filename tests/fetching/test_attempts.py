@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -41,7 +40,8 @@ def queue_of(
         runtime,
         replace(read_settings(Settings()), timeout=limit),
         closing=lambda: closing,
-        begin=lambda attempt: (partial(attempted, attempt), lambda: Attempted(policy(expire()))),
+        work=attempted,
+        late=lambda _: Attempted(policy(expire())),
         queued=list,
         settled=lambda _: None,
     )
@@ -94,7 +94,7 @@ class Counting(Runtime):
 
 
 @ensureDeferred
-async def test_one_timer() -> None:
+async def test_all_fetches_share_one_timer() -> None:
     """However many fetches come and go, one timer looks after them, and none when they are over."""
 
     async def work(_: Attempt) -> str:
@@ -115,7 +115,7 @@ async def test_one_timer() -> None:
 
 
 @ensureDeferred
-async def test_failing_work(caplog: pytest.LogCaptureFixture) -> None:
+async def test_work_that_raises_leaves_a_value(caplog: pytest.LogCaptureFixture) -> None:
     """Work that raises leaves a value all the same, and its traceback in the log."""
 
     async def work(_: Attempt) -> str:
@@ -158,7 +158,7 @@ async def test_end_of_the_crawl() -> None:
 
 
 @ensureDeferred
-async def test_expire_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+async def test_nobody_waits_when_no_result_can_be_made(caplog: pytest.LogCaptureFixture) -> None:
     """Even when nothing can make a value, nobody waits for ever."""
 
     async def work(_: Attempt) -> str:

@@ -32,7 +32,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (foreign("playwright", "Error")("net::ERR_FAILED\n  at x"), "Error: net::ERR_FAILED at x"),
         (foreign("zyte_api", "RequestError")(), "RequestError"),
         (foreign("requests", "Timeout", foreign("requests", "RequestException"))("late"), "Timeout: late"),
-        (OSError(errno.EHOSTUNREACH, "No route to host"), "no route to host"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "OSError: [Errno 113] No route to host"),
         (ssl.SSLError(1, "[SSL: TLSV1_ALERT] it failed"), "TLS: [ssl: tlsv1 alert] it failed"),
         (ConnectionResetError(errno.ECONNRESET, "x"), "connection reset"),
         (caused(foreign("myhandler", "Mine")("x"), ConnectionRefusedError(111, "x")), "connection refused"),
@@ -45,7 +45,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (UnicodeError("encoding with 'idna' codec failed (UnicodeError: label empty or too long)"), "unknown host"),
     ],
 )
-def test_network(error: Exception, cause: str) -> None:
+def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
     """An exception of a known library is the network's: its cause is short, and holds no credentials."""
     assert access_after(error, 30) == Unreachable(None, cause, hopeless=cause == "unknown host")
 
@@ -61,13 +61,13 @@ def test_network(error: Exception, cause: str) -> None:
         (foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("No"), "no answer to CONNECT: No"),
     ],
 )
-def test_refused_by_a_proxy(error: Exception, cause: str) -> None:
+def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: str) -> None:
     """What answers a CONNECT is known by the name of its exception; the port of a proxy is no status."""
     assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, route=True)
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL])
-def test_this_machine(number: int) -> None:
+def test_fault_of_this_machine_is_local(number: int) -> None:
     """A process that has no file or port left says nothing about the site, whoever tells it."""
     for error in (OSError(number, "None left"), caused(foreign("aiohttp", "ClientError")("x"), OSError(number, "x"))):
         found = access_after(error, 30)
@@ -87,7 +87,7 @@ class MuteError(Exception):
 @pytest.mark.parametrize(
     "error", [KeyError("x"), MuteError(), foreign("nobody", "Knows")("x"), FileNotFoundError(2, "x")]
 )
-def test_local(error: Exception) -> None:
+def test_unknown_exception_is_local(error: Exception) -> None:
     """Whatever is not known is local, and never raises."""
     assert isinstance(access_after(error, 30), Local)
     error.__cause__ = error  # a chain without an end

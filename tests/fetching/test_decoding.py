@@ -14,7 +14,7 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import DecodingError
-from scrapy_robots_rfc.fetching.decoding import decode
+from scrapy_robots_rfc.fetching.decoding import without_codings
 from tests.support.crawling import crawl
 from tests.support.site import Reply, Site
 
@@ -56,42 +56,42 @@ each_coding = pytest.mark.parametrize(("coding", "compress"), CODINGS)
 
 
 @each_coding
-def test_round_trip(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+def test_every_coding_of_scrapy_is_undone(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """RFC 9110, 8.4: every coding that Scrapy's downloader knows is undone."""
-    assert decode(compress(TEXT), [coding], LIMIT) == TEXT
+    assert without_codings(compress(TEXT), [coding], LIMIT) == TEXT
 
 
 @each_coding
 def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """Section 3: a body that decompresses to 50 MB gives the limit's octets, and no more are produced."""
     bomb = compress(b"#" * 50_000_000)
-    assert decode(bomb, [coding], LIMIT) == b"#" * LIMIT
+    assert without_codings(bomb, [coding], LIMIT) == b"#" * LIMIT
 
 
 @each_coding
-def test_truncated_stream(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+def test_truncated_stream_counts_up_to_the_limit_only(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """2.5: a stream that breaks off counts where it reaches the limit; before, what is missing might be what closes."""
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
     half = compress(data)[: len(compress(data)) // 2]
-    assert decode(half, [coding], LIMIT) == data[:LIMIT]
+    assert without_codings(half, [coding], LIMIT) == data[:LIMIT]
     with pytest.raises(DecodingError):
-        decode(half, [coding], 10**6)
+        without_codings(half, [coding], 10**6)
 
 
 @given(named=st.sampled_from(CODINGS), many=st.integers(0, 400), limit=st.integers(500, 6000))
-def test_parts(named: tuple[bytes, Callable[[bytes], bytes]], many: int, limit: int) -> None:
+def test_body_of_several_parts_is_whole(named: tuple[bytes, Callable[[bytes], bytes]], many: int, limit: int) -> None:
     """A body of one part, or of two where the coding has such, gives the whole data, up to the limit."""
     coding, compress = named
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(many))
     half = len(data) // 2 if coding.strip().lower() in (b"gzip", b"zstd") else len(data)
     body = compress(data[:half]) + (compress(data[half:]) if half < len(data) else b"")
-    assert decode(body, [coding], limit) == data[:limit]
+    assert without_codings(body, [coding], limit) == data[:limit]
 
 
 def test_cut_in_a_stored_block() -> None:
     """2.5: as many coded octets as the limit are not enough where they give fewer: no half line is taken for whole."""
     with pytest.raises(DecodingError, match="break off"):
-        decode(gzip.compress(b"Disallow: /" + b"b" * 2 * LIMIT, 0)[: LIMIT + 1], [b"gzip"], LIMIT)
+        without_codings(gzip.compress(b"Disallow: /" + b"b" * 2 * LIMIT, 0)[: LIMIT + 1], [b"gzip"], LIMIT)
 
 
 def test_too_long_for_what_it_gives() -> None:
@@ -99,84 +99,87 @@ def test_too_long_for_what_it_gives() -> None:
     long = gzip.compress(TEXT) + gzip.compress(b"")[:10] + b"\0\0\0\xff\xff" * LIMIT
     for body, codings in ((long, [b"gzip"]), (zlib.compress(long), [b"gzip, deflate"])):
         with pytest.raises(DecodingError, match="more than 4000 octets of gzip data for so short a file"):
-            decode(body, codings, LIMIT)
+            without_codings(body, codings, LIMIT)
 
 
 @pytest.mark.parametrize("codings", [[b"gzip"], []])
 def test_octet_that_may_begin_a_member(codings: list[bytes]) -> None:
     """An octet that may begin a further member, or be padding, is judged by the one that follows it."""
     padded = gzip.compress(TEXT) + b"\x1f\x00" + gzip.compress(TEXT)
-    assert decode(padded, codings, LIMIT) == TEXT
-    assert decode(gzip.compress(TEXT) * 2, codings, LIMIT) == TEXT * 2
+    assert without_codings(padded, codings, LIMIT) == TEXT
+    assert without_codings(gzip.compress(TEXT) * 2, codings, LIMIT) == TEXT * 2
 
 
 def test_padding_after_gzip_data() -> None:
     """RFC 1952: octets that begin no further member say nothing; a further member that is broken closes the gate."""
-    assert decode(gzip.compress(TEXT) + bytes(100), [b"gzip"], LIMIT) == TEXT
+    assert without_codings(gzip.compress(TEXT) + bytes(100), [b"gzip"], LIMIT) == TEXT
     with pytest.raises(DecodingError):
-        decode(gzip.compress(TEXT) + gzip.compress(TEXT)[:-12], [b"gzip"], LIMIT)
+        without_codings(gzip.compress(TEXT) + gzip.compress(TEXT)[:-12], [b"gzip"], LIMIT)
 
 
 @each_coding
 def test_broken_from_the_start(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """2.3.1.4: data that are no such stream at all are an error, which closes the gate."""
     with pytest.raises(DecodingError):
-        decode(b"\xff\xffUser-agent: *", [coding], LIMIT)
+        without_codings(b"\xff\xffUser-agent: *", [coding], LIMIT)
 
 
 @pytest.mark.parametrize("last", [1, 5, -12])
 def test_last_member_that_breaks_off(last: int) -> None:
     """2.3.1.4: a further gzip member that was begun and breaks off closes the gate, wherever it does."""
     with pytest.raises(DecodingError):
-        decode(gzip.compress(TEXT) + gzip.compress(TEXT)[:last], [b"gzip"], LIMIT)
+        without_codings(gzip.compress(TEXT) + gzip.compress(TEXT)[:last], [b"gzip"], LIMIT)
 
 
 @pytest.mark.parametrize(("coding", "compress"), [(b"gzip", gzip.compress), (b"zstd", zstd)])
 def test_thousands_of_empty_parts(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """Section 3: parts that give nothing never reach the limit, so their number is bounded too."""
     with pytest.raises(DecodingError, match="parts"):
-        decode(compress(b"") * 10_000, [coding], LIMIT)
+        without_codings(compress(b"") * 10_000, [coding], LIMIT)
 
 
 def test_gzip_that_nobody_named() -> None:
     """A .gz file that is sent as it is can be told by its first octets; its rules count."""
-    assert decode(gzip.compress(TEXT), [], LIMIT) == TEXT
+    assert without_codings(gzip.compress(TEXT), [], LIMIT) == TEXT
     with pytest.raises(DecodingError):
-        decode(gzip.compress(TEXT)[:20], [], LIMIT)
+        without_codings(gzip.compress(TEXT)[:20], [], LIMIT)
 
 
-def test_several_codings() -> None:
+def test_several_codings_are_undone_in_reverse() -> None:
     """RFC 9110, 8.4: codings are undone in reverse order, from one header or several."""
     body = zlib.compress(gzip.compress(TEXT))
-    assert decode(body, [b"gzip, deflate"], LIMIT) == TEXT
-    assert decode(body, [b"gzip", b"deflate"], LIMIT) == TEXT
-    assert decode(gzip.compress(TEXT) + gzip.compress(b"Disallow: /y\n"), [b"gzip"], LIMIT) == TEXT + b"Disallow: /y\n"
+    assert without_codings(body, [b"gzip, deflate"], LIMIT) == TEXT
+    assert without_codings(body, [b"gzip", b"deflate"], LIMIT) == TEXT
+    assert (
+        without_codings(gzip.compress(TEXT) + gzip.compress(b"Disallow: /y\n"), [b"gzip"], LIMIT)
+        == TEXT + b"Disallow: /y\n"
+    )
 
 
 @pytest.mark.parametrize("codings", [[b"compress"], [b"gzip, nonsense"], [b"identity"] * 5])
-def test_unknown_codings(codings: list[bytes]) -> None:
+def test_unknown_codings_are_an_error(codings: list[bytes]) -> None:
     """2.3.1.4: a coding that nobody can undo, or too many of them, are an error."""
     with pytest.raises(DecodingError):
-        decode(gzip.compress(TEXT), codings, LIMIT)
+        without_codings(gzip.compress(TEXT), codings, LIMIT)
 
 
 @pytest.mark.parametrize("codings", [[], [b""], [b"identity"], [b" , "]])
-def test_no_coding(codings: list[bytes]) -> None:
+def test_body_without_a_coding_is_cut_at_the_limit(codings: list[bytes]) -> None:
     """A body without a coding is taken as it is, up to the limit."""
-    assert decode(TEXT, codings, LIMIT) == TEXT
-    assert decode(TEXT, codings, 4) == b"User"
+    assert without_codings(TEXT, codings, LIMIT) == TEXT
+    assert without_codings(TEXT, codings, 4) == b"User"
 
 
-def test_empty_body() -> None:
+def test_empty_body_is_an_empty_file() -> None:
     """A header without a body is no error: an empty file allows everything."""
-    assert decode(b"", [b"gzip"], LIMIT) == b""
+    assert without_codings(b"", [b"gzip"], LIMIT) == b""
 
 
 @given(body=st.binary(max_size=200), coding=st.sampled_from([b"gzip", b"deflate", b"br", b"zstd"]))
-def test_any_octets(body: bytes, coding: bytes) -> None:
+def test_any_octets_give_a_bounded_result_or_an_error(body: bytes, coding: bytes) -> None:
     """Section 3: whatever is sent, the result is bounded, or the one error that is expected."""
     with contextlib.suppress(DecodingError):
-        assert len(decode(body, [coding], LIMIT)) <= LIMIT
+        assert len(without_codings(body, [coding], LIMIT)) <= LIMIT
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ def test_any_octets(body: bytes, coding: bytes) -> None:
 )
 @pytest.mark.parametrize("enabled", [True, False])
 @ensureDeferred
-async def test_in_a_crawl(
+async def test_crawl_reads_a_compressed_robots_txt(
     site: Site, coding: str, compress: Callable[[bytes], bytes], expected: str, enabled: bool
 ) -> None:
     """A server that compresses, asked or not, is understood: with HttpCompressionMiddleware and without."""

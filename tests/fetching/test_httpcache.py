@@ -73,7 +73,9 @@ def cached(site: Site, tmp_path: Path) -> Cached:
 
 @pytest.mark.parametrize("storage", STORAGES)
 @ensureDeferred
-async def test_replay(cached: Cached, storage: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_replay_obeys_the_robots_txt_in_the_http_cache(
+    cached: Cached, storage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """A crawl puts robots.txt into the HTTP cache; offline, that one decides, and the cache has or refuses the rest."""
     cached.settings["HTTPCACHE_STORAGE"] = f"scrapy.extensions.httpcache.{storage}"
     await cached.online("/a")
@@ -118,7 +120,7 @@ async def test_what_scrapy_itself_put_there(cached: Cached) -> None:
 
 
 @ensureDeferred
-async def test_no_such_file(cached: Cached) -> None:
+async def test_404_in_the_http_cache_opens(cached: Cached) -> None:
     """A 404 in the HTTP cache opens; an answer that says nothing of the rules does not take the place of rules."""
     del cached.site.replies["/robots.txt"]
     await cached.online("/a")
@@ -134,7 +136,9 @@ async def test_no_such_file(cached: Cached) -> None:
     "cache_timestamp" not in inspect.getsource(httpcache), reason="this Scrapy tells by the Date header alone"
 )
 @ensureDeferred
-async def test_stale(cached: Cached, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_old_robots_txt_in_the_http_cache_is_obeyed_as_stale(
+    cached: Cached, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """However old, a robots.txt in the HTTP cache decides; that it is old is said, in the log and in each decision."""
     monkeypatch.setattr(httpcache, "time", lambda: time.time() - 3 * 86_400)
     await cached.online("/a")
@@ -196,7 +200,7 @@ async def test_what_would_be_sent(
 
 
 @ensureDeferred
-async def test_dry_run(cached: Cached) -> None:
+async def test_replay_counts_a_robots_txt_once_in_a_dry_run(cached: Cached) -> None:
     """In a dry run, a request for robots.txt itself that the HTTP cache would send counts once, with its reason."""
     request = Request(cached.site.url("/robots.txt"), meta={"dont_cache": True})
     offline = {**cached.settings, "HTTPCACHE_IGNORE_MISSING": True, "ROBOTSTXT_DRY_RUN": True}

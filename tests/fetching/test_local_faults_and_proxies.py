@@ -58,7 +58,7 @@ def test_spider_that_stops_its_transfers(results: Results) -> None:
         ),
     ],
 )
-def test_local_fault(results: Results, name: str, cause: str, advice: str) -> None:
+def test_local_fault_closes_the_gate_and_is_named_once(results: Results, name: str, cause: str, advice: str) -> None:
     """A part of the crawl that fails closes the gate at once, is named once with what to do, and is not kept."""
     found = dict(results["local"][name])
     first, *traceback = found.pop("log")[0].split("\n")
@@ -68,7 +68,7 @@ def test_local_fault(results: Results, name: str, cause: str, advice: str) -> No
     assert found == {"outcomes": ["local", "local"], "targets": [], "counted": [2, 2], "asked": 2}
 
 
-def test_own_downloader(results: Results) -> None:
+def test_own_downloader_serves_every_site(results: Results) -> None:
     """A DOWNLOADER without `.handlers` serves every site; one warning for each name that it hides says what is lost."""
     warning = (
         "WARNING Slow robots.txt files may take the connections of pages; A request whose kept connection breaks is "
@@ -101,7 +101,7 @@ def test_attempts_of_each_route(results: Results) -> None:
     assert found == [[True, "rule", 2]] * len(found)
 
 
-def test_hanging_proxy(results: Results) -> None:
+def test_hanging_proxy_costs_one_timeout(results: Results) -> None:
     """A proxy that never answers costs one ROBOTSTXT_TIMEOUT, and is named without its credentials."""
     warning = (
         "WARNING http://SITE/robots.txt is unreachable (no answer in 0.5 s, through proxy http://PROXY): it is asked"
@@ -111,7 +111,7 @@ def test_hanging_proxy(results: Results) -> None:
     assert found == [[200, [warning]]] * len(found)
 
 
-def test_one_route(results: Results) -> None:
+def test_failing_proxy_closes_the_site_for_its_own_requests(results: Results) -> None:
     """A proxy that fails closes a site for its own requests, for a while; log and reason name it, without a secret."""
     causes = ["connection refused", "407 Proxy Authentication Required", "connection refused", "407 to CONNECT"]
     found = proxied(results, "one_route")
@@ -145,7 +145,7 @@ def test_proxy_of_the_environment(results: Results) -> None:
     assert found == [[["unreachable", "unreachable", 200], 1, [True]]] * len(found)
 
 
-def test_nothing_is_shared(results: Results) -> None:
+def test_failure_of_a_proxy_is_not_shared(results: Results) -> None:
     """A crawl without the proxy that failed finds nothing of it in the store that both use."""
     found = proxied(results, "not_shared")
     assert found == [["unreachable", 200, "rule"]] * len(found)
@@ -157,7 +157,7 @@ def test_earlier_file_is_obeyed(results: Results) -> None:
     assert found == [[200, "rule", True, 1]] * len(found) != []
 
 
-def test_causes(results: Results) -> None:
+def test_causes_are_the_same_with_every_handler(results: Results) -> None:
     """What went wrong is said in words, the same with every download handler."""
     for found in results["causes"]["found"]:
         assert found.pop("no http").startswith("no valid HTTP answer: ")

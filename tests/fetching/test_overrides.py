@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
+from scrapy.settings import Settings
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsService
+from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.example.running import start
 from tests.support.crawling import crawl, records
@@ -56,6 +60,15 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
     assert end in said[-1]
 
 
+@pytest.mark.parametrize("entries", [["*.a.example", "b.a.example"], ["b.a.example", "*.a.example"]])
+def test_first_entry_counts(entries: list[str]) -> None:
+    """Where several entries cover an origin, the first of the list does, however they are written."""
+    settings = read_settings(Settings({"ROBOTSTXT_EXEMPT": ["c.example", *entries]}))
+    known = Overrides(settings, lambda _: None, lambda: NOBODY).robots(Origin("http", "b.a.example", 80))  # type: ignore[arg-type,return-value]
+    assert known is not None
+    assert known.exempt == entries[0]
+
+
 @pytest.mark.parametrize("meta", [{}, {"robotstxt_reuse": True}], ids=["fetched", "reused"])
 @ensureDeferred
 async def test_robots_txt_of_an_exempt_site(site: Site, meta: dict[str, Any]) -> None:
@@ -68,7 +81,7 @@ async def test_robots_txt_of_an_exempt_site(site: Site, meta: dict[str, Any]) ->
 
 
 @ensureDeferred
-async def test_what_entries_mean() -> None:
+async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
     """A host is exempt on every port, `*.` exempts what is below it, an origin one scheme and port; others not."""
     exempt = ["intranet.example", "*.staging.example", "http://api.example:8443"]
     asked = ["http://staging.example", "http://api.example", "http://www.intranet.example"]
@@ -254,7 +267,7 @@ async def test_file_that_cannot_be_read_stops_the_crawl(site: Site, tmp_path: Pa
 
 
 @ensureDeferred
-async def test_longest_local_file(site: Site, tmp_path: Path) -> None:
+async def test_longest_local_file_counts_to_its_end(site: Site, tmp_path: Path) -> None:
     """A file as long as ROBOTSTXT_MAX_SIZE counts to its last octet."""
     path = tmp_path / "own.txt"
     rule = b"\nUser-agent: *\nDisallow: /local"
@@ -290,7 +303,7 @@ def test_missing_file_stops_a_process(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_many_exempt_sites(caplog: pytest.LogCaptureFixture) -> None:
+async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture) -> None:
     """A crawl of many hosts below an exempt one does not fill the memory; the first lines name ten entries."""
     exempt = [f"{number}.example" for number in range(12)]
 

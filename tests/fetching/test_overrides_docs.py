@@ -27,7 +27,7 @@ def shown(text: str) -> set[str]:
 
 
 @ensureDeferred
-async def test_dry_run(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_page_shows_the_lines_of_a_dry_run(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The lines of a dry run."""
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     pages = ["http://example.com/", "http://example.com/private"]
@@ -36,14 +36,14 @@ async def test_dry_run(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @ensureDeferred
-async def test_exempt(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_page_shows_the_lines_of_exempt_sites(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The lines of a crawl of exempt sites."""
     pages = ["http://intranet.example/", "http://a.staging.example/"]
     await crawl(pages, settings(plain(block("docs/steering.md", "python", "ROBOTSTXT_EXEMPT"))))
     assert shown(block("docs/steering.md", "text", "ROBOTSTXT_EXEMPT: ")) <= set(lines(caplog))
 
 
-def test_entries() -> None:
+def test_every_entry_of_the_page_is_accepted() -> None:
     """Every entry of the table is one."""
     page = (ROOT / "docs" / "steering.md").read_text(encoding="utf-8")
     entries = re.findall(r"^\| `([^`]+)` \| ", page, re.MULTILINE)
@@ -52,7 +52,7 @@ def test_entries() -> None:
 
 
 @ensureDeferred
-async def test_overrides(
+async def test_page_shows_the_lines_of_local_files(
     proxy: Site, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error without the file, and the lines with it."""

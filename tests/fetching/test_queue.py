@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc import settings
     from scrapy_robots_rfc.fetching.fetch import Attempt
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.fetching.queue import Result, Work
+    from scrapy_robots_rfc.fetching.queue import Result
 
 TIMEOUT = 10_000.0
 
@@ -88,23 +88,20 @@ class Desk:
             self.runtime,
             limits(limit),
             closing=lambda: self.closing,
-            begin=self.begin,
+            work=self.work,
+            late=lambda _: None,
             queued=lambda: self.queued,
             settled=lambda _: None,
         )
 
-    def begin(self, attempt: Attempt) -> tuple[Work, Callable[[], Result]]:
+    async def work(self, attempt: Attempt) -> Result:
         """Begin an attempt."""
         key, route = attempt.origin.host, attempt.pending.route.name
         self.asked.append(key if route is None else f"{key} {route}")
         self.patience[key] = math.inf if attempt.limit == TIMEOUT else attempt.limit
-        self.under_way[key] = len(self.runtime.tasks)
-
-        async def work() -> Result:
-            result: Result = await _told()
-            return result
-
-        return work, lambda: None
+        self.under_way[key] = len(self.runtime.tasks) - 1
+        result: Result = await _told()
+        return result
 
     def ask(self, *keys: str, route: str | None = None) -> None:
         """Ask."""
@@ -175,7 +172,7 @@ def test_new_ones_go_first() -> None:
     assert desk.asked == ["a", "b", "c", "a"]
 
 
-def test_who_gives_way() -> None:
+def test_long_attempts_give_way_and_go_last() -> None:
     """From a quarter of the limit on, attempts have little patience, then more; one that gave way goes last."""
     desk = Desk(limit=4)
     desk.ask("a", "b", "c", "d", "e", "f", "g")
@@ -211,13 +208,13 @@ def test_attempts_that_end_at_once() -> None:
     desk, done = Desk(limit=1), policy("done")
     told: list[OriginPolicy | None] = []
 
-    async def work() -> Result:
+    async def work(_: Attempt) -> Result:
         return Attempted(done)
 
     desk.ask("first")
     for number in range(5000):
         desk.queue.ask(origin(str(number))).listen(told.append)
-    desk.queue._begin = lambda _: (work, lambda: None)
+    desk.queue._work = work
     desk.runtime.spawn = _spawn_at_once  # type: ignore[method-assign]
     desk.end("first")
     assert told == [done] * 5000
@@ -246,7 +243,8 @@ def test_an_attempt_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> Non
         raise RuntimeError
 
     desk = Desk(limit=1)
-    desk.queue._begin = fail
+    desk.queue._work = fail
+    desk.runtime.spawn = _spawn_at_once  # type: ignore[method-assign]
     wait = desk.queue.ask(origin("a"))
     assert (wait.settled, wait.value) == (True, None)
     assert any(record.exc_info for record in caplog.records)
@@ -257,11 +255,11 @@ def test_time_that_does_not_count() -> None:
     desk = Desk()
     seen: list[Attempt] = []
 
-    def begin(attempt: Attempt) -> tuple[Work, Callable[[], Result]]:
+    async def work(attempt: Attempt) -> Result:
         seen.append(attempt)
-        return desk.begin(attempt)
+        return await desk.work(attempt)
 
-    desk.queue._begin = begin
+    desk.queue._work = work
     desk.ask("a")
     desk.queued.append(seen[0])
     desk.runtime.pass_time(TIMEOUT)
@@ -286,7 +284,7 @@ def test_next_route_at_once() -> None:
     assert desk.told == [("a 1", "A"), ("a 2", "A"), ("a 2", "A"), ("a 3", "A")]
 
 
-def test_all_routes_fail() -> None:
+def test_each_route_is_told_its_own_failure() -> None:
     """Each is told what came of its own route, when each has had its attempts; a hopeless one has no second one."""
     desk = Desk()
     for route in ("1", "2", "3"):

@@ -230,7 +230,9 @@ async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: S
 
 
 @ensureDeferred
-async def test_routes_that_failed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_route_closes_a_site_until_another_leads_there(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A failed route closes a site for its own requests until another one leads there; the oldest is forgotten."""
     monkeypatch.setattr("scrapy_robots_rfc.fetching.service._FAILED_ROUTES", 2)
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))

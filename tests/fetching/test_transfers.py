@@ -34,7 +34,7 @@ def test_a_body_that_ends_with_its_connection(results: Results) -> None:
         assert outcomes == 2 * [200, 200, "unreachable", "unreachable"], handler
 
 
-def test_replay(results: Results) -> None:
+def test_replay_sends_nothing(results: Results) -> None:
     """Offline, the HTTP cache's robots.txt decides, it answers for a site without one, and nothing is sent."""
     assert results["replayed"] == {"outcomes": [200, "rule", 200, "unreachable"], "asked": [0, 0]}
 

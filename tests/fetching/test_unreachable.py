@@ -39,7 +39,7 @@ def test_disallowed_after_the_last_attempt(results: Results) -> None:
     assert results["gives_up"] == {"outcomes": ["unreachable"] * 5, "fetches": 2, "pages": [], "origins": 1}
 
 
-def test_retry_after(results: Results) -> None:
+def test_retry_after_makes_a_delay_longer(results: Results) -> None:
     """Retry-After makes a delay longer up to ROBOTSTXT_RETRY_AFTER_MAX, never shorter; nonsense is none."""
     gaps, outcomes = zip(*results["retry_after"]["gaps"], strict=True)
     assert outcomes == (200,) * 4
@@ -47,7 +47,7 @@ def test_retry_after(results: Results) -> None:
         assert least <= gap < least + 0.9
 
 
-def test_unknown_host(results: Results) -> None:
+def test_unknown_host_is_disallowed_at_once(results: Results) -> None:
     """A host that does not resolve is disallowed at once."""
     assert results["at_once"] == {"outcome": "unreachable", "requests": 1}
 
@@ -63,12 +63,12 @@ def test_many_failing_hosts_hold_nobody_up(results: Results) -> None:
     }
 
 
-def test_many_hanging_hosts(results: Results) -> None:
+def test_hanging_hosts_give_way_to_others(results: Results) -> None:
     """Hosts that never answer give way to others, however many they are, and count as failed for that no sooner."""
     assert results["many_hanging"] == {"pages": 10, "failed": 0, "reason": "enough"}
 
 
-def test_not_idle(results: Results) -> None:
+def test_spider_stays_open_while_requests_are_set_aside(results: Results) -> None:
     """The spider does not close while everything is set aside, nor is it asked again and again whether it is idle."""
     assert results["idle"] == {"outcomes": ["200", "rule"], "idle": True, "reason": "finished"}
 
@@ -82,7 +82,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.reactor
 @pytest.mark.usefixtures("ahead")
 @ensureDeferred
-async def test_log(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_says_what_failed_and_how_it_ended(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
     """One WARNING an origin says what failed and what follows; INFO says how it ended, and sums up."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
@@ -147,7 +147,7 @@ async def test_next_request_asks_again(site: Site) -> None:
 @pytest.mark.reactor
 @pytest.mark.usefixtures("ahead")
 @ensureDeferred
-async def test_one_more_attempt(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """One more is one."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01]})
@@ -221,7 +221,7 @@ class CloseWhileItFails(Again):
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_counted_once(site: Site) -> None:
+async def test_unreachable_origin_counts_once(site: Site) -> None:
     """An origin that goes on being unreachable counts once, also when the crawl ends between two attempts."""
     CloseWhileItFails.failing = site.replies["/robots.txt"] = Failing(float("inf"), Reply(503))
     settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("spider", [Linked, AsyncLinked])
 @ensureDeferred
-async def test_links(site: Site, caplog: pytest.LogCaptureFixture, spider: Any) -> None:
+async def test_links_of_a_callback_are_judged_at_once(
+    site: Site, caplog: pytest.LogCaptureFixture, spider: Any
+) -> None:
     """What a callback of either kind yields is judged at once: only the scheduler sees less; each has its log line."""
     site.replies["/robots.txt"] = robots(FORBID)
     targets = ("/", "/a", "/private/1", "/b", "/private/2")
@@ -40,7 +42,7 @@ async def test_links(site: Site, caplog: pytest.LogCaptureFixture, spider: Any) 
 
 
 @ensureDeferred
-async def test_start(site: Site, tmp_path: Path) -> None:
+async def test_start_requests_are_judged_at_once(site: Site, tmp_path: Path) -> None:
     """What a spider starts with is judged, too, where the file is there already: a local one is from the start on."""
     file = tmp_path / "robots.txt"
     file.write_text(FORBID, encoding="utf-8")
@@ -94,7 +96,7 @@ def fill(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_crawl_spider(site: Site) -> None:
+async def test_link_on_many_pages_is_refused_once(site: Site) -> None:
     """A link that stands on many pages is refused once, and the others count as the duplicates that they are."""
     fill(site)
     result = await compared(site, lambda: [site.url("/0")], spider=Follows, early=7)
@@ -126,7 +128,7 @@ async def test_crawl_spider_that_is_told(site: Site, spider: Any) -> None:
 
 
 @ensureDeferred
-async def test_errback(site: Site) -> None:
+async def test_request_with_an_errback_goes_on(site: Site) -> None:
     """A request with an errback goes the way that leads there."""
     site.replies["/robots.txt"] = robots(FORBID)
 
@@ -150,7 +152,7 @@ async def test_duplicates_on_purpose(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_what_goes_on(site: Site, other: Site) -> None:
+async def test_what_no_rule_in_memory_forbids_goes_on(site: Site, other: Site) -> None:
     """What is not forbidden by a rule of a file in memory goes on: other sites, exceptions, robots.txt, other names."""
     site.replies["/robots.txt"] = robots(FORBID)
     other.replies["/robots.txt"] = Reply(503)
@@ -174,7 +176,7 @@ async def test_what_goes_on(site: Site, other: Site) -> None:
 
 @pytest.mark.parametrize("status", [404, 503])
 @ensureDeferred
-async def test_no_file(site: Site, other: Site, status: int) -> None:
+async def test_known_absence_of_a_file_drops_nothing(site: Site, other: Site, status: int) -> None:
     """Where it is known that there is no file, nothing is dropped: when to ask again is decided elsewhere."""
     other.replies["/robots.txt"] = Reply(status)
 
@@ -189,7 +191,7 @@ async def test_no_file(site: Site, other: Site, status: int) -> None:
 
 
 @ensureDeferred
-async def test_wrong_name(site: Site) -> None:
+async def test_wrong_name_in_meta_fails_its_request_only(site: Site) -> None:
     """A wrong name in meta fails its request where it always did, and holds up nothing that comes after it."""
     site.replies["/robots.txt"] = robots(FORBID)
 
@@ -210,7 +212,7 @@ async def test_wrong_name(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_dry_run(site: Site) -> None:
+async def test_dry_run_drops_nothing_early(site: Site) -> None:
     """In a dry run nothing is dropped, and nothing is counted before its turn."""
     site.replies["/robots.txt"] = robots(FORBID)
     requests = [site.url("/"), site.url("/private")]
@@ -220,7 +222,7 @@ async def test_dry_run(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_exempt(site: Site) -> None:
+async def test_exempt_requests_go_on_and_count_once(site: Site) -> None:
     """Requests to an exempt site go on, and are counted once."""
     site.replies["/robots.txt"] = robots(FORBID)
     requests = [site.url("/"), site.url("/private")]
@@ -244,7 +246,7 @@ async def test_interval_that_is_too_long(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_look_ups(site: Site) -> None:
+async def test_looks_ahead_are_not_counted(site: Site) -> None:
     """Looks ahead are not counted as look-ups: each request that is queued has one."""
     site.replies["/robots.txt"] = robots(FORBID)
     result, _ = await run([site.url("/"), site.url("/a"), site.url("/private")], EARLY)

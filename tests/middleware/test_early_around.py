@@ -39,7 +39,7 @@ class Subclass(RfcEarlyMiddleware):
 
 @pytest.mark.parametrize("middlewares", [{}, {"scrapy_robots_rfc.RfcEarlyMiddleware": None}])
 @ensureDeferred
-async def test_not_enabled(site: Site, middlewares: dict[str, Any]) -> None:
+async def test_setting_without_the_middleware_stops_the_crawl(site: Site, middlewares: dict[str, Any]) -> None:
     """ROBOTSTXT_EARLY without the spider middleware stops the crawl at start, and says what to add."""
     with pytest.raises(SettingError) as caught:
         await crawl([site.url("/")], {"ROBOTSTXT_EARLY": True, "SPIDER_MIDDLEWARES": middlewares})
@@ -62,7 +62,9 @@ async def test_by_another_name(site: Site, key: Any) -> None:
 
 @pytest.mark.parametrize("settings", [{"ROBOTSTXT_EARLY": False}, {"ROBOTSTXT_EARLY": True, "ROBOTSTXT_OBEY": False}])
 @ensureDeferred
-async def test_off(site: Site, caplog: pytest.LogCaptureFixture, settings: dict[str, Any]) -> None:
+async def test_nothing_is_said_where_the_setting_is_off(
+    site: Site, caplog: pytest.LogCaptureFixture, settings: dict[str, Any]
+) -> None:
     """Without the setting, or where robots.txt is not obeyed, there is no such middleware, and no word of it."""
     site.replies["/robots.txt"] = robots(FORBID)
     requests = [site.url("/"), site.url("/private")]
@@ -73,7 +75,7 @@ async def test_off(site: Site, caplog: pytest.LogCaptureFixture, settings: dict[
 
 
 @ensureDeferred
-async def test_alone(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_middleware_alone_does_nothing_and_says_so(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """Beside Scrapy's own downloader middleware it does nothing, and says so."""
     stock = {"DOWNLOADER_MIDDLEWARES": {"scrapy_robots_rfc.RfcRobotsTxtMiddleware": None}}
     result, _ = await run([site.url("/"), site.url("/private")], {**EARLY, **stock})
@@ -82,7 +84,7 @@ async def test_alone(site: Site, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @ensureDeferred
-async def test_addon(site: Site) -> None:
+async def test_addon_needs_one_setting(site: Site) -> None:
     """With the add-on one setting is all that it takes."""
     site.replies["/robots.txt"] = robots(FORBID)
     crawler = make_crawler(Linked, {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "ROBOTSTXT_EARLY": True})
@@ -109,7 +111,7 @@ class LegacyStarts(Linked):
 @pytest.mark.skipif(not hasattr(CrawlSpider, "start_requests"), reason="this Scrapy has done away with it")
 @pytest.mark.filterwarnings("ignore:The following enabled spider middlewares")  # Scrapy deprecates them
 @ensureDeferred
-async def test_legacy_middleware(site: Site, tmp_path: Path) -> None:
+async def test_legacy_middleware_can_stay(site: Site, tmp_path: Path) -> None:
     """A middleware that knows only `process_start_requests` can stay: ours has both."""
     file = tmp_path / "robots.txt"
     file.write_text(FORBID, encoding="utf-8")
@@ -149,7 +151,7 @@ async def test_parser_of_the_users(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_stale_file(site: Site, clock: Clock) -> None:
+async def test_stale_file_decides_early_too(site: Site, clock: Clock) -> None:
     """A stale copy decides as ever, and is counted as such."""
     requests = [site.url("/"), site.url("/private")]
     counts = []
@@ -182,7 +184,7 @@ async def test_file_that_is_not_fresh(site: Site, clock: Clock) -> None:
 
 
 @ensureDeferred
-async def test_offsite(site: Site, tmp_path: Path) -> None:
+async def test_offsite_requests_are_dropped_as_offsite(site: Site, tmp_path: Path) -> None:
     """A request that leaves the allowed domains is dropped for that, as ever; `dont_filter` lets it stay."""
     file = tmp_path / "robots.txt"
     file.write_text(FORBID, encoding="utf-8")
@@ -201,7 +203,7 @@ async def test_offsite(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_resumed(site: Site, tmp_path: Path) -> None:
+async def test_resumed_crawl_counts_no_drop_again(site: Site, tmp_path: Path) -> None:
     """With JOBDIR what was dropped stays known to the filter of duplicates: the resumed crawl counts it no more."""
     site.replies["/robots.txt"] = robots(FORBID)
     requests = [Request(site.url("/"), dont_filter=True), site.url("/private")]
@@ -226,7 +228,7 @@ class Shaky(RFPDupeFilter):
 
 
 @ensureDeferred
-async def test_shaky_filter(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_filter_of_duplicates_holds_up_nothing(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """Where the filter of duplicates fails, the request goes on as it is, and so does all that comes after it."""
     site.replies["/robots.txt"] = robots(FORBID)
     secret = site.url("/private/shaky").replace("http://", "http://me:se-cret@")
@@ -253,7 +255,7 @@ async def test_scheduler_of_the_users(site: Site) -> None:
 @pytest.mark.filterwarnings("ignore:Passing a 'spider' argument")  # scrapy-redis does
 @pytest.mark.usefixtures("redis_installed")
 @ensureDeferred
-async def test_shared_queue(site: Site) -> None:
+async def test_fleet_counts_a_dropped_link_once(site: Site) -> None:
     """A fleet's queue and filter of duplicates in Redis: a link that one worker has dropped no other one counts."""
     site.replies["/robots.txt"] = robots(FORBID)
     with RedisServer() as server:

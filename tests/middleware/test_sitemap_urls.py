@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         ("http://b<c.example/", None),
     ],
 )
-def test_sitemap_urls(value: str, url: str | None) -> None:
+def test_relative_sitemaps_are_read_against_the_file(value: str, url: str | None) -> None:
     """Relative ones are read against the file's own URL; what is not http or https is never asked for."""
     values = RobotsTxt.parse(f"Sitemap: {value}\n".encode()).sitemaps
     assert values == (value,)
@@ -57,7 +57,7 @@ _PIECES = st.one_of(
 
 
 @given(st.lists(st.lists(_PIECES, max_size=6).map(b"".join), max_size=4))
-def test_hostile_values(values: list[bytes]) -> None:
+def test_hostile_values_give_requestable_urls(values: list[bytes]) -> None:
     """Whatever stands there, what comes of it is a list of URLs that a request can be made of."""
     body = b"".join(b"Sitemap: " + value + b"\n" for value in values)
     for url in sitemap_urls(RobotsTxt.parse(body).sitemaps, "http://a.example/robots.txt"):
@@ -78,7 +78,7 @@ async def test_spider_of_the_page(proxy: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_long_file(site: Site) -> None:
+async def test_long_file_is_answered_up_to_its_last_line_that_counts(site: Site) -> None:
     """Of a file that is longer than ROBOTSTXT_MAX_SIZE the lines that count are answered, and none that is cut."""
     head = b"Sitemap: /a.xml\n"
     filler = b"#" * (512_000 - len(head) - 12) + b"\n"
@@ -88,7 +88,7 @@ async def test_long_file(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_hostile_sitemaps(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_number_of_sitemaps_is_bounded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """Of tens of thousands of sitemaps no more are asked for than the bound says, and the log says so."""
     site.replies["/robots.txt"] = robots("".join(f"Sitemap: /{n}\n" for n in range(20_000)))
 

@@ -72,7 +72,7 @@ async def run(site: Site | list[str], settings: dict[str, Any] | None = None, sp
 
 
 @ensureDeferred
-async def test_one_fetch(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_file_is_fetched_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The file is fetched once; its sitemaps are asked for once each, but for those that it forbids."""
     fill(site)
     result = await run(site)
@@ -85,7 +85,7 @@ async def test_one_fetch(site: Site, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @ensureDeferred
-async def test_without_the_mixin(site: Site) -> None:
+async def test_stock_spider_fetches_the_file_twice(site: Site) -> None:
     """Scrapy's own spider fetches it twice: what the mixin is for."""
     fill(site)
     await run(site, spider=Plain)
@@ -93,7 +93,7 @@ async def test_without_the_mixin(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_slow_file(site: Site) -> None:
+async def test_request_waits_for_a_slow_file(site: Site) -> None:
     """While robots.txt is on its way, the spider's own request for it is set aside as any other, and then answered."""
     Gate.opened, Gate.expected = threading.Event(), 1  # the page, after it
     fill(site, gate=Gate.opened)
@@ -120,7 +120,7 @@ async def test_no_room_to_wait(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_past_the_scheduler(site: Site) -> None:
+async def test_code_past_the_scheduler_gets_the_same_answer(site: Site) -> None:
     """Code that downloads by itself gets the same answer, and waits for it in place."""
     fill(site)
 
@@ -136,7 +136,7 @@ async def test_past_the_scheduler(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_little_memory(site: Site, other: Site) -> None:
+async def test_file_that_left_the_memory_is_answered(site: Site, other: Site) -> None:
     """A file that the memory had to let go meanwhile is answered all the same: who waited for it gets it."""
     fill(site)
     fill(other)
@@ -148,7 +148,7 @@ async def test_little_memory(site: Site, other: Site) -> None:
 
 
 @ensureDeferred
-async def test_stale_file(site: Site, clock: Clock) -> None:
+async def test_stale_file_gives_its_sitemaps(site: Site, clock: Clock) -> None:
     """An earlier copy, obeyed because its refresh failed, is what the crawl goes by, and so is its list of sitemaps."""
     Kept.store = Kept()
     fill(site)
@@ -162,7 +162,7 @@ async def test_stale_file(site: Site, clock: Clock) -> None:
 
 
 @ensureDeferred
-async def test_early(site: Site) -> None:
+async def test_forbidden_sitemaps_are_dropped_early(site: Site) -> None:
     """With ROBOTSTXT_EARLY what is forbidden, a sitemap or a page of one, is not queued either."""
     fill(site)
     result = await run(site, EARLY)
@@ -172,7 +172,7 @@ async def test_early(site: Site) -> None:
 
 @pytest.mark.parametrize("status", [404, 503])
 @ensureDeferred
-async def test_no_file(site: Site, status: int) -> None:
+async def test_request_goes_to_a_site_without_a_file(site: Site, status: int) -> None:
     """Where there is no file the request goes to the site, and nothing comes of it, as without the mixin."""
     site.replies["/robots.txt"] = Reply(status, b"Sitemap: /a.xml\n")
     result = await run(site)
@@ -183,7 +183,7 @@ async def test_no_file(site: Site, status: int) -> None:
 
 
 @ensureDeferred
-async def test_redirected_file(site: Site, other: Site) -> None:
+async def test_answer_has_the_url_that_was_asked_for(site: Site, other: Site) -> None:
     """The answer has the URL that was asked for: relative sitemaps are those of that site, and its rules hold."""
     fill(other)
     fill(site)
@@ -194,7 +194,7 @@ async def test_redirected_file(site: Site, other: Site) -> None:
 
 
 @ensureDeferred
-async def test_two_origins() -> None:
+async def test_sitemap_is_judged_by_its_own_origin() -> None:
     """A site with http and one with https have a file each: a sitemap is judged by that of the site that it is on."""
     with Site() as plain, Site(tls=True) as secure:
         fill(plain, f"User-agent: *\nDisallow: /\nSitemap: {secure.url('/a.xml')}\n")
@@ -207,7 +207,7 @@ async def test_two_origins() -> None:
 
 
 @ensureDeferred
-async def test_pace() -> None:
+async def test_sitemaps_keep_the_crawl_delay() -> None:
     """The sitemaps keep the site's Crawl-delay, counted from the one fetch of robots.txt on."""
     with Clocked() as site:
         fill(site, f"{ROBOTS}Crawl-delay: {DELAY}\n".replace("Sitemap", f"Crawl-delay: {DELAY}\nSitemap", 1))
@@ -217,7 +217,7 @@ async def test_pace() -> None:
 
 
 @ensureDeferred
-async def test_closed_and_resumed(site: Site, tmp_path: Path) -> None:
+async def test_marked_request_survives_a_restart(site: Site, tmp_path: Path) -> None:
     """With JOBDIR the marked request is kept when the spider is closed meanwhile, and answered in the next crawl."""
     opened = threading.Event()
     fill(site, gate=opened)
@@ -253,7 +253,7 @@ async def test_closed_and_resumed(site: Site, tmp_path: Path) -> None:
     ids=["not obeyed", "Scrapy's own"],
 )
 @ensureDeferred
-async def test_without_the_middleware(site: Site, settings: dict[str, Any]) -> None:
+async def test_mixin_alone_fetches_the_file_itself(site: Site, settings: dict[str, Any]) -> None:
     """Where our middleware is not at work the spider fetches the file itself, and goes by it as Scrapy's does."""
     fill(site, "Sitemap: /a.xml\n")
     await run(site, settings)
@@ -261,7 +261,7 @@ async def test_without_the_middleware(site: Site, settings: dict[str, Any]) -> N
 
 
 @ensureDeferred
-async def test_local_file(site: Site, tmp_path: Path) -> None:
+async def test_sitemaps_of_a_local_file_are_asked_for(site: Site, tmp_path: Path) -> None:
     """Where a local file decides, its sitemaps are asked for, and robots.txt is not."""
     fill(site, "Sitemap: /b.xml\n")
     file = tmp_path / "robots.txt"
@@ -271,7 +271,7 @@ async def test_local_file(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_exempt_site(site: Site) -> None:
+async def test_request_goes_to_an_exempt_site(site: Site) -> None:
     """An exempt site's robots.txt is not asked for by the crawl, so the spider's own request goes there."""
     fill(site)
     result = await run(site, {"ROBOTSTXT_EXEMPT": [site.url("")]})
@@ -281,7 +281,7 @@ async def test_exempt_site(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_http_cache(site: Site, tmp_path: Path) -> None:
+async def test_answer_is_not_kept_in_the_http_cache(site: Site, tmp_path: Path) -> None:
     """Scrapy's HTTP cache does not keep the answer: it was not fetched."""
     fill(site)
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
@@ -319,7 +319,7 @@ async def test_all_kinds_of_sitemaps(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_other_start_urls(site: Site) -> None:
+async def test_other_start_urls_are_asked_for_as_ever(site: Site) -> None:
     """A sitemap among `sitemap_urls` is asked for as ever, and so is a robots.txt with a callback of the user's own."""
     fill(site)
 
@@ -346,7 +346,7 @@ async def test_other_start_urls(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_meta_by_itself(site: Site) -> None:
+async def test_meta_alone_asks_for_the_copy(site: Site) -> None:
     """Any GET for a robots.txt may ask for it by meta: it gets the file's octets; a POST, and one without, go on."""
     body = b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /x # \xff\r\n"
     site.replies["/robots.txt"] = Reply(body=body)

@@ -81,7 +81,7 @@ def unknown(key: str, near: str) -> str:
     ],
 )
 @ensureDeferred
-async def test_warnings(
+async def test_stock_middleware_and_unknown_names_are_warned_of(
     site: Site, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], expected: list[str]
 ) -> None:
     """Scrapy's own middleware beside ours and a name that nothing reads are warned about, once each."""
@@ -98,7 +98,7 @@ async def test_warnings(
     ],
 )
 @ensureDeferred
-async def test_not_obeyed(
+async def test_middleware_that_does_not_obey_is_told(
     site: Site,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -131,7 +131,9 @@ LOGGERS = {"scrapy_robots_rfc.middleware.downloader"}
     ],
 )
 @ensureDeferred
-async def test_another_parser(site: Site, caplog: pytest.LogCaptureFixture, parser: Any, named: str | None) -> None:
+async def test_another_parser_is_told_at_start(
+    site: Site, caplog: pytest.LogCaptureFixture, parser: Any, named: str | None
+) -> None:
     """Where verdicts name no rule, one line at start says whose they are."""
     await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": parser})
     told = [line for line in records(caplog, logging.INFO) if "ROBOTSTXT_PARSER" in line]

@@ -67,7 +67,7 @@ META = {"robotstxt_user_agent": "metabot"}
     ],
 )
 @ensureDeferred
-async def test_order(
+async def test_meta_counts_before_spider_setting_and_header(
     site: Site, expected: str, settings: dict[str, Any], request_arguments: dict[str, Any], spider: type[Pages]
 ) -> None:
     """Meta, then spider, then setting, then the User-Agent header that will be sent; each a string or a list."""

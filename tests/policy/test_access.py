@@ -14,37 +14,37 @@ FIRST = Asking.first(ORIGIN)
 CLOSED = (429,)
 
 
-def test_first_request() -> None:
+def test_first_request_is_for_robots_txt_of_the_origin() -> None:
     """2.3: the file is asked for at scheme://authority/robots.txt."""
     assert FIRST.url == "http://a.example/robots.txt"
 
 
 @pytest.mark.parametrize("statuses", [(), (407,)])
-def test_proxy_that_refuses(statuses: tuple[int, ...]) -> None:
+def test_407_opens_nothing(statuses: tuple[int, ...]) -> None:
     """407 is no site's answer: it opens nothing, whatever the settings say, and asking again soon is of no use."""
     access = FIRST.answered(407, None, b"", unreachable_statuses=statuses)
     assert access == Unreachable(407, "407 Proxy Authentication Required", hopeless=True, route=True)
 
 
 @pytest.mark.parametrize("status", range(200, 300))
-def test_successful(status: int) -> None:
+def test_2xx_is_a_file(status: int) -> None:
     """2.3.1.1: every 2xx is a file, with its body as it is."""
     assert FIRST.answered(status, None, b"body", unreachable_statuses=CLOSED) == Successful(status, b"body")
 
 
 @pytest.mark.parametrize("status", [s for s in range(400, 500) if s not in (407, 429)])
-def test_unavailable(status: int) -> None:
+def test_4xx_means_that_there_is_no_file(status: int) -> None:
     """2.3.1.3: every 4xx but those in ROBOTSTXT_UNREACHABLE_STATUSES means that there is no file."""
     assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(status, str(status))
 
 
 @pytest.mark.parametrize("status", [-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999])
-def test_unreachable(status: int) -> None:
+def test_5xx_means_that_nobody_knows(status: int) -> None:
     """2.3.1.4: 5xx, 429, and whatever is no status at all, mean that nobody knows."""
     assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(status, str(status))
 
 
-def test_not_modified() -> None:
+def test_304_confirms_the_file_at_hand_only() -> None:
     """RFC 9111, 4.3.3: a 304 to a request with conditions means the file at hand; to another one it means nothing."""
     assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"file") == Successful(304, b"file")
     assert FIRST.answered(304, None, b"", unreachable_statuses=CLOSED, held=b"") == Successful(304, b"")
@@ -67,7 +67,7 @@ def test_not_modified() -> None:
         (b"?x", "http://a.example/robots.txt?x"),
     ],
 )
-def test_redirect(status: int, location: bytes, target: str) -> None:
+def test_redirect_is_followed_without_userinfo(status: int, location: bytes, target: str) -> None:
     """2.3.1.2: a redirect is followed, relative to the URL that was asked, without its userinfo."""
     following = FIRST.answered(status, location, b"", unreachable_statuses=())
     assert following == Asking(target, (FIRST.url,))
@@ -99,12 +99,12 @@ def test_redirect_that_leads_nowhere(location: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("status", [305, 306, 309, 399])
-def test_other_3xx(status: int) -> None:
+def test_other_3xx_is_not_followed(status: int) -> None:
     """2.3.1.2: a 3xx that is no redirect is not followed, whatever its Location says."""
     assert FIRST.answered(status, b"/x", b"", unreachable_statuses=()) == Unavailable(status, str(status))
 
 
-def test_five_redirects() -> None:
+def test_five_redirects_are_followed() -> None:
     """2.3.1.2: five redirects are followed, the sixth is not."""
     state = FIRST
     for hop in range(MAX_REDIRECTS):
@@ -115,7 +115,7 @@ def test_five_redirects() -> None:
     assert isinstance(state.answered(200, None, b"x", unreachable_statuses=()), Successful)
 
 
-def test_long_loop() -> None:
+def test_long_loop_ends_at_its_first_return() -> None:
     """2.3.1.2: a loop over several URLs ends at its first return."""
     second = FIRST.answered(302, b"/b", b"", unreachable_statuses=())
     assert isinstance(second, Asking)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.policy.backoff import Backoff, retry_after
+from scrapy_robots_rfc.policy import backoff
+from scrapy_robots_rfc.policy.backoff import retry_after
+from tests.support.entries import limits
 
 # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110, 5.6.7.
 DATE = 784_111_777.0
+DELAYS = limits(100, 10, 1000, 500, unreachable_backoff=(5, 15, 45), retry_after_max=300)
 
 
 @pytest.mark.parametrize(
@@ -28,20 +32,20 @@ DATE = 784_111_777.0
         (3, 20.0, ()),
     ],
 )
-def test_delays(attempts: int, asked: float | None, to_come: tuple[float, ...]) -> None:
+def test_delays_come_in_turn_and_end(attempts: int, asked: float | None, to_come: tuple[float, ...]) -> None:
     """Each delay in turn, then none; what the server asks for makes the next one longer, up to the cap."""
-    assert Backoff((5, 15, 45), 300).to_come(attempts, asked) == to_come
+    assert backoff.to_come(attempts, asked, DELAYS) == to_come
 
 
-def test_no_delays() -> None:
+def test_no_delays_give_one_attempt() -> None:
     """An empty list: there is one attempt, whatever the server asks for."""
-    assert Backoff((), 300).to_come(0, 10) == ()
+    assert backoff.to_come(0, 10, replace(DELAYS, unreachable_backoff=())) == ()
 
 
-def test_at_least() -> None:
+def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
     """A time to be left alone is prolonged the same way."""
-    backoff = Backoff((), 600)
-    assert [backoff.at_least(300, asked) for asked in (None, 10.0, 400.0, 1e9)] == [300, 300, 400, 600]
+    longer = replace(DELAYS, retry_after_max=600)
+    assert [backoff.at_least(300, asked, longer) for asked in (None, 10.0, 400.0, 1e9)] == [300, 300, 400, 600]
 
 
 @pytest.mark.parametrize(
@@ -65,13 +69,13 @@ def test_at_least() -> None:
         (b"0" * 20 + b"7", 7),
     ],
 )
-def test_retry_after(value: bytes | None, seconds: float | None) -> None:
+def test_retry_after_is_read_as_seconds_or_a_date(value: bytes | None, seconds: float | None) -> None:
     """Seconds, and the three forms of a date; whatever cannot be read is nothing."""
     assert retry_after(value, DATE) == seconds
 
 
 @given(st.binary(max_size=40) | st.from_regex(rb"(Sun, )?[0-9]{1,3} Nov [0-9]{1,5} [0-9:]{1,9} GMT", fullmatch=True))
-def test_hostile_headers(value: bytes) -> None:
+def test_hostile_headers_give_seconds_or_nothing(value: bytes) -> None:
     """Whatever stands in the header: a number of seconds that is none below 0, or nothing."""
     seconds = retry_after(value, DATE)
     assert seconds is None or 0 <= seconds < math.inf

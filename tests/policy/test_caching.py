@@ -6,21 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.policy.caching import Caching, Freshness
+from scrapy_robots_rfc.policy.caching import Freshness, Lines, etag, freshness, last_modified
 
 #: Sun, 06 Nov 1994 08:49:37 GMT.
 THEN = 784_111_777.0
 DATE, HOUR_LATER = b"Sun, 06 Nov 1994 08:49:37 GMT", b"Sun, 06 Nov 1994 09:49:37 GMT"
 
 
-def caching(**headers: bytes | None) -> Caching:
+def several(**headers: tuple[bytes, ...]) -> Lines:
+    """Headers of an answer, with their lines."""
+    return lambda name: headers.get(name.decode().lower().replace("-", "_"), ())
+
+
+def caching(**headers: bytes | None) -> Lines:
     """Headers of an answer, a line each."""
-    return Caching(**{name: (value,) for name, value in headers.items() if value is not None})
+    return several(**{name: (value,) for name, value in headers.items() if value is not None})
 
 
 def lifetime(cache_control: bytes | None = None, **headers: bytes | None) -> float | None:
     """For how long an answer calls itself fresh."""
-    return caching(cache_control=cache_control, **headers).freshness(THEN).lifetime
+    return freshness(caching(cache_control=cache_control, **headers), THEN).lifetime
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ def lifetime(cache_control: bytes | None = None, **headers: bytes | None) -> flo
         (b"private, max-age=60", 60),
     ],
 )
-def test_cache_control(cache_control: bytes | None, seconds: float | None) -> None:
+def test_s_maxage_counts_before_max_age(cache_control: bytes | None, seconds: float | None) -> None:
     """5.2.2: s-maxage before max-age; no-cache and no-store end it at once; others change nothing."""
     assert lifetime(cache_control) == seconds
 
@@ -93,7 +98,7 @@ def test_malformed_directive_is_absent(cache_control: bytes) -> None:
         (None, DATE, None),
     ],
 )
-def test_expires(expires: bytes | None, date: bytes | None, seconds: float | None) -> None:
+def test_expires_counts_from_the_date(expires: bytes | None, date: bytes | None, seconds: float | None) -> None:
     """5.3: what counts is how long after Date it is, in any form of date; no date at all says nothing, 0 says now."""
     assert lifetime(expires=expires, date=date) == seconds
 
@@ -108,56 +113,57 @@ def test_max_age_before_expires() -> None:
     ("age", "seconds"),
     [(b"10", 10), (b"x", 0), (b"-1", 0), (b"", 0), (None, 0), (b"600, 700", 600), (b"x,, 700", 700)],
 )
-def test_age(age: bytes | None, seconds: float) -> None:
+def test_age_is_the_time_in_other_caches(age: bytes | None, seconds: float) -> None:
     """5.1: the time that an answer has spent in other caches; what cannot be read is none."""
-    assert caching(cache_control=b"max-age=60", age=age).freshness(THEN) == Freshness(60, seconds)
+    assert freshness(caching(cache_control=b"max-age=60", age=age), THEN) == Freshness(60, seconds)
 
 
-def test_no_store() -> None:
+def test_no_store_is_put_into_no_store() -> None:
     """5.2.2.5: such an answer is in no store."""
-    assert not caching(cache_control=b"no-store").freshness(THEN).stored
-    assert caching(cache_control=b"no-cache").freshness(THEN).stored
+    assert not freshness(caching(cache_control=b"no-store"), THEN).stored
+    assert freshness(caching(cache_control=b"no-cache"), THEN).stored
 
 
 lines = st.lists(st.binary(max_size=40), max_size=3).map(tuple)
 
 
 @given(headers=st.lists(lines, min_size=6, max_size=6), now=st.floats(0, 1e11))
-def test_any_headers(headers: list[tuple[bytes, ...]], now: float) -> None:
+def test_any_headers_give_times_with_an_end(headers: list[tuple[bytes, ...]], now: float) -> None:
     """Whatever a server sends: nothing raises, and no time is negative or without end."""
-    caching = Caching(*headers)
-    said = caching.freshness(now)
+    names = ("cache_control", "expires", "date", "age", "etag", "last_modified")
+    answer = several(**dict(zip(names, headers, strict=True)))
+    said = freshness(answer, now)
     assert said.lifetime is None or 0 <= said.lifetime <= 2**31
     assert 0 <= said.age <= 2**31
-    for value in (caching.tag, caching.modified):
+    for value in (etag(answer), last_modified(answer)):
         assert value is None or not set(value) & {10, 13}
 
 
-@pytest.mark.parametrize("etag", [b'"1"', b'W/"1"', b"unquoted", b'"\xff"'])
-def test_tag_is_sent_back_as_it_came(etag: bytes) -> None:
+@pytest.mark.parametrize("tag", [b'"1"', b'W/"1"', b"unquoted", b'"\xff"'])
+def test_tag_is_sent_back_as_it_came(tag: bytes) -> None:
     """RFC 9110, 8.8.3: a tag is opaque."""
-    assert caching(etag=etag).tag == etag
+    assert etag(caching(etag=tag)) == tag
 
 
-@pytest.mark.parametrize("etag", [None, b"", b"*", b" * ", b'"\n"', b'"\x00"', b'"' + b"x" * 2000 + b'"'])
-def test_tag_that_is_not_sent(etag: bytes | None) -> None:
+@pytest.mark.parametrize("tag", [None, b"", b"*", b" * ", b'"\n"', b'"\x00"', b'"' + b"x" * 2000 + b'"'])
+def test_tag_that_is_not_sent(tag: bytes | None) -> None:
     """RFC 9110, 13.1.2: a star would mean any file; control octets would mean another header."""
-    assert caching(etag=etag).tag is None
+    assert etag(caching(etag=tag)) is None
 
 
-def test_modified() -> None:
+def test_last_modified_is_sent_back_as_it_came() -> None:
     """RFC 9110, 13.1.3: a date is sent back as it came, and only a date."""
-    assert caching(last_modified=DATE).modified == DATE
-    assert caching(last_modified=b"yesterday").modified is None
+    assert last_modified(caching(last_modified=DATE)) == DATE
+    assert last_modified(caching(last_modified=b"yesterday")) is None
 
 
 @pytest.mark.parametrize("before", [(), (b"",), (b"\x00", b"*", b"\x01")], ids=["first", "empty", "unreadable"])
 def test_the_first_line_that_can_be_read(before: tuple[bytes, ...]) -> None:
     """A header that comes twice: what is before the first that can be read is absent, and so is what is after it."""
     first, second = (*before, DATE, HOUR_LATER), (*before, HOUR_LATER, DATE)
-    assert Caching(expires=second, date=first).freshness(THEN).lifetime == 3600
-    assert Caching(expires=(*before, b"0", HOUR_LATER), date=first).freshness(THEN).lifetime == 0
-    assert Caching(age=(*before, b"10, 20", b"30")).freshness(THEN).age == 10
-    assert Caching(etag=(*before, b'"1"', b'"2"')).tag == b'"1"'
-    assert Caching(last_modified=second).modified == HOUR_LATER
-    assert Caching((*before, b"max-age=5", b"max-age=6")).freshness(THEN).lifetime == 5
+    assert freshness(several(expires=second, date=first), THEN).lifetime == 3600
+    assert freshness(several(expires=(*before, b"0", HOUR_LATER), date=first), THEN).lifetime == 0
+    assert freshness(several(age=(*before, b"10, 20", b"30")), THEN).age == 10
+    assert etag(several(etag=(*before, b'"1"', b'"2"'))) == b'"1"'
+    assert last_modified(several(last_modified=second)) == HOUR_LATER
+    assert freshness(several(cache_control=(*before, b"max-age=5", b"max-age=6")), THEN).lifetime == 5

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.caching import CachePolicy, Validity, renew, review
+from scrapy_robots_rfc.policy.caching import Validity, renew, review
+from tests.support.entries import limits as made
 
-LIMITS = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=500)
-FOREVER = CachePolicy(max_age=100, unreachable_ttl=10, stale_max_age=1000, unreachable_max_age=None)
+if TYPE_CHECKING:
+    from scrapy_robots_rfc.settings import Settings
+
+LIMITS = made(100, 10, 1000, 500)
+FOREVER = made(100, 10, 1000, None)
 
 
 def test_successful_file_holds_for_max_age() -> None:
@@ -58,13 +63,13 @@ def test_copy_ends_with_its_time() -> None:
 def test_no_stale_copy_where_none_is_wanted() -> None:
     """2.3.1.4: with a stale time of 0 an unreachable file closes the gate at once."""
     copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
-    assert renew(copy, Outcome.UNREACHABLE, 100, CachePolicy(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
+    assert renew(copy, Outcome.UNREACHABLE, 100, made(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
 
 
 @pytest.mark.parametrize(
     ("limits", "expected"), [(LIMITS, Outcome.UNAVAILABLE), (FOREVER, Outcome.UNREACHABLE)], ids=["limited", "never"]
 )
-def test_unreachable_for_long(limits: CachePolicy, expected: Outcome) -> None:
+def test_unreachable_for_long(limits: Settings, expected: Outcome) -> None:
     """2.3.1.4: unreachable for long counts as unavailable, unless the user keeps it closed."""
     validity = renew(None, Outcome.UNREACHABLE, 0, limits)
     assert renew(validity, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
@@ -86,13 +91,13 @@ def test_a_success_ends_the_run_of_failures() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.SUCCESSFUL, Outcome.UNAVAILABLE])
 def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: float) -> None:
     """2.4, RFC 9111: a file, and that there is none, hold as long as the site says, within the user's limits."""
-    limits = CachePolicy(100, 10, 1000, 500, min_age=20)
+    limits = made(100, 10, 1000, 500, cache_min_age=20)
     assert renew(None, outcome, 1, limits, asked).fresh_until == 1 + given
 
 
 def test_the_largest_age_wins() -> None:
     """2.4: where the user's limits cross, a file is not used for longer than the largest age."""
-    assert renew(None, Outcome.SUCCESSFUL, 0, CachePolicy(100, 10, 0, 500, min_age=200), 0).fresh_until == 100
+    assert renew(None, Outcome.SUCCESSFUL, 0, made(100, 10, 0, 500, cache_min_age=200), 0).fresh_until == 100
 
 
 def test_unreachable_has_its_own_time() -> None:
@@ -118,4 +123,4 @@ def test_unreachable_has_its_own_time() -> None:
 )
 def test_what_somebody_else_kept(old: Validity, now: float, expected: Validity) -> None:
     """2.4: a copy out of a store is worth what the limits of this crawl make of it, and never more than it says."""
-    assert review(old, 0, now, replace(LIMITS, longest_ttl=30)) == expected
+    assert review(old, 0, now, replace(LIMITS, retry_after_max=30)) == expected

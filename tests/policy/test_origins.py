@@ -33,7 +33,7 @@ from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments, witho
         ("http://under_score.example/", "http://under_score.example"),
     ],
 )
-def test_origin(url: str, expected: str) -> None:
+def test_origin_has_scheme_host_and_port(url: str, expected: str) -> None:
     """2.3: scheme, lower-case IDNA host without a trailing dot, effective port; never userinfo."""
     origin = Origin.of(url)
     assert str(origin) == expected
@@ -70,7 +70,7 @@ def test_origin(url: str, expected: str) -> None:
         "http://" + "ü" * 80 + "/",
     ],
 )
-def test_no_origin(url: str) -> None:
+def test_invalid_authority_has_no_origin(url: str) -> None:
     """2.3: another scheme, or no valid authority: no origin, and no exception."""
     assert Origin.of(url) is None
 
@@ -91,7 +91,7 @@ def test_two_ports_and_two_schemes_are_different_services() -> None:
         ("no url", "no url"),
     ],
 )
-def test_without_userinfo(url: str, expected: str) -> None:
+def test_userinfo_is_left_out(url: str, expected: str) -> None:
     """Section 3: what goes into a log line has no credentials."""
     assert without_userinfo(url) == expected
 
@@ -112,6 +112,6 @@ def test_without_userinfo(url: str, expected: str) -> None:
         ("https://e.example", None),
     ],
 )
-def test_dot_segments(url: str, resolved: str | None) -> None:
+def test_dot_segments_are_removed(url: str, resolved: str | None) -> None:
     """RFC 3986, 5.2.4: dot segments of the path are removed, in any spelling; what has none is left alone."""
     assert without_dot_segments(url) == resolved

@@ -62,7 +62,7 @@ def test_largest_bound_at_noon(lines: str, seconds: float | None, says: str | No
     assert (bound and bound.seconds, bound and bound.text) == (seconds, says)
 
 
-def test_nothing_to_keep() -> None:
+def test_records_without_meaning_ask_for_nothing() -> None:
     """Records that mean nothing, and a file without a group for the agent, ask for nothing."""
     assert pace("User-agent: foobot\nCrawl-delay: 0\nRequest-rate: x\nVisit-time: noon\n") is None
     assert pace("User-agent: other\nCrawl-delay: 5\n") is None
@@ -102,12 +102,12 @@ def test_more_windows_than_anybody_has() -> None:
         (time(0), time(0), NOON, True),
     ],
 )
-def test_window(start: time, end: time, at: time, *, expected: bool) -> None:
+def test_window_may_span_midnight(start: time, end: time, at: time, *, expected: bool) -> None:
     """A window is a time of day in UTC, may span midnight, and is all day where it ends as it starts."""
     assert inside(VisitTime(start, end), at) is expected
 
 
-def test_visit_time() -> None:
+def test_crawler_is_unwelcome_outside_of_visit_time() -> None:
     """A crawler is unwelcome outside of every Visit-time, and welcome where there is none."""
     found = pace("User-agent: *\nVisit-time: 0600-0845\nVisit-time: 2000-2100\n")
     assert found is not None
@@ -139,7 +139,7 @@ def test_number_of_another_parser(number: object, seconds: float | None) -> None
     assert (bound and bound.seconds) == seconds
 
 
-def test_turns() -> None:
+def test_request_waits_an_interval_from_the_last_answer() -> None:
     """A request waits for the answer to the one before it, and then for the interval from when that answer began."""
     turns = Turns(last=10.0)
     assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.idle) == (3.0, 0, True)
@@ -152,7 +152,7 @@ def test_turns() -> None:
     assert Turns().wait("a", 1e9, 0.0) == 0
 
 
-def test_turns_of_several() -> None:
+def test_last_answer_of_several_counts() -> None:
     """Of several requests under way, the last answer counts, whichever it is to."""
     turns = Turns()
     turns.start("a", 1.0)

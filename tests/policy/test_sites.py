@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.policy.origins import Origin, Site, Sites, named_origin
+from scrapy_robots_rfc.policy.origins import Origin, Site, named_origin
 
 
 def origin(url: str) -> Origin:
@@ -50,10 +50,6 @@ def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) ->
     assert site.text == name.strip()
     assert [site.covers(origin(url)) for url in covered] == [True] * len(covered)
     assert [site.covers(origin(url)) for url in others] == [False] * len(others)
-    assert [Sites([site]).first(origin(url)) for url in (*covered, *others)] == [
-        *[site] * len(covered),
-        *[None] * len(others),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -91,23 +87,7 @@ def test_what_is_no_name(name: str) -> None:
         Site.of(name)
 
 
-def test_the_first_one_counts() -> None:
-    """Where several cover an origin, the first of the list does, however they are written."""
-    sites = [Site.of(name) for name in ("*.a.example", "b.a.example", "*.example", "b.a.example:80")]
-    assert Sites(sites).first(origin("http://b.a.example/")) == sites[0]
-    assert Sites(reversed(sites)).first(origin("http://b.a.example/")) == sites[3]
-    assert Sites(sites).first(origin("http://c.example/")) == sites[2]
-
-
-def test_no_host_costs_more_than_a_name_can() -> None:
-    """A host longer than any name in DNS is below nothing; it can still be named as a whole."""
-    longest = ".".join(["a" * 63] * 4)[:253]
-    assert Sites([Site.of("*.example")]).first(origin(f"http://{longest[8:]}.example/")) is not None
-    assert Sites([Site.of("*.example")]).first(origin(f"http://{longest}.example/")) is None
-    assert Sites([Site.of(f"{longest}.example")]).first(origin(f"http://{longest}.example/")) is not None
-
-
-def test_one_origin() -> None:
+def test_named_origin_has_a_scheme_and_one_host() -> None:
     """An origin has a scheme and one host; its port may be left out."""
     assert (
         named_origin("https://A.example") == named_origin("https://a.example:443/") == Origin("https", "a.example", 443)

@@ -58,7 +58,7 @@ async def reported(pages: list[Any], path: Path, settings: dict[str, Any] | None
 
 
 @ensureDeferred
-async def test_record_of_a_rule(site: Site, tmp_path: Path) -> None:
+async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> None:
     """Every field of a request that a rule forbids, in the order of the table, without anybody's password."""
     body = f"# {'x' * 600_000}\n".encode()
     site.replies["/robots.txt"] = Reply(body=RULES.encode() + body)
@@ -87,7 +87,7 @@ async def test_record_of_a_rule(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_records_without_a_file(site: Site, tmp_path: Path) -> None:
+async def test_records_without_a_file_have_a_cause(site: Site, tmp_path: Path) -> None:
     """What nobody can ask about, and a site that cannot be reached: reason and cause, no rule, no digest."""
     site.replies["/robots.txt"] = Reply(503)
     found = await reported([site.url("/x"), "http:///y"], tmp_path / "r.jsonl")
@@ -101,7 +101,7 @@ async def test_records_without_a_file(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_record_of_another_parser(site: Site, tmp_path: Path) -> None:
+async def test_record_of_another_parser_has_a_digest(site: Site, tmp_path: Path) -> None:
     """The verdict of a parser that gives no rule is reported with the digest of what it was given."""
     site.replies["/robots.txt"] = robots(RULES)
     found = await reported(
@@ -113,7 +113,7 @@ async def test_record_of_another_parser(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_record_of_too_slow_a_site(site: Site, tmp_path: Path) -> None:
+async def test_record_of_too_slow_a_site_says_so(site: Site, tmp_path: Path) -> None:
     """A site that is left out because of its Crawl-delay."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 90\n")
     found = await reported([site.url("/x")], tmp_path / "r.jsonl", {"ROBOTSTXT_CRAWL_DELAY_OVER": "forbid"})
@@ -122,7 +122,7 @@ async def test_record_of_too_slow_a_site(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_record_of_a_local_file(site: Site, tmp_path: Path) -> None:
+async def test_record_of_a_local_file_has_its_uri(site: Site, tmp_path: Path) -> None:
     """A local file that decided is named by its URI, with its own digest."""
     local = tmp_path / "own file.txt"
     local.write_text(CLOSED, encoding="utf-8")
@@ -135,7 +135,7 @@ async def test_record_of_a_local_file(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_record_of_a_stale_copy(site: Site, clock: Clock, tmp_path: Path) -> None:
+async def test_record_of_a_stale_copy_says_so(site: Site, clock: Clock, tmp_path: Path) -> None:
     """An earlier copy that decides is named with its digest, and the record says that it is stale, and why."""
     site.replies["/robots.txt"] = robots(RULES)
     job = {"JOBDIR": str(tmp_path / "job")}
@@ -149,7 +149,9 @@ async def test_record_of_a_stale_copy(site: Site, clock: Clock, tmp_path: Path) 
 
 
 @ensureDeferred
-async def test_folder_of_the_crawl_goes_away(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_local_files_are_named_though_the_folder_is_gone(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a local file is called is known from the start; a verdict does not depend on where the crawl runs."""
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -166,7 +168,7 @@ async def test_folder_of_the_crawl_goes_away(site: Site, tmp_path: Path, monkeyp
 
 
 @ensureDeferred
-async def test_records_of_a_dry_run_and_of_exempt_sites(site: Site, other: Site, tmp_path: Path) -> None:
+async def test_a_dry_run_and_exempt_sites_are_reported(site: Site, other: Site, tmp_path: Path) -> None:
     """What a dry run lets through is reported as such; the last records say which entries were used how often."""
     other.replies["/robots.txt"] = robots(RULES)
     settings = {"ROBOTSTXT_DRY_RUN": True, "ROBOTSTXT_EXEMPT": [site.url(""), "unused.example"]}
@@ -191,7 +193,7 @@ async def test_records_of_a_dry_run_and_of_exempt_sites(site: Site, other: Site,
 
 
 @ensureDeferred
-async def test_hostile_text(site: Site, tmp_path: Path) -> None:
+async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Path) -> None:
     """No control character of a robots.txt gets into a report, and it stays well-formed in every format."""
     site.replies["/robots.txt"] = Reply(
         body="User-agent: *\nDisallow: /p*\x1b[2J\u202e<&\"',\x07\udcff".encode("utf-8", "surrogateescape")
@@ -216,7 +218,7 @@ async def test_hostile_text(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_formats(site: Site, tmp_path: Path) -> None:
+async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
     """CSV, JSON, JSON lines and XML say the same, each in its way; options of the user's items mean nothing to it."""
     site.replies["/robots.txt"] = robots(RULES)
     report: dict[Path, Any] = {tmp_path / f"r.{name}": {} for name in ("jsonl", "json", "csv", "xml")}
@@ -239,7 +241,7 @@ async def test_formats(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_options(site: Site, tmp_path: Path) -> None:
+async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
     """Options of a feed are Scrapy's: fields, arguments of the exporter, a filter, overwriting."""
     site.replies["/robots.txt"] = robots(RULES)
     paths = [tmp_path / name for name in ("r.csv", "none.jsonl", "new.jsonl")]
@@ -270,7 +272,7 @@ class Nothing(ItemFilter):
     ("plugin", "opened"), [("GzipPlugin", gzip.open), ("Bz2Plugin", bz2.open), ("LZMAPlugin", lzma.open)]
 )
 @ensureDeferred
-async def test_compressed(site: Site, tmp_path: Path, plugin: str, opened: Any) -> None:
+async def test_plugins_compress_a_report(site: Site, tmp_path: Path, plugin: str, opened: Any) -> None:
     """Scrapy's plugins compress a report."""
     site.replies["/robots.txt"] = robots(RULES)
     path = tmp_path / "r.packed"
@@ -281,7 +283,7 @@ async def test_compressed(site: Site, tmp_path: Path, plugin: str, opened: Any) 
 
 
 @ensureDeferred
-async def test_places(
+async def test_places_are_written_to(
     site: Site,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -301,7 +303,7 @@ async def test_places(
 
 
 @ensureDeferred
-async def test_nothing_is_forbidden(site: Site, tmp_path: Path) -> None:
+async def test_file_is_empty_where_nothing_is_forbidden(site: Site, tmp_path: Path) -> None:
     """The file is there, and empty: nothing was forbidden."""
     await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}})
     assert (tmp_path / "r.jsonl").read_bytes() == b""

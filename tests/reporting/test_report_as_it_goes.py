@@ -53,7 +53,7 @@ class Looking(Pages):
 
 
 @ensureDeferred
-async def test_written_as_the_crawl_goes(site: Site, tmp_path: Path) -> None:
+async def test_a_record_is_written_at_once(site: Site, tmp_path: Path) -> None:
     """A record is in the file when the request is refused: its errback can read it there."""
     site.replies["/robots.txt"] = robots(RULES)
     Looking.path, Looking.seen = tmp_path / "r.jsonl", []
@@ -94,7 +94,7 @@ async def test_batches_are_stored_as_the_crawl_goes(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_batches_of_local_files(site: Site, tmp_path: Path) -> None:
+async def test_batches_of_local_files_are_closed_at_once(site: Site, tmp_path: Path) -> None:
     """A file that needs no upload is closed at once: each has as many records as are asked for."""
     site.replies["/robots.txt"] = robots(RULES)
     report = {str(tmp_path / "%(batch_id)02d.jsonl"): {"batch_item_count": 1}}
@@ -113,7 +113,7 @@ class Shy(Pages):
 
 
 @ensureDeferred
-async def test_attributes_of_the_spider(site: Site, tmp_path: Path) -> None:
+async def test_attributes_of_the_spider_are_asked_for_placeholders_only(site: Site, tmp_path: Path) -> None:
     """A spider is asked for its attributes only where the URI has placeholders."""
     site.replies["/robots.txt"] = robots(RULES)
     await crawl(private(site, 1), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}, spider=Shy)
@@ -128,7 +128,7 @@ BROKEN = {"FEED_STORAGES": {"broken": "tests.support.storages.Broken"}}
 
 @pytest.mark.parametrize(("where", "errors"), [("open", 6), ("store", 1)])
 @ensureDeferred
-async def test_failing_storage(
+async def test_a_storage_that_fails_changes_no_verdict(
     site: Site,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -158,7 +158,9 @@ async def test_failing_storage(
 
 
 @ensureDeferred
-async def test_batch_that_cannot_be_begun(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_that_cannot_be_begun_is_tried_again(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A batch whose storage cannot be made just then is made with the next record; one is lost, and counted."""
     monkeypatch.chdir(tmp_path)
     Broken.where, Broken.made = "third", 0
@@ -179,7 +181,7 @@ async def test_batch_that_cannot_be_begun(site: Site, tmp_path: Path, monkeypatc
     ],
 )
 @ensureDeferred
-async def test_file_that_cannot_be_written(
+async def test_a_file_that_cannot_be_written_is_one_error(
     site: Site,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -202,7 +204,9 @@ async def test_file_that_cannot_be_written(
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110 - a device
 @pytest.mark.parametrize("format_", ["jsonlines", "csv", "json", "xml"])
 @ensureDeferred
-async def test_full_disk(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, format_: str) -> None:
+async def test_a_full_disk_is_one_error(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, format_: str
+) -> None:
     """A disk without room costs records, counted, and one error; no verdict, and not the crawl."""
     site.replies["/robots.txt"] = robots(RULES)
     pages = [*private(site, 3), site.url("/a")]
@@ -233,7 +237,9 @@ class Hiccup(FileFeedStorage):
 
 @pytest.mark.parametrize("format_", ["jsonlines", "csv", "json", "xml"])
 @ensureDeferred
-async def test_record_that_is_lost(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
+async def test_a_write_that_fails_costs_one_record(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
     """A write that fails costs one whole record: those before and after it can be read, in every format."""
     site.replies["/robots.txt"] = robots(RULES)
     monkeypatch.chdir(tmp_path)
@@ -259,7 +265,7 @@ async def test_record_that_is_lost(site: Site, tmp_path: Path, monkeypatch: pyte
     ],
 )
 @ensureDeferred
-async def test_scrapy_without_a_name(
+async def test_without_a_name_of_scrapys_there_is_no_report(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, used: type, name: str
 ) -> None:
     """Where Scrapy has no such method any more there is no report, and one warning; every verdict holds."""
@@ -274,7 +280,9 @@ async def test_scrapy_without_a_name(
 
 
 @ensureDeferred
-async def test_scrapy_without_slots(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_slots_of_scrapys_records_count(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where Scrapy's slots do not tell their number of items, each record that was written without an error counts."""
     monkeypatch.setattr(FeedSlot, "itemcount", property(lambda _: None, lambda _, __: None), raising=False)
     monkeypatch.setattr(FeedExporter, "item_scraped", lambda self, item, _: Kept.items.append(item))
@@ -291,7 +299,9 @@ class Kept:
 
 
 @ensureDeferred
-async def test_no_last_words(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_report_is_complete_without_a_summary(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the crawl cannot be summed up, as with stats of somebody else's, its report is complete all the same."""
 
     def fails(_: CrawlSummary) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CLOSING = block("docs/report.md", "text", "What robots.txt did")
 
 
-def test_fields() -> None:
+def test_fields_are_those_of_the_document() -> None:
     """The page has a row a field, in their order, each with what stands in it."""
     found = rows("report.md")
     assert [name for name, _ in found] == [f"`{name}`" for name in FIELDS]

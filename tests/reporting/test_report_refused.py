@@ -55,7 +55,7 @@ class Picky:
     ],
 )
 @ensureDeferred
-async def test_refused(
+async def test_a_feed_that_cannot_work_stops_the_start(
     site: Site,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -133,7 +133,7 @@ def contents(folder: Path) -> dict[str, str]:
     ],
 )
 @ensureDeferred
-async def test_two_feeds_at_one_place(
+async def test_two_feeds_at_one_place_are_refused(
     site: Site, feeds: Any, report: Any, owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of items, or another report, does not get records in between, whatever leads to it."""
@@ -146,7 +146,7 @@ async def test_two_feeds_at_one_place(
 
 
 @ensureDeferred
-async def test_not_read_without_obeying(site: Site, tmp_path: Path) -> None:
+async def test_a_crawl_that_does_not_obey_has_no_report(site: Site, tmp_path: Path) -> None:
     """A crawl that does not obey robots.txt has no report, and needs none that works."""
     result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_REPORT": {tmp_path: {"format": "csv"}}})
     assert result.outcomes == {site.url("/x"): 200}

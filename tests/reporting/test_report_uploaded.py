@@ -37,7 +37,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @ensureDeferred
-async def test_ftp(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_files_go_to_ftp(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One file at the end, or one for every batch; the log does not tell the password."""
     pages = private(site, 5)
     with ftp_server(tmp_path) as address:
@@ -53,7 +53,7 @@ async def test_ftp(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture)
 
 
 @ensureDeferred
-async def test_ftp_that_refuses(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_ftp_that_refuses_is_one_error(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A server that does not let us in costs the report, not a verdict; one error says so, without the password."""
     with ftp_server(tmp_path) as address:
         wrong = address.replace("me:", "you:")
@@ -66,7 +66,7 @@ async def test_ftp_that_refuses(site: Site, tmp_path: Path, caplog: pytest.LogCa
 
 
 @ensureDeferred
-async def test_s3(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batches_go_to_s3(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches go to S3 with the credentials and the endpoint that Scrapy's settings name."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     pages = private(site, 3)

@@ -82,7 +82,7 @@ def killed(process: subprocess.Popen[bytes], count: int) -> None:
     process.wait()
 
 
-def test_killed_and_resumed(project: Path, site: Site) -> None:
+def test_a_killed_crawl_leaves_whole_records(project: Path, site: Site) -> None:
     """A crawl that is killed while it writes leaves whole records, one each that it refused; the next one adds its."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     paths = [project / "r.jsonl", project / "r.csv"]
@@ -134,7 +134,7 @@ def test_commands_write_no_report(project: Path, site: Site) -> None:
 @pytest.mark.skipif(
     not hasattr(FeedExporter, "_schedule_slot_close"), reason="this version of Scrapy stores all batches at the end"
 )
-def test_killed_with_batches(project: Path, site: Site) -> None:
+def test_a_killed_crawl_has_stored_full_batches(project: Path, site: Site) -> None:
     """Every batch but the last is complete and closed: a compressed one can be read to its end."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     options = {

@@ -57,18 +57,18 @@ def failed(told: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UN
     told.concluded(policy(cause, host, outcome), attempt(host))
 
 
-def test_nothing_to_say() -> None:
+def test_nothing_to_say_is_no_text() -> None:
     """A crawl without requests says nothing."""
     assert CrawlSummary({"robotstxt/exempted": 3}, troubles(), Cost(), TopK()).text("shop") is None
 
 
-def test_quiet_crawl() -> None:
+def test_a_quiet_crawl_has_two_lines() -> None:
     """Where nothing was forbidden, slow or failing, two lines say so."""
     counted = {"robotstxt/origins/successful": 1, "robotstxt/origins/unavailable": 2, "robotstxt/allowed": 9}
     assert text(counted) == ["  origins: 1 successful, 2 unavailable", "  requests: 9 allowed"]
 
 
-def test_local_files() -> None:
+def test_requests_that_local_files_decided_are_counted() -> None:
     """How many requests local files decided; a rule of one is not told as if it stood in the site's own."""
     cost = Cost()
     cost.refused(replace(refusal("https://a.example", 2), override="mine.txt"))
@@ -78,7 +78,7 @@ def test_local_files() -> None:
     assert text({"robotstxt/overridden": 1})[0] == "  local files: 1 request was decided by ROBOTSTXT_OVERRIDES"
 
 
-def test_names_that_begin_alike() -> None:
+def test_names_that_begin_alike_stay_apart() -> None:
     """Names are shortened where they are shown, and counted as they are."""
     cost = Cost()
     cost.exempt.update({f"{'x' * 100}.a.example": 5, f"{'x' * 100}.b.example": 3})
@@ -102,7 +102,7 @@ def test_ten_are_listed() -> None:
     ]
 
 
-def test_counts_that_may_be_too_low() -> None:
+def test_counts_that_may_be_too_low_say_so() -> None:
     """More origins than are remembered: the largest is listed all the same, with how much may be missing."""
     cost = Cost()
     for number in range(2 * KEPT + 1):
@@ -115,7 +115,7 @@ def test_counts_that_may_be_too_low() -> None:
     ]
 
 
-def test_delays() -> None:
+def test_delays_are_summed_up() -> None:
     """How many sites were paced, by how much, and which of them cost most time."""
     counted = {
         "robotstxt/crawl_delay/sites": 2,
@@ -135,7 +135,7 @@ def test_delays() -> None:
     ]
 
 
-def test_failing_and_stale() -> None:
+def test_failing_and_stale_origins_are_named() -> None:
     """Ten names with the last cause, and how many more there were."""
     told = troubles()
     for number in range(12):
@@ -147,7 +147,7 @@ def test_failing_and_stale() -> None:
     assert stale == "  stale: https://s.example (DownloadTimeoutError)"
 
 
-def test_names() -> None:
+def test_names_are_counted_beyond_the_first_ones() -> None:
     """A name that comes again is counted, also when no others are remembered any more."""
     names, first = Names(), [f"a{number}" for number in range(NAMED)]
     for name in (*first, "b", *first, "b"):
@@ -155,7 +155,7 @@ def test_names() -> None:
     assert (names.named, names.more) == ({name: (2, f"{name} 1") for name in first}, 2)
 
 
-def test_hostile_text() -> None:
+def test_hostile_text_is_escaped_and_shortened() -> None:
     """Rules and causes can neither begin a line, nor act on a terminal, nor fill it."""
     cost, told = Cost(), troubles()
     cost.refused(refusal("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
@@ -169,7 +169,7 @@ def test_hostile_text() -> None:
     assert "(1 bad\\n\\x1b]0;owned\\x07zzz" in lines[0]
 
 
-def test_stats() -> None:
+def test_stats_have_what_the_text_lists() -> None:
     """The lists of the log stand in stats, ten of each; of two rules that stood in one line the larger count does."""
     cost, told, slowed = Cost(), troubles(), TopK[str]()
     for pattern, count in (("/new", 1), ("/old", 3)):

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from scrapy.settings import Settings
+
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
+    from scrapy_robots_rfc import settings
     from scrapy_robots_rfc.policy.access import Outcome
 
 _OF_VALIDITY = {one.name for one in fields(Validity)}
@@ -32,3 +36,17 @@ def changed(entry: CacheEntry, **values: Any) -> CacheEntry:
     """Return an entry with other values; those of its validity are given by their own names, too."""
     validity = {name: values.pop(name) for name in _OF_VALIDITY & values.keys()}
     return replace(entry, validity=replace(entry.validity, **validity), **values)
+
+
+def limits(
+    max_age: float, unreachable_ttl: float, stale_max_age: float, unreachable_max_age: float | None, **others: Any
+) -> settings.Settings:
+    """Return settings with these limits, in seconds, and with others by the names of their fields."""
+    return replace(
+        read_settings(Settings()),
+        cache_max_age=max_age,
+        unreachable_ttl=unreachable_ttl,
+        stale_max_age=stale_max_age,
+        unreachable_max_age=unreachable_max_age,
+        **{"cache_min_age": 0.0, **others},
+    )

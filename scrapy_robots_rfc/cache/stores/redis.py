@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from scrapy_robots_rfc.cache.stores.base import SharedStore
-from scrapy_robots_rfc.core.text import without_credentials
+from scrapy_robots_rfc.core.text import error_text, without_credentials
 from scrapy_robots_rfc.errors import StoreError
 
 if TYPE_CHECKING:
@@ -33,18 +33,6 @@ _LONGEST = 10**12
 
 #: The parameters for TLS that the query of an address may have, beside `prefix` and `timeout`.
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
-
-#: Why a server cannot be used: the first class that fits.
-_REASONS: tuple[tuple[type[Exception], str], ...] = (
-    (exceptions.AuthenticationError, "it does not take the user name and password ({error})"),
-    (exceptions.NoPermissionError, "its user may not do what a store has to ({error})"),
-    (exceptions.ReadOnlyError, "it is a replica that can only be read: give the address of its master"),
-    (exceptions.OutOfMemoryError, "it has no memory left: raise its maxmemory, or choose a maxmemory-policy"),
-    (exceptions.BusyLoadingError, "it is still loading its data"),
-    (exceptions.TimeoutError, "no answer in {timeout:g} s"),
-    (exceptions.ConnectionError, "no connection ({error})"),
-    (Exception, "{error}"),
-)
 
 # One owner at a time. ARGV: owner, milliseconds.
 _LEASE = """
@@ -138,7 +126,7 @@ class RedisStore(SharedStore):
 
     def __init__(self, address: str) -> None:
         try:
-            self._client, self._prefix, self._timeout = _client_of(address)
+            self._client, self._prefix = _client_of(address)
         except ValueError:
             advice = "redis://user:password@host:port/database, with %2F for a / in the password, and so on"
             known = ", ".join(("prefix", "timeout", *_TLS))
@@ -156,9 +144,7 @@ class RedisStore(SharedStore):
         try:
             self.lease("", "probe", 0.001)  # a script that writes: whoever can run it can do everything else
         except (exceptions.RedisError, OSError, ValueError) as error:
-            reason = next(text for kind, text in _REASONS if isinstance(error, kind))
-            shown = reason.format(error=error, timeout=self._timeout)
-            raise StoreError(f"the Redis server {self.name} cannot be used: {shown}") from None
+            raise StoreError(f"the Redis server {self.name} cannot be used: {error_text(error)}") from None
 
     def get(self, key: str) -> bytes | None:
         """Return the value of a key."""
@@ -215,8 +201,8 @@ class RedisStore(SharedStore):
         return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
 
 
-def _client_of(address: str) -> tuple[Any, str, float]:
-    """Return a client that is not connected yet, the prefix of all names, and how long the server has to answer.
+def _client_of(address: str) -> tuple[Any, str]:
+    """Return a client that is not connected yet, and the prefix of all names.
 
     :raises ValueError: the address cannot be read. redis-py alone would take a wrong database, and any option.
     """
@@ -237,7 +223,7 @@ def _client_of(address: str) -> tuple[Any, str, float]:
         retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
         **tls,
     )
-    return client, prefix, timeout
+    return client, prefix
 
 
 def _milliseconds(seconds: float) -> int:

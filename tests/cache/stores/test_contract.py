@@ -91,7 +91,7 @@ def test_the_last_value_counts(store: Store) -> None:
     assert sorted(store.keys()) == [OTHER, KEY]
 
 
-def test_deleted_values(store: Store) -> None:
+def test_deleted_values_are_gone(store: Store) -> None:
     """A value that is deleted is gone, alone, and a new one may come."""
     store.put(KEY, b"one", LONG)
     store.put(OTHER, b"other", LONG)
@@ -103,7 +103,7 @@ def test_deleted_values(store: Store) -> None:
     assert store.get(KEY) == b"two"
 
 
-def test_values_end(place: Place, store: Store) -> None:
+def test_values_end_with_their_time(place: Place, store: Store) -> None:
     """A value that nobody wants any more is as if it had never been; others stay."""
     store.put(KEY, b"one", SHORT)
     store.put(OTHER, b"other", LONG)
@@ -142,7 +142,7 @@ def test_it_is_there_afterwards(place: Place, store: Store) -> None:
     assert place.store().get(KEY) == b"one"
 
 
-def test_many_keys(store: Store) -> None:
+def test_all_keys_are_listed_once(store: Store) -> None:
     """All keys are listed, each once, and what is deleted meanwhile disturbs nobody."""
     wanted = {f"https://{number}.example" for number in range(2500)}
     for key in wanted:
@@ -182,7 +182,7 @@ def test_one_owner_at_a_time(shared: SharedStore) -> None:
     assert shared.lease(KEY, "one", LONG) is False
 
 
-def test_leases_end(shared_place: Place, shared: SharedStore) -> None:
+def test_leases_end_by_themselves(shared_place: Place, shared: SharedStore) -> None:
     """A lease whose owner does not come back ends by itself, and its last term is the one that counts."""
     assert shared.lease(KEY, "one", SHORT)
     assert shared.lease(OTHER, "one", SHORT)
@@ -238,7 +238,7 @@ def test_who_waits_longest_goes_first(shared: SharedStore) -> None:
     assert shared.take_turn(KEY, "three", LONG) == 0
 
 
-def test_turns_end(shared_place: Place, shared: SharedStore) -> None:
+def test_turns_end_by_themselves(shared_place: Place, shared: SharedStore) -> None:
     """A turn whose owner does not come back ends by itself."""
     assert shared.take_turn(KEY, "one", SHORT) == 0
     shared_place.later(SHORT * 2)

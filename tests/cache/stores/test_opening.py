@@ -29,13 +29,13 @@ def opened(spec: object, **settings: Any) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize("spec", ["memory:", None, ""])
-def test_no_store(spec: str | None) -> None:
+def test_memory_alone_needs_no_store(spec: str | None) -> None:
     """Where the crawl's memory is all there is to be, there is no store."""
     assert store_of(spec, Crawler(Spider)) is None
 
 
 @pytest.mark.parametrize("path", ["robots.sqlite", "a folder/100%25?x#y@z", "/robots.sqlite", ":memory:"])
-def test_sqlite(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqlite_path_is_taken_as_it_stands(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows three slashes is a path as it stands, from the folder in which the crawl starts or from the root."""
     monkeypatch.chdir(tmp_path)
     path = f"{tmp_path}{path}" if path.startswith("/") else path
@@ -48,7 +48,7 @@ def test_sqlite(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (tmp_path / path).is_file()
 
 
-def test_redis() -> None:
+def test_name_of_a_redis_store_has_no_password() -> None:
     """An address of a Redis server gives a store whose name has no password."""
     store, name = opened("redis://me:secret@h:7/1?prefix=a:")
     assert isinstance(store, RedisStore)

@@ -66,7 +66,7 @@ def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
         ),
     ],
 )
-def test_address(text: str, expected: dict[str, Any], shown: str) -> None:
+def test_address_is_read_and_shown_without_credentials(text: str, expected: dict[str, Any], shown: str) -> None:
     """An address is read, and shown without credentials."""
     store = RedisStore(text)
     options = raw(store).connection_pool.connection_kwargs
@@ -106,7 +106,7 @@ def test_address_that_cannot_be_read(text: str) -> None:
 # What is kept, and for how long.
 
 
-def test_prefixes(open_redis: Callable[..., RedisStore], redis_server: RedisServer) -> None:
+def test_fleets_with_prefixes_share_nothing(open_redis: Callable[..., RedisStore], redis_server: RedisServer) -> None:
     """Fleets with prefixes of their own share a server and nothing on it, whatever characters are in them."""
     one, other = (open_redis(f"{redis_server.url}?prefix={prefix}") for prefix in ("f*[a]?:", "f*b:"))
     one.put(KEY, b"one", LONG)
@@ -118,7 +118,7 @@ def test_prefixes(open_redis: Callable[..., RedisStore], redis_server: RedisServ
     assert one.take_turn(KEY, "one", LONG) == other.take_turn(KEY, "other", LONG) == 0
 
 
-def test_names(store: RedisStore) -> None:
+def test_all_names_have_the_prefix_and_end(store: RedisStore) -> None:
     """Everything has the prefix, and leaves the server by itself."""
     store.put(KEY, b"value", LONG)
     store.lease(KEY, "me", LONG)
@@ -130,7 +130,7 @@ def test_names(store: RedisStore) -> None:
     assert all(0 < raw(store).pttl(name) <= LONG * 1000 for name in names)
 
 
-def test_many_keys(store: RedisStore) -> None:
+def test_many_keys_are_named_once_each(store: RedisStore) -> None:
     """All keys are named, each once."""
     wanted = {f"http://host{number}" for number in range(3000)}
     for key in wanted:
@@ -141,7 +141,7 @@ def test_many_keys(store: RedisStore) -> None:
 
 
 @pytest.mark.parametrize("keep", [1e-9, 1e300, float("inf")])
-def test_any_time(store: RedisStore, keep: float) -> None:
+def test_any_time_above_zero_is_taken(store: RedisStore, keep: float) -> None:
     """Any time above 0 is taken, the shortest and the longest."""
     store.put(KEY, b"x", keep)
     assert store.lease("http://b", "me", keep)
@@ -202,7 +202,7 @@ def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> Non
 # Turns.
 
 
-def test_next_turn(store: RedisStore) -> None:
+def test_next_turn_begins_an_interval_after_the_last_end(store: RedisStore) -> None:
     """The next turn begins an interval after the end of the one before, whoever asks, and whoever asks is told when."""
     assert store.take_turn(KEY, "one", LONG) == 0
     store.end_turn(KEY, "one", 60)
@@ -222,7 +222,7 @@ def test_turn_is_held(store: RedisStore) -> None:
     assert 0 < store.take_turn(KEY, "one", LONG) <= 0.01
 
 
-def test_known_interval(store: RedisStore) -> None:
+def test_others_ask_again_after_the_last_interval(store: RedisStore) -> None:
     """While a turn is held, others ask again after the interval that was kept last: there is no turn before."""
     turn_of(store, "one")
     store.end_turn(KEY, "one", 0.5)
@@ -247,7 +247,7 @@ def test_request_before_any_turn(store: RedisStore) -> None:
     assert store.take_turn(KEY, "other", LONG) > 59
 
 
-def test_shorter_interval(store: RedisStore) -> None:
+def test_shorter_interval_brings_no_turn_forward(store: RedisStore) -> None:
     """An end does not bring forward the turn that another end has put off."""
     store.end_turn(KEY, "one", 60)
     store.end_turn(KEY, "other", 1)

@@ -57,7 +57,7 @@ def refusal(address: str) -> str:
     return text.partition("cannot be used: ")[2]
 
 
-def test_nobody_there(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_server_that_is_not_there_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """No server: an error at start, errors while it is gone, and no trace of them when it is back, though empty."""
     with RedisServer() as server:
         store = open_redis(server.url)
@@ -65,25 +65,25 @@ def test_nobody_there(redis_installed: None, open_redis: Callable[..., RedisStor
         store.lease(KEY, "one", LONG)
         server.stop()
         assert failure(store) is redis.ConnectionError
-        assert "no connection" in refusal(f"redis://:{QUOTED}@127.0.0.1:{server.port}")
+        assert "Connection refused" in refusal(f"redis://:{QUOTED}@127.0.0.1:{server.port}")
         server.start()
         assert store.get(KEY) is None
         assert store.lease(KEY, "two", LONG)
 
 
-def test_no_such_host() -> None:
+def test_unknown_host_is_named() -> None:
     """A host that does not exist is named."""
     assert "nowhere.invalid" in refusal("redis://nowhere.invalid")
 
 
-def test_slow(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_server_that_does_not_answer_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """A server that does not answer in time is an error, and no trace of it remains when it answers again."""
     with RedisServer() as server:
         store = open_redis(f"{server.url}?timeout=0.2")
         store.put(KEY, b"value", LONG)
         server.freeze()
         assert failure(store) is redis.TimeoutError
-        assert refusal(f"{server.url}?timeout=0.2") == "no answer in 0.2 s"
+        assert refusal(f"{server.url}?timeout=0.2").startswith("TimeoutError: ")
         server.thaw()
         while True:  # what was asked before may take it a moment
             try:
@@ -93,52 +93,56 @@ def test_slow(redis_installed: None, open_redis: Callable[..., RedisStore]) -> N
                 pass
 
 
-def test_out_of_memory(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_server_without_memory_can_only_be_read(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """A server without memory is an error, and can be read all the same."""
     with RedisServer() as server:
         store = open_redis(server.url)
         store.put(KEY, b"value", LONG)
         raw(store).config_set("maxmemory", "1")
         assert failure(store) is redis.exceptions.OutOfMemoryError
-        assert "no memory left" in refusal(server.url)
+        assert "OutOfMemoryError: " in refusal(server.url)
         assert store.get(KEY) == b"value"
 
 
-def test_read_only_replica(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_replica_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """A replica is an error, at start and for a server that becomes one."""
     with RedisServer() as server:
         store = open_redis(server.url)
         raw(store).replicaof("127.0.0.1", 1)
         assert failure(store) is redis.ReadOnlyError
-        assert "replica" in refusal(server.url)
+        assert "read only replica" in refusal(server.url)
 
 
-def test_password(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_wrong_password_is_an_error_that_does_not_show_it(
+    redis_installed: None, open_redis: Callable[..., RedisStore]
+) -> None:
     """A wrong password, none, or one that changes, is an error; the error does not show it."""
     with RedisServer(requirepass=PASSWORD) as server:
         host = f"127.0.0.1:{server.port}"
         store = open_redis(f"redis://:{QUOTED}@{host}")
         for wrong in (f"redis://{host}", f"redis://:wrong@{host}", f"redis://user:{QUOTED}@{host}"):
-            assert "does not take the user name and password" in refusal(wrong)
+            assert "AuthenticationError: " in refusal(wrong)
         raw(store).config_set("requirepass", "another")
         raw(store).connection_pool.disconnect()
         assert issubclass(failure(store), redis.AuthenticationError)
 
 
-def test_user_with_too_few_rights(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
+def test_user_with_too_few_rights_is_an_error(redis_installed: None, open_redis: Callable[..., RedisStore]) -> None:
     """A user who may not write is an error at start."""
     with RedisServer() as server:
         raw(open_redis(server.url)).acl_setuser("guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"])
-        assert "may not do" in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
+        assert "NoPermissionError: " in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
 
 
-def test_another_server() -> None:
+def test_server_that_is_no_redis_is_an_error() -> None:
     """What answers and is no Redis server is an error at start."""
     with Site() as site:
         assert refusal(f"redis://{site.netloc}")
 
 
-def test_tls(redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path) -> None:
+def test_server_proves_who_it_is_with_tls(
+    redis_installed: None, open_redis: Callable[..., RedisStore], tmp_path: Path
+) -> None:
     """With rediss:// the connection is encrypted, and the server has to prove who it is."""
     file = tmp_path / "server.pem"
     file.write_bytes(self_signed())
@@ -147,4 +151,4 @@ def test_tls(redis_installed: None, open_redis: Callable[..., RedisStore], tmp_p
         store = open_redis(f"{server.url}?ssl_ca_certs={file}")
         store.put(KEY, b"value", LONG)
         assert open_redis(f"{server.url}?ssl_cert_reqs=none").get(KEY) == b"value"
-        assert "no connection" in refusal(server.url.replace("rediss", "redis"))
+        assert "ConnectionError: " in refusal(server.url.replace("rediss", "redis"))

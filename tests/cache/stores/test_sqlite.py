@@ -63,7 +63,7 @@ def run(*arguments: Any) -> dict[str, Any]:
     return result
 
 
-def test_eight_processes(path: Path) -> None:
+def test_eight_processes_share_a_file(path: Path) -> None:
     """Eight processes make one file at once, write and read it: none fails, and every value is whole."""
     found = run("share", path, 8, 150)
     assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
@@ -77,7 +77,7 @@ def test_eight_processes_find_a_damaged_file(path: Path) -> None:
     assert path.with_name("robots.sqlite.damaged").read_bytes() == b"no database" * 1000
 
 
-def test_many_kills(path: Path) -> None:
+def test_killed_writers_lose_nothing(path: Path) -> None:
     """A writer is killed forty times, at any moment: each value that was put is there and whole afterwards."""
     found = run("kill", path, 40)
     assert found["with_values"] > 20
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_database(path: Path, caplog: pytest.LogCaptureFixture
     assert warnings(caplog) == [begin + "robots.sqlite.damaged, and a new one is made"]
 
 
-def test_damage_inside(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_inside_is_set_aside_when_it_shows(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Damage that shows only when a page is read sets the file aside at that moment; the call has a new one."""
     store = opened_and_damaged(path)
     assert store.get("https://7.example") is None
@@ -163,7 +163,7 @@ def test_damage_inside(path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("start", range(0, 20_000, 1024))
-def test_damage_anywhere(path: Path, start: int) -> None:
+def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
     """Wherever a file is damaged, no value is got that was not put under its key, and the store can be used."""
     store = opened(path)
     keys = [f"https://{number}.example" for number in range(40)]
@@ -182,7 +182,7 @@ def test_damage_anywhere(path: Path, start: int) -> None:
     store.close()
 
 
-def test_a_later_version(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_file_of_a_later_version_is_set_aside(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A file with a table of another version is set aside, whole."""
     opened(path).close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
