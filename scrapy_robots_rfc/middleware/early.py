@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: The setting that turns the middleware on.
 EARLY_KEY = "ROBOTSTXT_EARLY"
