@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools import check_forms, repository
+from tools import check_forms, release, repository
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +88,32 @@ def test_every_page_stands_in_the_navigation() -> None:
     made = {*re.findall(r'^    "\w+\.md": "(\w+\.md)"', source, re.MULTILINE), "api.md"}
     pages = {path.relative_to(repository.ROOT / "docs").as_posix() for path in repository.ROOT.glob("docs/**/*.md")}
     assert sorted(listed) == sorted(pages | made)
+
+
+@pytest.mark.parametrize(
+    ("heading", "tag", "where", "found"),
+    [
+        ("0.1.0, not released yet", "v0.1.0", HERE, ["CHANGELOG.md says that 0.1.0 is not released yet"]),
+        ("0.1.0, 24 November 2026", "v0.2.0", HERE, ["the tag is v0.2.0, and the version 0.1.0"]),
+        (
+            "0.1.0, 24 November 2026",
+            "v0.1.0",
+            "https://github.com/OWNER/x",
+            ["the repository's address is a placeholder: https://github.com/OWNER/x (pyproject.toml)"],
+        ),
+        ("0.1.0, 24 November 2026", "v0.1.0", HERE, []),
+    ],
+)
+def test_what_is_to_be_done_before_a_release(
+    heading: str, tag: str, where: str, found: list[str], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A placeholder, a version that is not released yet, and a tag of another version each stop a release."""
+    for module in (repository, release):
+        monkeypatch.setattr(module, "address", lambda: where)
+    monkeypatch.setattr(release, "ROOT", tree)
+    monkeypatch.setenv("RELEASE_TAG", tag)
+    spoil(tree / "CHANGELOG.md", "^## 0.1.0.*$", f"## {heading}")
+    assert list(release.publishable()) == found
 
 
 README = (repository.ROOT / "README.md").read_text("utf-8")
