@@ -117,11 +117,11 @@ class _OpenStore:
 
     def origins(self) -> list[str]:
         """Return all keys, in order; others may have written some that are no origins: see `Origin.written`."""
-        return self._ask(lambda: sorted(self.store.keys()))
+        return self.ask(lambda: sorted(self.store.keys()))
 
     def copy(self, key: str) -> CacheEntry | ValueError | None:
         """Return the copy of a key, or why it cannot be read; ``None``: there is nothing."""
-        value = self._ask(self.store.get, key)
+        value = self.ask(self.store.get, key)
         try:
             return None if value is None else decode(value)
         except ValueError as error:
@@ -142,14 +142,11 @@ class _OpenStore:
         keep = copy.kept_for(self.now, self.limits)
         if keep <= _OVER:
             return False
-        self._ask(self.store.put, key, encode(copy), keep)
+        self.ask(self.store.put, key, encode(copy), keep)
         return True
 
-    def drop(self, key: str) -> bool:
-        """Drop a value; whether there was one."""
-        return self._ask(self.store.delete, key)
-
-    def _ask(self, call: Callable[..., T], *arguments: object) -> T:
+    def ask(self, call: Callable[..., T], *arguments: object) -> T:
+        """Call a method of the store."""
         try:
             return call(*arguments)
         except Exception as error:
@@ -293,7 +290,7 @@ def purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace) 
     for key in named or store.origins():
         if opts.expired and store.is_fresh(store.copy(key)):
             continue
-        there = store.drop(key)
+        there = store.ask(store.store.delete, key)
         dropped += there
         if named and not there:
             console.complain(f"{key} is not in {store.name}")

@@ -203,11 +203,9 @@ def _excerpt(
 def _deciding(line: str, rule: Rule, digits: int, style: Style) -> Iterator[str]:
     """Yield the rule that decided, its pattern marked: by carets below it, and by colour where there is any."""
     at = line.partition("#")[0].rfind(rule.pattern) if rule.pattern else -1
-    begin = len(line) if at < 0 else at
-    end = len(line) if at < 0 else at + len(rule.pattern)
-    before, pattern, after = (
-        printable(part.replace("\t", " ")) for part in (line[:begin], line[begin:end], line[end:])
-    )
+    begin, end = (len(line), len(line)) if at < 0 else (at, at + len(rule.pattern))
+    parts = (line[:begin], line[begin:end], line[end:])
+    before, pattern, after = (printable(part.replace("\t", " ")) for part in parts)
     indent = digits + 6
     colour = Colour.GOOD if rule.kind is RuleKind.ALLOW else Colour.BAD
     whole = style.cut(before + pattern + after, indent)
@@ -225,9 +223,7 @@ def _because(rule: Rule, decided: Rule | None) -> str:
     own, other = specificity(to_octets(rule.pattern)), specificity(to_octets(decided.pattern))
     if own < other:
         return f"less specific: {own} octets, not {other}"
-    if rule.kind is not decided.kind:
-        return "as specific, and of such the allow decides"
-    return "as specific, and of such the first one decides"
+    return f"as specific, and of such the {'first one' if rule.kind is decided.kind else 'allow'} decides"
 
 
 # Who asks.
@@ -383,9 +379,8 @@ def access_facts(found: Found, style: Style) -> Iterator[str]:
 
 def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:
     """Yield which group applies, and where it stands."""
-    groups, places = explanation.groups, ""
-    if groups:
-        ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
-        plural = "" if ends[0].isdigit() and len(ends) == 1 else "s"
-        places = f" (line{plural} {', '.join(ends)}{', together' if len(groups) > 1 else ''})"
+    groups = explanation.groups
+    ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
+    plural = "" if len(ends) == 1 and ends[0].isdigit() else "s"
+    places = f" (line{plural} {', '.join(ends)}{', together' if len(ends) > 1 else ''})" if ends else ""
     yield from style.fact("group", f"{explanation.choice}{places}")

@@ -253,8 +253,7 @@ def origin_of(url: str) -> Origin:
 
     :raises Failed: it has none.
     """
-    origin = Origin.of(url)
-    if origin is None:
+    if (origin := Origin.of(url)) is None:
         raise Failed(f"{safe_url(url)} is {NO_URL}; {URL_ADVICE}")
     return origin
 

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from scrapy.settings import Settings as ScrapySettings
-
-    from scrapy_robots_rfc.settings import Settings
+    from scrapy.settings import Settings
 
     #: Verdicts by the old file and by the new one, where they differ.
     Changed = list[tuple[check.Judgement, check.Judgement]]
@@ -38,7 +36,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     topic.add_argument("--json", action="store_true", help="an object in one line for each change")
 
 
-def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
+def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
     if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others")
@@ -57,7 +55,8 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
         given.doubt(console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
-    changed = list(_changed(urls, old, new, askers, ours))
+    pairs = ([check.judged(url, file.found(url), who, ours) for file in (old, new)] for url in urls for who in askers)
+    changed = [(before, after) for before, after in pairs if before.verdict != after.verdict]
     if opts.json:
         for change in changes:
             console.say_json(_record(change))
@@ -72,50 +71,30 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
     return DIFFERENT if changed or any(change.significant for change in changes) else SAME
 
 
-def _changed(
-    urls: list[str], old: asking.GivenFile, new: asking.GivenFile, askers: list[check.Asker], settings: Settings
-) -> Iterator[tuple[check.Judgement, check.Judgement]]:
-    """Yield the verdicts on the URLs that change theirs: before, and after."""
-    for url in urls:
-        for asker in askers:
-            before, after = (check.judged(url, given.found(url), asker, settings) for given in (old, new))
-            if before.verdict != after.verdict:
-                yield before, after
-
-
 def _lines(changes: list[Change], changed: Changed, style: Style, *, agent: bool) -> Iterator[str]:
     """Yield what changed.
 
     :param agent: say whose verdict it is.
     """
-    alike: dict[tuple[Any, ...], list[Change]] = {}  # many tokens may share their groups
+    alike: dict[tuple[Any, ...], list[str]] = {}  # many tokens may share their groups
     for change in changes:
-        key = (_applies(change), change.removed, change.added, change.rewritten)
-        alike.setdefault(key, []).append(change)
-    for (applies, *_), group in alike.items():
-        yield from _of_group(", ".join(change.name for change in group) + applies, group[0], style)
+        old, new = ("none" if token is None else f"that of {token}" for token in (change.old, change.new))
+        applies = "" if old == new else f": it was {old}, now {new}"
+        alike.setdefault((applies, change.removed, change.added, change.rewritten), []).append(change.name)
+    for (applies, removed, added, rewritten), names in alike.items():
+        for line in style.wrapped(f"group for {', '.join(names)}{applies}", 2):
+            yield style.paint(line, Colour.STRONG)
+        for sign, rules, colour in (("-", removed, Colour.BAD), ("+", added, Colour.GOOD)):
+            for rule in rules:
+                yield style.paint(style.cut(f"  {sign} line {rule.line}: {rule}"), colour)
+        for before, after in rewritten:
+            yield style.cut(f"  = line {before.line}: {before}")
+            yield style.cut(f"    line {after.line}: {after} (says the same)")
     for before, after in changed:
         yield f"{before.verdict} -> {style.paint(after.verdict, Colour.STRONG)}  {printable(before.url)}"
         told = [("agent ", before.asker.name)] if agent else []
         for sign, text in (*told, ("- ", before.why), ("+ ", after.why)):
             yield from style.wrapped(text, 2 + len(sign), f"  {sign}")
-
-
-def _of_group(name: str, change: Change, style: Style) -> Iterator[str]:
-    for line in style.wrapped(f"group for {name}", 2):
-        yield style.paint(line, Colour.STRONG)
-    for sign, rules, colour in (("-", change.removed, Colour.BAD), ("+", change.added, Colour.GOOD)):
-        for rule in rules:
-            yield style.paint(style.cut(f"  {sign} line {rule.line}: {rule}"), colour)
-    for old, new in change.rewritten:
-        yield style.cut(f"  = line {old.line}: {old}")
-        yield style.cut(f"    line {new.line}: {new} (says the same)")
-
-
-def _applies(change: Change) -> str:
-    """Say which group applied and which applies, where that is not the same."""
-    old, new = ("none" if token is None else f"that of {token}" for token in (change.old, change.new))
-    return "" if old == new else f": it was {old}, now {new}"
 
 
 def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:

@@ -50,7 +50,10 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
         for file in files:
             for fields in file.read(console):
                 sums.add(fields)
-            _complain(file, console)
+            if file.broken:
+                end = "; it breaks off before its end" if file.breaks_off else ""
+                what = f"{many(file.broken, 'broken record')} left out (the first at line {file.first})"
+                console.complain(f"{file.title}: {what}{end}; all else is summed up")
         if page_file is not None:
             page_file.write(page(sums, files, options.top or TOP_OF_PAGE).encode())
     if options.json:
@@ -69,14 +72,6 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
             console.complain(f"{name} is the same file as {known[path]}: each file counts once")
         known.setdefault(path, name)
     return list(known.values())
-
-
-def _complain(file: ReportFile, console: Console) -> None:
-    """Say in one line what of a file could not be read."""
-    if file.broken:
-        end = "; it breaks off before its end" if file.breaks_off else ""
-        what = f"{many(file.broken, 'broken record')} left out (the first at line {file.first})"
-        console.complain(f"{file.title}: {what}{end}; all else is summed up")
 
 
 # As text.
@@ -98,7 +93,8 @@ def lines_of(sums: Sums, files: Sequence[ReportFile], top: int, style: Style) ->
         count = f" ({top:,} of {top + more[kind]:,})" if more[kind] else ""
         yield style.paint(f"{title}{count}", Colour.STRONG)
         for row in record[kind]:
-            share = f"{_percent(row['requests'] / requests):>7}" if "share" in row else ""
+            part = row["requests"] / requests if "share" in row else 0
+            share = f"{'<0.1%' if 0 < part < 0.0005 else f'{part:.1%}':>7}" if part else ""
             before = f"  {row['requests']:>{digits},}{style.paint(share, Colour.FAINT)}  "
             yield before + style.cut(printable(name(row)), 4 + digits + len(share))
 
@@ -146,11 +142,6 @@ def _rule_text(row: Row) -> str:
     line = "" if row["line"] is None else f" line {row['line']}"
     token = "" if row["token"] is None else f" (for {row['token']})"
     return f"{row['origin'] or NO_ORIGIN}{line}: {row['rule']}{token}"
-
-
-def _percent(part: float) -> str:
-    """Return a share, from 0 to 1, for people; one that would be rounded to nothing is ``<0.1%``."""
-    return "<0.1%" if 0 < part < 0.0005 else f"{part * 100:.1f}%"
 
 
 # As a page.

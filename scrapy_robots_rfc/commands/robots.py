@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
 #: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`. The last one returns
 #: the parsers of its actions, if the topic has any.
-_TOPICS = {
-    "check": check,
-    "show": show,
-    "diff": diff,
-    "lint": lint,
-    "report": report,
-    "cache": cache,
-    "settings": settings,
-}
+_TOPICS = {topic.__name__.rpartition(".")[2]: topic for topic in (check, show, diff, lint, report, cache, settings)}
 #: Those whose exit code is an answer, which there is none of where the output cannot be written.
 _ANSWERS = frozenset({"check", "show", "diff", "lint", "settings"})
 

@@ -178,18 +178,15 @@ def _middlewares(settings: ScrapySettings, name: str) -> list[dict[str, Any]]:
 def _obeyed(settings: ScrapySettings) -> tuple[str, list[tuple[int, str]]]:
     """Return whether and by whom robots.txt is obeyed, and what there is to say where it is not by this package."""
     keys = [key for _, key in placed(settings, "DOWNLOADER_MIDDLEWARES")]
-    ours = any(stands_for(key, RfcRobotsTxtMiddleware) for key in keys)
-    stock = any(stands_for(key, RobotsTxtMiddleware) for key in keys)
+    ours, stock = (any(stands_for(key, kind) for key in keys) for kind in (RfcRobotsTxtMiddleware, RobotsTxtMiddleware))
     absent = (
         "RfcRobotsTxtMiddleware is not in DOWNLOADER_MIDDLEWARES, so nothing comes of the settings of this package; "
         'set ADDONS = {"scrapy_robots_rfc.Addon": 500}'
     )
-    lines = [] if ours else [(logging.WARNING, absent)]
+    obeyed = "yes" if ours else "by Scrapy's own middleware" if stock else "no: there is no middleware that does it"
     if not startup.obeys(settings):
-        return "no: ROBOTSTXT_OBEY is not True", lines
-    if ours:
-        return "yes", lines
-    return "by Scrapy's own middleware" if stock else "no: there is no middleware that does it", lines
+        obeyed = "no: ROBOTSTXT_OBEY is not True"
+    return obeyed, [] if ours else [(logging.WARNING, absent)]
 
 
 def _plain(value: object) -> object:

@@ -108,22 +108,21 @@ def _lines(
             yield from style.fact("record", f"line {record.line}: {record.key}: {record.value}")
     for group in file.groups:
         yield ""
-        names = applying.get(group.line, [])
-        yield from _group(group, names if len(askers) > 1 else [""] * len(names), style)
+        names = f" to {', '.join(applying.get(group.line, []))}" if len(askers) > 1 else ""
+        yield from _group(group, f" (applies{names})" if group.line in applying else "", style)
 
 
-def _group(group: Group, applies_to: list[str], style: Style) -> Iterator[str]:
+def _group(group: Group, applies: str, style: Style) -> Iterator[str]:
     """Yield a group: one that applies is marked.
 
-    :param applies_to: the names of those to whom it applies; an empty name, where there is one alone.
+    :param applies: that it applies, and to whom; empty where it does not.
     """
-    mark = style.paint(">", Colour.STRONG, Colour.GOOD) if applies_to else " "
+    mark = style.paint(">", Colour.STRONG, Colour.GOOD) if applies else " "
     names = style.cut(printable(", ".join(group.tokens)), 30)
-    whom = f" to {', '.join(applies_to)}" if any(applies_to) else ""
-    applies = style.cut(printable(f" (applies{whom})"), 9 + columns(names)) if applies_to else ""
-    yield f"{mark} {group.line:>5}  {style.paint(names, Colour.STRONG)}{applies}"
+    rest = style.cut(printable(applies), 9 + columns(names))
+    yield f"{mark} {group.line:>5}  {style.paint(names, Colour.STRONG)}{rest}"
     for rule in group.rules:
-        yield style.cut(f"{'':>2}{rule.line:>5}  {'':>2}{rule}")
+        yield style.cut(f"  {rule.line:>5}    {rule}")
 
 
 def _record(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Limit | None) -> dict[str, Any]:
@@ -146,7 +145,7 @@ def _record(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Li
         "interval": _pace(robots, asker, limit)[1],
         "sitemaps": list(robots.sitemaps),
         "records": [
-            {"line": record.line, "key": record.key, "value": record.value} for record in (file.records if file else ())
+            {"line": each.line, "key": each.key, "value": each.value} for each in (file.records if file else ())
         ],
         "groups": [
             {

@@ -70,10 +70,6 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     return body[:limit]
 
 
-def _identity(data: bytes, _room: int) -> tuple[bytes, bool]:
-    return data, True
-
-
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
     """A gzip file may have several members, one after the other (RFC 1952, 2.2); anything else after one is padding."""
     output = b""
@@ -141,7 +137,7 @@ def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types, or No
 
 
 _DECODERS: dict[bytes, _Decoder] = {
-    b"identity": _identity,
+    b"identity": lambda data, _room: (data, True),
     b"gzip": _gzip,
     b"x-gzip": _gzip,
     b"deflate": _deflate,

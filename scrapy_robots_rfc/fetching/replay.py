@@ -165,8 +165,13 @@ class Replay(Overrides):
         while isinstance(state, Asking):
             found = self._cache.retrieve(state.url)
             if found is None:
-                self._tell_of_missing(origin, state.url)
-                state = Unavailable(None, "not in the HTTP cache")
+                if not self._told:
+                    text = (
+                        "%s is not in the HTTP cache, and %s is on: nothing is fetched, so the cache answers or "
+                        "refuses each request to %s, and to all other sites of which it has no robots.txt"
+                    )
+                    logger.info(text, state.url, IGNORE_MISSING, origin)
+                self._told, state = True, Unavailable(None, "not in the HTTP cache")
                 break
             response, made = found
             location, codings = response.headers.get(b"Location"), response.headers.getlist(b"Content-Encoding")
@@ -189,12 +194,3 @@ class Replay(Overrides):
         validity = Validity(state.outcome, math.inf, unreachable_since=since)
         packed = zlib.compress(state.body, 1) if isinstance(state, Successful) else None
         return OriginPolicy(origin, validity, state.status, cause, file, self._agent), packed
-
-    def _tell_of_missing(self, origin: Origin, url: str) -> None:
-        if not self._told:
-            logger.info(
-                "%s is not in the HTTP cache, and %s is on: nothing is fetched, so the cache answers or refuses each "
-                "request to %s, and to all other sites of which it has no robots.txt",
-                url, IGNORE_MISSING, origin,
-            )  # fmt: skip
-        self._told = True

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SettingsAttribute
 from scrapy.signalmanager import SignalManager
@@ -36,7 +35,7 @@ from scrapy_robots_rfc.policy.origins import without_userinfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scrapy import Request
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc._runtime import Runtime
@@ -89,6 +88,10 @@ class Feeds:
         """
         rule, header = decision.rule, request.headers.get("Referer")
         referrer = None if header is None else header.decode("utf-8", "backslashreplace")
+        robots_url = None
+        if robots is not None:
+            local = robots.override
+            robots_url = robots.origin.robots_url if local is None else self._overrides.get(local)
         record = self._record(
             url=printable(without_userinfo(request.url)),
             referrer=None if referrer is None else printable(without_userinfo(referrer)),
@@ -98,7 +101,7 @@ class Feeds:
             line=None if rule is None else rule.line,
             rule=None if rule is None else str(rule),
             why=printable(why),
-            robots_url=None if robots is None else self._robots_url(robots),
+            robots_url=robots_url,
             digest=None if robots is None or robots.file is None else robots.file.digest,
             stale=decision.stale,
             dry_run=self._dry_run,
@@ -126,21 +129,18 @@ class Feeds:
         time = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return {**FIELDS, "time": time, "spider": self._spider, **fields}
 
-    def _robots_url(self, robots: OriginPolicy) -> str | None:
-        return robots.origin.robots_url if robots.override is None else self._overrides.get(robots.override)
-
 
 def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:
     """Check that nothing else is written where a feed of the report is.
 
     :raises SettingError: a feed of items, or another one of the report, is written there.
     """
-    taken = {_place(uri): "FEEDS" for uri in (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]) if uri}
+    taken = {_place(uri) for uri in (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]) if uri}
     for uri, options in report.items():
-        owner = taken.setdefault(_place(uri), uri)
-        if owner != uri:
-            accepted = f"at a place of its own; {'FEEDS' if owner == 'FEEDS' else REPORT} has another one there"
+        if (place := _place(uri)) in taken:
+            accepted = f"at a place of its own; FEEDS or {REPORT} has another one there"
             raise SettingError(f"{REPORT}[{without_credentials(uri)!r}]", options, accepted)
+        taken.add(place)
 
 
 def _place(uri: object) -> str:
@@ -177,15 +177,13 @@ class Feed:
         self._shown = self.place
         completed = {"format": Path(uri).suffix.removeprefix("."), **options}
         self._omit_null = completed["format"] == "xml"  # XML has no null
-        # Scrapy reads all attributes of a spider to fill in a URI. Only a URI with placeholders needs them.
-        filled_in = "%(" in uri or options.get("uri_params")
-        self.spider, asked = crawler.spider, crawler.spider if filled_in else Spider(crawler.spider.name)
+        self.spider = crawler.spider
         self.storage: _FeedStorage | None = None
         self.started: bool = False
         self.closing: bool = False
         try:
             seen = _crawler_of(crawler, self, uri, completed)
-            self._exporter = Exporter(crawler, seen, asked)
+            self._exporter = Exporter(crawler, seen, crawler.spider)
             for plugin in completed.get("postprocessing") or ():
                 load_object(plugin)  # Scrapy's manager would log a second error
             self._exporter.try_out(example)  # Scrapy finds wrong options of an exporter only when it writes
@@ -206,7 +204,14 @@ class Feed:
             if self.storage is not None:
                 self.storage.pass_on()
         except Exception as error:  # noqa: BLE001 - as above
-            self._failed(error)
+            self._lose(1)
+            if (now := self._clock()) >= self._quiet_until:
+                self._quiet_until = now + ERROR_INTERVAL
+                logger.error(
+                    "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
+                    "disk, missing rights, or a server that is down",
+                    REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
+                )  # fmt: skip
         else:
             self._written += 1
             self._count(stats.REPORT_RECORDS)
@@ -222,17 +227,6 @@ class Feed:
         lost = f"; writes that failed: {self._lost}" if self._lost else ""
         text = f"{many(self._written, 'record')} in {self.place}{lost}"
         logger.info("%s: %s", REPORT, text, extra={"spider": self.spider})
-
-    def _failed(self, error: Exception) -> None:
-        self._lose(1)
-        now = self._clock()
-        if now >= self._quiet_until:
-            self._quiet_until = now + ERROR_INTERVAL
-            logger.error(
-                "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
-                "disk, missing rights, or a server that is down",
-                REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
-            )  # fmt: skip
 
     def _lose(self, count: int) -> None:
         """Count records, or files, that could not be written."""

@@ -102,24 +102,6 @@ async def test_batches_of_local_files_are_closed_at_once(site: Site, tmp_path: P
     assert [len(read(path)) for path in sorted(tmp_path.iterdir())] == [1] * 30  # noqa: ASYNC240 - short
 
 
-class Shy(Pages):
-    """Has an attribute that is only there when the crawl is under way."""
-
-    @property
-    def under_way(self) -> str:
-        """Fail before."""
-        assert self.crawler.engine is not None
-        return "yes"
-
-
-@ensureDeferred
-async def test_attributes_of_the_spider_are_asked_for_placeholders_only(site: Site, tmp_path: Path) -> None:
-    """A spider is asked for its attributes only where the URI has placeholders."""
-    site.replies["/robots.txt"] = robots(RULES)
-    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}, spider=Shy)
-    assert len(read(tmp_path / "r.jsonl")) == 1
-
-
 # What fails.
 
 

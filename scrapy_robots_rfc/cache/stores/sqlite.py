@@ -198,17 +198,14 @@ class SqliteStore(Store):
 
     def _set_aside(self, why: sqlite3.Error) -> None:
         self.close()
-        aside = self._beside(".damaged")
-        with contextlib.suppress(FileNotFoundError):  # it belongs to the damaged file; the next one's has its name
-            self._beside("-journal").replace(self._beside(".damaged-journal"))
+        aside = self._path.with_name(f"{self._path.name}.damaged")
+        # Its journal would count as that of the next file, which has the same name.
+        self._path.with_name(f"{self._path.name}-journal").unlink(missing_ok=True)
         self._path.replace(aside)
         logger.warning(
             "The store of robots.txt files %s is damaged (%s): it is kept as %s, and a new one is made",
             self._path, why, aside.name,
         )  # fmt: skip
-
-    def _beside(self, suffix: str) -> Path:
-        return self._path.with_name(self._path.name + suffix)
 
 
 def _code(error: sqlite3.Error) -> int:
