@@ -43,6 +43,7 @@ Request meta and settings stand in [settings.md](settings.md), what the service 
 #: Modules with public names that the package itself does not have.
 API_MODULES = ("scrapy_robots_rfc.errors", "scrapy_robots_rfc.signals")
 
+_LINES = re.MULTILINE | re.DOTALL
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 _CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 _NESTED_FENCE = re.compile(r"^(?: {2,3})(```\w*\n(?:.*\n)*?) {2,3}```$", re.MULTILINE)
@@ -71,9 +72,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def reference() -> str:
     """Return what mkdocstrings draws: each public name of the package, and those of some modules."""
     source = (ROOT / "scrapy_robots_rfc" / "__init__.py").read_text(encoding="utf-8")
-    [table] = re.findall(r"^_MODULES = \{\n(.*?)^\}", source, re.MULTILINE | re.DOTALL)
+    [table] = re.findall(r"^_MODULES = \{\n(.*?)^\}", source, _LINES)
     names = [f"scrapy_robots_rfc.{module}.{name}" for name, module in re.findall(r'"(\w+)": "([\w.]+)"', table)]
-    return "".join(f"\n::: {name}\n" for name in (*names, *API_MODULES))
+    blocks = [f"\n::: {name}\n" for name in names if not name.startswith(API_MODULES)]
+    # Of the service, docs/service.md describes what is for users.
+    [described] = re.findall(r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/service.md").read_text("utf-8"), _LINES)
+    members = ", ".join(re.findall(r"^[|] `(\w+)`", described, re.MULTILINE))
+    options = f"    options:\n      members: [{members}]\n"
+    blocks = [f"{block}{options}" if block.endswith(".RobotsService\n") else block for block in blocks]
+    return "".join((*blocks, *(f"\n::: {name}\n" for name in API_MODULES)))
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments
