@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.reporting.archive import Archive
     from scrapy_robots_rfc.reporting.export import Feeds
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Authorities whose origin is kept, so that it is not parsed for each request; a crawl of many hosts has more.
 _KEPT_ORIGINS = 10_000
@@ -94,7 +94,8 @@ class RfcRobotsTxtMiddleware:
         concluded = None if self._archive is None else self._archive.concluded
         hooks = Hooks(parse, agent, self._expected, self._found, concluded)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
+        downloader = self._downloader()
+        self.service: RobotsService = RobotsService(crawler, settings, downloader, hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
         self._enforcement = Enforcement(crawler, settings, self._throttle, self.feeds, runtime.utc)
         if settings.use is not None or getattr(crawler.spider, "robotstxt_use", None) is not None:
