@@ -1,78 +1,114 @@
 """An index of the rules of one group: it finds the most specific rule that matches (RFC 9309, 2.2.2).
 
 Most rules are plain prefixes. In sorted order, the longest one with which a target begins is the one right before the
-target or a prefix of that one, so a binary search and a short walk find it. Of the rules with a wildcard, only those
-are tried whose longest literal is in the target.
+target or a prefix of that one, so a binary search and a short walk find it. Of the other rules, only those are tried
+that have a literal in the target, and only those are parsed.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.lines import as_text, read_rule
-from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
-from scrapy_robots_rfc.core.scan import best_rule
+from scrapy_robots_rfc.core.lines import BLANKS, as_text
+from scrapy_robots_rfc.core.pattern import Pattern, is_plain, parse_pattern, precedence
+from scrapy_robots_rfc.core.scan import (
+    MARKS,
+    best_rule,
+    line_of,
+    literal_of,
+    odd_lines,
+    rules_without_marks,
+    without_comment,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_robots_rfc.core.scan import Section
+    from scrapy_robots_rfc.core.scan import RawRule, Section
 
 ROBOTS_TXT = "/robots.txt"
 
-# A rank is an integer that orders the rules of a group, so that one comparison finds the rule that decides: its upper
-# bits are `pattern.precedence`, its lower bits the line number counted backwards, as of equal rules the first counts.
-_LINE_BITS = 32
-_LAST_LINE = (1 << _LINE_BITS) - 1
+_DISALLOW, _ALLOW = MARKS
 
 # With fewer literals than this, it is faster to look for each of them than to look up the target's own pieces.
-_FEW = 48
+_FEW = 64
 # Octets of a piece.
 _GRAM = 3
+# More rules with one literal are divided by another literal of theirs when a target has the first one.
+_SHARING = 8
 
 # Decisions that are kept, so that a crawl to which every rule of a large file applies does not double its memory. They
 # are in a dict that is cleared when full, because a warm verdict takes 10 % longer with `lru_cache`.
 _KEPT_DECISIONS = 256
 
-# Octets of memory, as measured: for a plain rule beside its pattern, for a rule in an unusual spelling beside that,
-# for a rule with a wildcard and for each octet of its pattern (which may become a part of its own), for a decision.
-_PLAIN_RULE, _UNUSUAL_RULE, _WILDCARD_RULE, _WILDCARD_OCTET, _DECISION = 100, 250, 700, 20, 400
+# Octets of memory, as measured: for a plain rule beside its pattern, for a plain rule that another one begins with, for
+# a rule with a wildcard and for each octet of its pattern (which may become a part of its own), for a decision.
+_PLAIN_RULE, _PARENT, _WILDCARD_RULE, _WILDCARD_OCTET, _DECISION = 100, 150, 700, 20, 400
 
 
-def _rank(allow: bool, pattern: str, line: int) -> int:
-    return precedence(allow, pattern) << _LINE_BITS | (_LAST_LINE - line)
-
-
-# A rule with a wildcard: its rank and its pattern.
-WildcardRule = tuple[int, Pattern]
+# A rule that is not plain: its precedence, its pattern, and its name, which is its mark and the pattern as written.
+_Parsed = tuple[int, Pattern, str]
 
 
 class WildcardRules:
-    """The rules with a wildcard, by the literal (`Pattern.needle`) that a target must contain."""
+    """The rules that are not plain. They are parsed when a target contains a literal of theirs.
 
-    __slots__ = ("_by_needle", "_grams")
+    :param rules: their names, by a literal that a target must contain.
+    :param known: other literals that a target is known to contain.
+    """
 
-    def __init__(self, rules: Iterable[WildcardRule]) -> None:
-        self._by_needle: dict[str, list[WildcardRule]] = {}
-        for rule in rules:
-            self._by_needle.setdefault(rule[1].needle, []).append(rule)
-        self._grams = _grams_of(self._by_needle) if len(self._by_needle) > _FEW else {}
+    __slots__ = ("_grams", "_known", "_rules")
 
-    def best(self, target: str, rank: int) -> int:
-        """Return the highest rank above `rank` of a rule that matches a target; `rank` where there is none."""
-        for needle in self._needles_for(target) if self._grams else self._by_needle:
-            if needle in target:
-                for own, pattern in self._by_needle[needle]:
-                    if own > rank and pattern.matches(target):
-                        rank = own
-        return rank
+    def __init__(self, rules: dict[str, list[str]], known: frozenset[str] = frozenset()) -> None:
+        self._rules: dict[str, list[str] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
+        self._known = known
+        self._grams = _grams_of(rules) if len(rules) > _FEW else {}
 
-    def _needles_for(self, target: str) -> Iterator[str]:
-        """Yield the needles of which a piece is in a target."""
+    def best(self, target: str, order: int) -> tuple[int, list[str]] | None:
+        """Return the highest precedence, at least `order`, and the rules of it that match a target (2.2.2)."""
+        found: list[str] = []
+        for literal in self._literals_for(target) if self._grams else self._rules:
+            if literal not in target:
+                continue
+            rules = self._rules[literal]
+            if type(rules) is list:
+                rules = self._rules[literal] = self._opened(literal, rules)
+            if type(rules) is tuple:
+                for own, pattern, name in rules:
+                    if own >= order and pattern.matches(target):
+                        found = [*found, name] if own == order else [name]
+                        order = own
+            elif type(rules) is WildcardRules:
+                better = rules.best(target, order)
+                if better is not None:
+                    found = found + better[1] if better[0] == order else better[1]
+                    order = better[0]
+        return (order, found) if found else None
+
+    def _opened(self, literal: str, rules: list[str]) -> WildcardRules | tuple[_Parsed, ...]:
+        """Return rules that share a literal, parsed; if they are many, divided by the rarest other literal of each."""
+        parsed = [(precedence(name[0] == _ALLOW, name[1:]), parse_pattern(name[1:]), name) for name in rules]
+        if len(rules) > _SHARING:
+            known = self._known | {literal}
+            others = [[one for one in pattern.needles if one not in known] for _, pattern, _ in parsed]
+            if any(others):
+                times = Counter(chain.from_iterable(others))
+                divided: dict[str, list[str]] = {}
+                for name, choice in zip(rules, others, strict=True):
+                    rarest = min(choice, key=lambda one: (times[one], -len(one)), default="")
+                    divided.setdefault(rarest, []).append(name)
+                return WildcardRules(divided, known)
+            parsed.sort(key=itemgetter(0), reverse=True)
+        return tuple(parsed)
+
+    def _literals_for(self, target: str) -> Iterator[str]:
+        """Yield the literals of which a piece is in a target."""
         for size, table in self._grams.items():
             if len(table) <= _FEW:
                 pieces = {piece for piece in table if piece in target}
@@ -82,16 +118,16 @@ class WildcardRules:
                 yield from table[piece]
 
 
-def _grams_of(needles: Iterable[str]) -> dict[int, dict[str, list[str]]]:
-    """Return needles by the length of a piece of them, and by that piece."""
+def _grams_of(literals: Iterable[str]) -> dict[int, dict[str, list[str]]]:
+    """Return literals by the length of a piece of them, and by that piece."""
     by_size: dict[int, dict[str, list[str]]] = {}
-    for needle in needles:
-        size = min(_GRAM, len(needle))
+    for literal in literals:
+        size = min(_GRAM, len(literal))
         table = by_size.setdefault(size, {})
-        # The rarest of three pieces keeps the lists short, also where a thousand needles contain the same word.
-        middle = (len(needle) - size) // 2
-        pieces = (needle[:size], needle[middle : middle + size], needle[len(needle) - size :])
-        table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(needle)
+        # The rarest of three pieces keeps the lists short, also where a thousand literals contain the same word.
+        middle = (len(literal) - size) // 2
+        pieces = (literal[:size], literal[middle : middle + size], literal[len(literal) - size :])
+        table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(literal)
     return by_size
 
 
@@ -104,137 +140,152 @@ def no_rule(token: str) -> Decision:
 class Ruleset:
     """The rules of the group of one product token.
 
-    The first question is answered by `scan.best_rule`; the second one builds the index.
+    The first question is answered by `scan.best_rule`; the second one builds the index. That has neither line numbers
+    nor the order of one rule within the next: these are looked up when they are needed first.
 
     :param sections: the lines of the group.
     :param token: the product token, as the crawler writes it.
     """
 
     __slots__ = (
+        "_allowed",
         "_asked",
-        "_best",
         "_decisions",
-        "_exact",
         "_heads",
+        "_numbers",
+        "_odd",
         "_parents",
-        "_patterns",
         "_sections",
         "_token",
+        "_unusual",
         "_weight",
-        "_wildcards",
     )
 
     def __init__(self, sections: Sequence[Section], token: str) -> None:
-        self._sections: Sequence[Section] | None = sections  # until the index is built
-        self._token = token
+        self._sections, self._token = sections, token
         self._asked = False
-        self._decisions: dict[int, Decision] = {}
-        self._patterns: dict[int, str] = {}  # as written, by rank; those of plain rules stand in the target
+        self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
+        self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
+        self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
         self._weight = 0
 
     @property
     def weight(self) -> int:
         """About the octets of memory that it takes beside the file. Grows with the questions."""
-        return self._weight + _DECISION * len(self._decisions)
+        return self._weight + _PARENT * len(self._parents) + _DECISION * len(self._decisions)
 
     def decide(self, target: str) -> Decision:
         """Return the decision on a request target in normal form."""
-        if self._sections is not None:
+        heads = self._heads
+        if heads is None:
             if not self._asked:
                 self._asked = True
-                return self._decide_once(self._sections, target)
-            self._build(self._sections)
-        heads = self._heads
-        at = bisect_right(heads, target) - 1
-        while at >= 0 and not target.startswith(heads[at]):
-            at = self._parents[at]
-        rank = self._best[at] if at >= 0 else 0
-        if self._exact:
-            rank = max(rank, self._exact.get(target, 0))
-        if self._wildcards is not None:
-            rank = self._wildcards.best(target, rank)
-        return self._decision(rank, target)
+                rule = best_rule(self._sections, target)
+                return no_rule(self._token) if rule is None else self._decision(rule[1], target, rule)
+            heads = self._build()
+        head = heads[bisect_right(heads, target) - 1]
+        while not target.startswith(head):
+            parent = self._parents.get(head)
+            head = self._find_parent(head) if parent is None else parent
+        if self._odd is not None:
+            found = self._odd.best(target, len(head) << 1)
+            if found is not None and (name := self._first(head, *found)) is not None:
+                return self._decision(name[1:], target, name)
+        return self._decision(head, target) if head else no_rule(self._token)
 
-    def _decide_once(self, sections: Sequence[Section], target: str) -> Decision:
-        rule = best_rule(sections, target)
-        if rule is None:
-            return no_rule(self._token)
-        rank = _rank(*rule)
-        self._patterns[rank] = rule[1]
-        return self._decision(rank, target)
+    def _first(self, head: str, order: int, names: list[str]) -> str | None:
+        """Return the first one of some rules that are equal; ``None`` where the plain rule `head` is before them."""
+        if head:
+            name = MARKS[head in self._allowed] + head
+            own = len(head) << 1 | (name[0] == _ALLOW)
+            if own > order or (own == order and min((name, *names), key=self._line_number) == name):
+                return None
+        return names[0] if len(names) == 1 else min(names, key=self._line_number)
 
-    def _build(self, sections: Sequence[Section]) -> None:
-        """Index all rules."""
-        self._exact: dict[str, int] = {}
-        wildcards: list[WildcardRule] = []
-        plain: dict[str, int] = {}
-        for section in sections:
-            for number, (disallow, allow, other) in enumerate(section.rows(), section.agent_line + 1):
-                if disallow:  # where the pattern is known already, that rule has a higher rank
-                    plain.setdefault(disallow, len(disallow) << _LINE_BITS + 1 | _LAST_LINE - number)
-                elif allow:
-                    rank = (len(allow) << 1 | 1) << _LINE_BITS | _LAST_LINE - number
-                    if plain.get(allow, 0) < rank:
-                        plain[allow] = rank
-                elif other and other[0] != "#":
-                    self._add_unusual(other, number, plain, wildcards)
-        self._heads, self._parents, self._best = _nest(plain)
-        self._wildcards = WildcardRules(wildcards) if wildcards else None
-        self._weight += sum(section.end - section.start for section in sections) + _PLAIN_RULE * len(self._heads)
-        self._sections = None
+    def _build(self) -> list[str]:
+        """Index all rules; return the patterns of plain ones, sorted, and before them an empty one."""
+        self._numbers: dict[str, int] = {}
+        odd: list[str] = []
+        escapes = False
+        for section in reversed(self._sections):
+            marked, first = section.marked(), section.agent_line
+            lines = marked.split("\n")
+            lines.reverse()
+            self._numbers.update(zip(lines, range(first + len(lines) - 1, first - 1, -1), strict=True))
+            odd += odd_lines(marked)
+            escapes = escapes or "%" in marked
+        lines = sorted(self._numbers)
+        unusual = set(rules_without_marks(lines))  # rules that stand in the file in an unusual spelling
+        by_literal: dict[str, list[str]] = {}
+        for line in {*odd, *unusual} if unusual else odd:
+            name = line
+            if line[-1] in BLANKS or "#" in line:
+                name = without_comment(line)
+                unusual.add(name)
+            literal = literal_of(name)
+            if literal is not None:
+                by_literal.setdefault(literal, []).append(name)
+        plain = lines + [name for name in unusual if is_plain(name[1:])]
+        if len(plain) > len(lines):
+            plain.sort()
+        first, middle, end = (bisect_left(plain, mark) for mark in (_DISALLOW, _ALLOW, "\x03"))
+        allowed = [line[1:] for line in plain[middle:end]]
+        heads = ["", *(line[1:] for line in plain[first:middle]), *allowed]
+        if allowed:
+            heads.sort()
+        if escapes:  # not all of them are in normal form
+            heads = [head for head in heads if "%" not in head]
+        self._allowed, self._unusual = frozenset(allowed), unusual
+        self._odd = WildcardRules(by_literal) if by_literal else None
+        self._weight += 2 * sum(map(len, heads)) + _PLAIN_RULE * len(self._numbers)
+        self._heads = heads
+        return heads
 
-    def _add_unusual(self, line: str, number: int, plain: dict[str, int], wildcards: list[WildcardRule]) -> None:
-        """Add a line that is no plain rule: one with a wildcard, with escapes, in another spelling, or no rule."""
-        rule = read_rule(line)
-        if rule is None or not rule[1] or rule[1][0] not in "/*":
-            return  # an empty pattern matches nothing, and every path begins with `/`
-        text = rule[1]
-        rank = _rank(*rule, number)
-        self._patterns[rank] = text
-        pattern = parse_pattern(text)
-        if pattern.parts or pattern.literals:
-            wildcards.append((rank, pattern))
-            self._weight += _WILDCARD_RULE + _WILDCARD_OCTET * len(text)
-            return
-        self._weight += _UNUSUAL_RULE
-        table = self._exact if pattern.anchored else plain
-        table[pattern.head] = max(rank, table.get(pattern.head, 0))
+    def _find_parent(self, head: str) -> str:
+        """Return the longest other plain pattern with which one begins; empty without one."""
+        heads, text = self._heads or [""], head[:-1]
+        while text:
+            before = heads[bisect_right(heads, text) - 1]
+            if text.startswith(before):
+                text = before
+                break
+            if text[:2] != before[:2]:  # as usual, the two have only the slash in common
+                text = text[:1]
+                continue
+            # What is before that has at most as many octets in common with the text as that has.
+            same, different = 2, min(len(text), len(before)) + 1
+            while different - same > 1:
+                middle = (same + different) // 2
+                if text.startswith(before[:middle]):
+                    same = middle
+                else:
+                    different = middle
+            text = text[:same]
+        self._parents[head] = text
+        return text
 
-    def _decision(self, rank: int, target: str) -> Decision:
-        """Return the decision by the rule of a rank (0: no rule) on a target that it matches."""
-        if not rank:
-            return no_rule(self._token)
-        decision = self._decisions.get(rank)
+    def _decision(self, pattern: str, target: str, rule: RawRule | str | None = None) -> Decision:
+        """Return the decision by a rule on a target that it matches.
+
+        :param rule: the rule, or its name; ``None``: it is plain.
+        """
+        decision = self._decisions.get(pattern)
         if decision is None:
-            allow = bool(rank >> _LINE_BITS & 1)
-            # The target begins with the pattern of a plain rule, and the rank tells its length.
-            pattern = self._patterns.get(rank) or target[: rank >> _LINE_BITS + 1]
+            if not isinstance(rule, tuple):
+                name = rule or MARKS[pattern in self._allowed] + pattern
+                rule = name[0] == _ALLOW, pattern, self._line_number(name)
+            allow, _, line = rule
             kind = RuleKind.ALLOW if allow else RuleKind.DISALLOW
-            rule = Rule(kind, as_text(pattern), _LAST_LINE - (rank & _LAST_LINE))
-            decision = Decision(allow, Reason.RULE, rule, self._token)
+            decision = Decision(allow, Reason.RULE, Rule(kind, as_text(pattern), line), self._token)
             if len(self._decisions) >= _KEPT_DECISIONS:
                 self._decisions.clear()
-            self._decisions[rank] = decision
+            self._decisions[pattern] = decision
         if not decision.allowed and target == ROBOTS_TXT:
             return Decision(True, Reason.ROBOTS_TXT, None, self._token)
         return decision
 
-
-def _nest(plain: Mapping[str, int]) -> tuple[list[str], array[int], array[int]]:
-    """Return prefixes in order, for each the index of the longest other prefix that it begins with, and the best rank.
-
-    The index is -1 where there is no such prefix. The best rank is the highest of a prefix and of all that it begins
-    with. Arrays hold the numbers, because an int object for each would take as much memory as the prefix.
-
-    :param plain: the rank of each prefix.
-    """
-    heads = sorted(plain)
-    parents, best = array("i"), array("Q")
-    for at, head in enumerate(heads):
-        # What this prefix begins with lies before it: it is the one right before, or one that that one begins with.
-        parent = at - 1
-        while parent >= 0 and not head.startswith(heads[parent]):
-            parent = parents[parent]
-        parents.append(parent)
-        best.append(max(plain[head], best[parent]) if parent >= 0 else plain[head])
-    return heads, parents, best
+    def _line_number(self, name: str) -> int:
+        """Return the number of the first line that is a rule."""
+        if name in self._unusual:
+            return line_of(self._sections, name[0] == _ALLOW, name[1:])
+        return self._numbers[name]
