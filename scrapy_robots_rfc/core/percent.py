@@ -17,8 +17,7 @@ _BARE_EITHER_WAY = "!'(),:@[]"
 #: Delimiters, which differ from their percent-encoded form: `/a/b` is not `/a%2Fb`, and `?a=b` is not `?a%3Db`.
 _DELIMITERS_OF_PATH = "/?"
 _DELIMITERS_OF_QUERY = "&=+;"
-#: All octets that are bare in the normal form.
-BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
+_BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
 
 #: Escapes with a normal form in the path and another one in the query; every other escape has the same in both.
 AMBIGUOUS_ESCAPE = re.compile("%(?:2[fF6bB]|3[fFdDbB])")
@@ -34,7 +33,7 @@ def _table(distinct: str) -> dict[str, str]:
     table: dict[str, str] = {}
     for octet in range(256):
         raw, escape = chr(octet), f"%{octet:02X}"
-        table[raw] = raw if raw in BARE else escape
+        table[raw] = raw if raw in _BARE else escape
         for spelling in _spellings(octet):
             table[spelling] = escape if raw in distinct else table[raw]
     return table
@@ -42,21 +41,21 @@ def _table(distinct: str) -> dict[str, str]:
 
 _IN_PATH = _table(distinct=_DELIMITERS_OF_PATH)
 _IN_QUERY = _table(distinct=_DELIMITERS_OF_QUERY)
-_TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
+_TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(_BARE)}]", re.DOTALL)
 
 # Escapes of octets that are never bare are normal in the path and in the query. A text of such escapes and of bare
 # octets is its own normal form. Nearly every URL is like that, so this is checked before anything is converted.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
-_NORMAL_RUN = f"[{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*)*"
+_NORMAL_RUN = f"[{re.escape(_BARE)}]*(?:{_NORMAL_ESCAPE}[{re.escape(_BARE)}]*)*"
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")  # RFC 3986, 3.1
 
 #: Matches a URL (or a path) without a fragment whose request target, group 1, is in normal form already.
 is_normal_url = re.compile(rf"(?:https?://[^/?#]*|(?!//))(/{_NORMAL_RUN})\Z").match
 #: Matches the bare octets at the beginning of a text, also where there are none.
-BARE_RUN = re.compile(f"[{re.escape(BARE)}]*")
+BARE_RUN = re.compile(f"[{re.escape(_BARE)}]*")
 #: Matches a pattern in which nothing is to be encoded or decoded: bare octets, ``*``, and perhaps a last ``$``.
-only_bare = re.compile(rf"[*{re.escape(BARE)}]*\$?\Z").match
+only_bare = re.compile(rf"[*{re.escape(_BARE)}]*\$?\Z").match
 
 
 def normal_form(text: str, *, in_query: bool = False) -> str:

@@ -7,7 +7,7 @@ that have a literal in the target, and only those are parsed.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from functools import lru_cache
 from itertools import chain
@@ -15,17 +15,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.lines import BLANKS, as_text
-from scrapy_robots_rfc.core.pattern import Pattern, is_plain, parse_pattern, precedence
-from scrapy_robots_rfc.core.scan import (
-    MARKS,
-    best_rule,
-    line_of,
-    literal_of,
-    odd_lines,
-    rules_without_marks,
-    without_comment,
-)
+from scrapy_robots_rfc.core.lines import as_text, read_rule
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
+from scrapy_robots_rfc.core.scan import USUAL_KEYS, best_rule, other_lines, plain_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +26,8 @@ if TYPE_CHECKING:
 
 ROBOTS_TXT = "/robots.txt"
 
-_DISALLOW, _ALLOW = MARKS
+# More than the number of any line.
+_NO_LINE = 1 << 40
 
 # With fewer literals than this, it is faster to look for each of them than to look up the target's own pieces.
 _FEW = 64
@@ -52,14 +45,19 @@ _KEPT_DECISIONS = 256
 _PLAIN_RULE, _PARENT, _WILDCARD_RULE, _WILDCARD_OCTET, _DECISION = 100, 150, 700, 20, 400
 
 
-# A rule that is not plain: its precedence, its pattern, and its name, which is its mark and the pattern as written.
-_Parsed = tuple[int, Pattern, str]
+# A rule that is not plain: its precedence, its pattern, that as written, and its line.
+_Parsed = tuple[int, Pattern, str, str]
+
+
+def _parsed(line: str) -> _Parsed:
+    allow, text = read_rule(line) or (False, "")
+    return precedence(allow, text), parse_pattern(text), text, line
 
 
 class WildcardRules:
     """The rules that are not plain. They are parsed when a target contains a literal of theirs.
 
-    :param rules: their names, by a literal that a target must contain.
+    :param rules: their lines, by a literal that a target must contain.
     :param known: other literals that a target is known to contain.
     """
 
@@ -70,9 +68,9 @@ class WildcardRules:
         self._known = known
         self._grams = _grams_of(rules) if len(rules) > _FEW else {}
 
-    def best(self, target: str, order: int) -> tuple[int, list[str]] | None:
-        """Return the highest precedence, at least `order`, and the rules of it that match a target (2.2.2)."""
-        found: list[str] = []
+    def best(self, target: str, order: int) -> list[_Parsed] | None:
+        """Return the rules of the highest precedence that match a target (2.2.2); it is `order` at least."""
+        found: list[_Parsed] | None = None
         for literal in self._literals_for(target) if self._grams else self._rules:
             if literal not in target:
                 continue
@@ -80,29 +78,27 @@ class WildcardRules:
             if type(rules) is list:
                 rules = self._rules[literal] = self._opened(literal, rules)
             if type(rules) is tuple:
-                for own, pattern, name in rules:
-                    if own >= order and pattern.matches(target):
-                        found = [*found, name] if own == order else [name]
-                        order = own
-            elif type(rules) is WildcardRules:
-                better = rules.best(target, order)
-                if better is not None:
-                    found = found + better[1] if better[0] == order else better[1]
-                    order = better[0]
-        return (order, found) if found else None
+                for rule in rules:
+                    if rule[0] >= order and rule[1].matches(target):
+                        found = [*found, rule] if found and rule[0] == order else [rule]
+                        order = rule[0]
+            elif type(rules) is WildcardRules and (better := rules.best(target, order)) is not None:
+                found = found + better if found and better[0][0] == order else better
+                order = better[0][0]
+        return found
 
     def _opened(self, literal: str, rules: list[str]) -> WildcardRules | tuple[_Parsed, ...]:
         """Return rules that share a literal, parsed; if they are many, divided by the rarest other literal of each."""
-        parsed = [(precedence(name[0] == _ALLOW, name[1:]), parse_pattern(name[1:]), name) for name in rules]
+        parsed = [_parsed(line) for line in rules]
         if len(rules) > _SHARING:
             known = self._known | {literal}
-            others = [[one for one in pattern.needles if one not in known] for _, pattern, _ in parsed]
+            others = [[one for one in pattern.needles if one not in known] for _, pattern, _, _ in parsed]
             if any(others):
                 times = Counter(chain.from_iterable(others))
                 divided: dict[str, list[str]] = {}
-                for name, choice in zip(rules, others, strict=True):
+                for line, choice in zip(rules, others, strict=True):
                     rarest = min(choice, key=lambda one: (times[one], -len(one)), default="")
-                    divided.setdefault(rarest, []).append(name)
+                    divided.setdefault(rarest, []).append(line)
                 return WildcardRules(divided, known)
             parsed.sort(key=itemgetter(0), reverse=True)
         return tuple(parsed)
@@ -189,56 +185,43 @@ class Ruleset:
             head = self._find_parent(head) if parent is None else parent
         if self._odd is not None:
             found = self._odd.best(target, len(head) << 1)
-            if found is not None and (name := self._first(head, *found)) is not None:
-                return self._decision(name[1:], target, name)
+            if found is not None and (odd := self._first(head, found)) is not None:
+                return self._decision(odd[2], target, odd)
         return self._decision(head, target) if head else no_rule(self._token)
 
-    def _first(self, head: str, order: int, names: list[str]) -> str | None:
-        """Return the first one of some rules that are equal; ``None`` where the plain rule `head` is before them."""
-        if head:
-            name = MARKS[head in self._allowed] + head
-            own = len(head) << 1 | (name[0] == _ALLOW)
-            if own > order or (own == order and min((name, *names), key=self._line_number) == name):
-                return None
-        return names[0] if len(names) == 1 else min(names, key=self._line_number)
+    def _first(self, head: str, rules: list[_Parsed]) -> _Parsed | None:
+        """Return the first one of some equal rules; ``None`` where the plain rule `head` is before or above them."""
+        own = len(head) << 1 | (head in self._allowed)
+        if own > rules[0][0]:
+            return None
+        if own < rules[0][0] and len(rules) == 1:
+            return rules[0]
+        first = min(rules, key=lambda rule: self._number_of(rule[3]))
+        return None if own == first[0] and self._line_of(head) < self._number_of(first[3]) else first
 
     def _build(self) -> list[str]:
         """Index all rules; return the patterns of plain ones, sorted, and before them an empty one."""
+        heads, allowed = [""], []
+        odd: dict[str, list[str]] = {}
+        self._unusual: dict[tuple[bool, str], list[str]] = {}  # lines of plain rules in an unusual spelling
+        for section in self._sections:
+            text = section.text()
+            disallows, allows = plain_rules(text)
+            heads += disallows
+            allowed += allows
+            for line, literal in other_lines(text):
+                if literal is not None:
+                    odd.setdefault(literal, []).append(line)
+                    continue
+                rule = read_rule(line) or (False, "")
+                self._unusual.setdefault(rule, []).append(line)
+                (allowed if rule[0] else heads).append(rule[1])
+        heads += allowed
+        heads.sort()
+        self._heads, self._allowed = heads, frozenset(allowed)
+        self._odd = WildcardRules(odd) if odd else None
         self._numbers: dict[str, int] = {}
-        odd: list[str] = []
-        escapes = False
-        for section in reversed(self._sections):
-            marked, first = section.marked(), section.agent_line
-            lines = marked.split("\n")
-            lines.reverse()
-            self._numbers.update(zip(lines, range(first + len(lines) - 1, first - 1, -1), strict=True))
-            odd += odd_lines(marked)
-            escapes = escapes or "%" in marked
-        lines = sorted(self._numbers)
-        unusual = set(rules_without_marks(lines))  # rules that stand in the file in an unusual spelling
-        by_literal: dict[str, list[str]] = {}
-        for line in {*odd, *unusual} if unusual else odd:
-            name = line
-            if line[-1] in BLANKS or "#" in line:
-                name = without_comment(line)
-                unusual.add(name)
-            literal = literal_of(name)
-            if literal is not None:
-                by_literal.setdefault(literal, []).append(name)
-        plain = lines + [name for name in unusual if is_plain(name[1:])]
-        if len(plain) > len(lines):
-            plain.sort()
-        first, middle, end = (bisect_left(plain, mark) for mark in (_DISALLOW, _ALLOW, "\x03"))
-        allowed = [line[1:] for line in plain[middle:end]]
-        heads = ["", *(line[1:] for line in plain[first:middle]), *allowed]
-        if allowed:
-            heads.sort()
-        if escapes:  # not all of them are in normal form
-            heads = [head for head in heads if "%" not in head]
-        self._allowed, self._unusual = frozenset(allowed), unusual
-        self._odd = WildcardRules(by_literal) if by_literal else None
-        self._weight += 2 * sum(map(len, heads)) + _PLAIN_RULE * len(self._numbers)
-        self._heads = heads
+        self._weight += sum(section.end - section.start for section in self._sections) + _PLAIN_RULE * len(heads)
         return heads
 
     def _find_parent(self, head: str) -> str:
@@ -264,17 +247,19 @@ class Ruleset:
         self._parents[head] = text
         return text
 
-    def _decision(self, pattern: str, target: str, rule: RawRule | str | None = None) -> Decision:
+    def _decision(self, pattern: str, target: str, rule: _Parsed | RawRule | None = None) -> Decision:
         """Return the decision by a rule on a target that it matches.
 
-        :param rule: the rule, or its name; ``None``: it is plain.
+        :param rule: the rule; ``None``: it is plain.
         """
         decision = self._decisions.get(pattern)
         if decision is None:
-            if not isinstance(rule, tuple):
-                name = rule or MARKS[pattern in self._allowed] + pattern
-                rule = name[0] == _ALLOW, pattern, self._line_number(name)
-            allow, _, line = rule
+            if rule is None:
+                allow, line = pattern in self._allowed, self._line_of(pattern)
+            elif len(rule) == 3:
+                allow, _, line = rule
+            else:
+                allow, line = bool(rule[0] & 1), self._number_of(rule[3])
             kind = RuleKind.ALLOW if allow else RuleKind.DISALLOW
             decision = Decision(allow, Reason.RULE, Rule(kind, as_text(pattern), line), self._token)
             if len(self._decisions) >= _KEPT_DECISIONS:
@@ -284,8 +269,20 @@ class Ruleset:
             return Decision(True, Reason.ROBOTS_TXT, None, self._token)
         return decision
 
-    def _line_number(self, name: str) -> int:
-        """Return the number of the first line that is a rule."""
-        if name in self._unusual:
-            return line_of(self._sections, name[0] == _ALLOW, name[1:])
-        return self._numbers[name]
+    def _line_of(self, pattern: str) -> int:
+        """Return the number of the first line that is the plain rule of a pattern."""
+        allow = pattern in self._allowed
+        lines = [key + pattern for key in USUAL_KEYS[allow]]
+        if self._unusual:
+            lines += self._unusual.get((allow, pattern), ())
+        return min(map(self._number_of, lines))
+
+    def _number_of(self, line: str) -> int:
+        """Return the number of the first line that is equal to one; a very large one if there is none."""
+        if not self._numbers:
+            for section in reversed(self._sections):
+                lines, first = section.text().split("\n"), section.agent_line
+                numbers = range(first + len(lines) - 1, first - 1, -1)
+                self._numbers.update(zip(reversed(lines), numbers, strict=True))
+            self._weight += _PLAIN_RULE * len(self._numbers)
+        return self._numbers.get(line, _NO_LINE)

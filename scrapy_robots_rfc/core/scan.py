@@ -7,15 +7,14 @@ the same groups as `groups.py`; a property test compares the two.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, RULE_KEYS, LineKind, as_text, read_line, read_rule
-from scrapy_robots_rfc.core.pattern import parse_pattern, precedence
-from scrapy_robots_rfc.core.percent import BARE, BARE_RUN, UNRESERVED
+from scrapy_robots_rfc.core.pattern import is_plain, parse_pattern, precedence
+from scrapy_robots_rfc.core.percent import BARE_RUN, UNRESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,16 +28,13 @@ _BEFORE_AGENT = (b"user-", b"user", b"user ")
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
 _LIKE_A_RULE = re.compile(rb"[lL][oOaA][wW]")  # every key of a rule contains this, also a misspelt one
 _KEY = "(?:[Dd]isa|[Aa])llow: ?"
-#: The octet that takes the place of a rule's key in `Section.marked`, by whether the rule allows.
-MARKS = ("\x01", "\x02")
-_MARKS = {
-    b"\n%s:%s/" % (key, blank): b"\n%c/" % mark
-    for keys, mark in ((b"Disallow disallow", 1), (b"Allow allow", 2))
-    for key in keys.split()
-    for blank in (b" ", b"")
-}
-# In lines with marks, octets that plain rules do not have become `*`.
-_ODD = bytes(octet if chr(octet) in BARE + "\n\x01\x02" else 42 for octet in range(256))
+#: How a plain rule may begin, by whether it allows; the same spellings as those of `_KEY`.
+USUAL_KEYS = (
+    ("Disallow: ", "disallow: ", "Disallow:", "disallow:"),
+    ("Allow: ", "allow: ", "Allow:", "allow:"),
+)
+# A pattern of bare octets, without a wildcard; a longer one is read as an unusual one, because its line may be cut.
+_PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]{0,8000}+'
 _BARE = BARE_RUN.pattern
 # A rule whose pattern may have wildcards or escapes, or any other line that may be a rule.
 _RULE = (
@@ -46,15 +42,15 @@ _RULE = (
     rf"|([ \t]*+(?=[AaDd])(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*))"
 )
 
-_read_literals = re.compile(rf"(/?{_BARE})(?:\*({_BARE}))?").match
+# Plain rules, in usual spellings; all other lines that may be rules.
+_DISALLOWS = re.compile(rf"\n[Dd]isallow: ?({_PLAIN})(?=\n)").findall
+_ALLOWS = re.compile(rf"\n[Aa]llow: ?({_PLAIN})(?=\n)").findall
+_OTHERS = re.compile(rf"\n(?!{_KEY}{_PLAIN}\n|[#\n]|\Z)({_RULE}[^\n]*)").findall
 
 # How many octets of a target exclude lines. An expression is compiled for each such prefix, so usually it is one octet;
 # in a text larger than this, the compilation takes less time than the lines that more octets exclude.
 _LARGE = 65_536
 _DEEP = 8
-
-# The pattern of a rule is longer if its line was cut at `MAX_LINE`.
-_LONG = MAX_LINE - 1000
 
 # A user-agent line: start and end offset, and its token in the form in which tokens compare.
 AgentLine = tuple[int, int, str]
@@ -110,17 +106,6 @@ class Section(NamedTuple):
         if len(text) > MAX_LINE:
             text = "\n".join(line[:MAX_LINE] for line in text.split("\n"))
         return text if text.endswith("\n") else text + "\n"
-
-    def marked(self) -> str:
-        """Return its lines, with a mark in place of the usual keys of rules that begin with a slash: see `MARKS`."""
-        octets = self.octets[self.start : self.end]
-        if len(octets) > MAX_LINE or not octets.endswith(b"\n"):
-            octets = self.text().encode("latin-1")
-        for mark in b"\n\x01", b"\n\x02":  # such a line is no rule
-            octets = octets.replace(mark, b"\n#")
-        for key, mark in _MARKS.items():
-            octets = octets.replace(key, mark)
-        return octets.decode("latin-1")
 
     def has_rules(self) -> bool:
         """Return whether one of its lines is a rule."""
@@ -237,55 +222,26 @@ def _lines_except(prefix: str, ended: bool) -> re.Pattern[str]:
     return re.compile(rf"\n(?!{_KEY}/{differs}|[#\n]|\Z){_RULE}")
 
 
-def odd_lines(marked: str) -> Iterator[str]:
-    """Yield the lines with marks of which the pattern is not plain, or has a blank or a comment behind it."""
-    mask = marked.encode("latin-1").translate(_ODD)
-    at = mask.find(b"*")
-    while at >= 0:
-        start, end = mask.rfind(b"\n", 0, at) + 1, mask.find(b"\n", at)
-        if marked[start] in MARKS:
-            yield marked[start:end]
-        at = mask.find(b"*", end)
+def plain_rules(text: str) -> tuple[list[str], list[str]]:
+    """Return the patterns of the plain disallows of a text, and of its plain allows, in the order of the text.
 
-
-def without_comment(line: str) -> str:
-    """Return a line with a mark without what stands behind its pattern."""
-    return line.partition("#")[0].rstrip(BLANKS)
-
-
-def rules_without_marks(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the rules among the lines without marks, as mark and pattern.
-
-    :param lines: all lines, sorted.
+    A rule is plain if its key has a usual spelling, and its pattern neither a wildcard nor anything to be encoded.
     """
-    for line in lines[bisect_left(lines, "\x03") :]:
-        if line[0] in "AaDd \t" and (rule := read_rule(line)) and rule[1][:1] in ("/", "*"):
-            yield MARKS[rule[0]] + rule[1]
+    return _DISALLOWS(text), _ALLOWS(text)
 
 
-def literal_of(name: str) -> str | None:
-    """Return a run of octets that every target has that a rule matches; ``None`` where the rule is plain.
+def other_lines(text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the other lines of a text that may be rules, each with octets that every target has that it matches.
 
-    :param name: the mark and the pattern.
+    These octets are ``None`` where only the spelling of the line is unusual, so that its pattern is plain or empty.
     """
-    head, needle = _read_literals(name, 1).groups("")  # type: ignore[union-attr]  # it matches any text
-    if len(head) == len(name) - 1:
-        return None
-    return head if len(head) >= len(needle) else needle
-
-
-def line_of(sections: Sequence[Section], allow: bool, pattern: str) -> int:
-    """Return the number of the first line that is a certain rule; 0 without one."""
-    raw = pattern.encode("latin-1")
-    for octets, start, end, agent_line in sections:
-        at = octets.find(raw, start, end)
-        while at >= 0:
-            after = at + len(raw)
-            # No key of a rule has an octet with which a pattern begins, so the pattern begins here or not at all.
-            if octets[after : after + 1] in b"\n# \t" or after - at > _LONG:
-                first, last = octets.rfind(b"\n", start, at) + 1, octets.find(b"\n", after)
-                line = octets[first : last if last >= 0 else end][:MAX_LINE]
-                if read_rule(line.decode("latin-1")) == (allow, pattern):
-                    return agent_line + octets.count(b"\n", start, at)
-            at = octets.find(raw, at + 1, end)
-    return 0
+    for line, _, head, rest, needle, other in _OTHERS(text):
+        if other:
+            rule = read_rule(other)
+            if rule is not None and rule[1][:1] in ("/", "*"):  # every path begins with `/`
+                yield line, None if is_plain(rule[1]) else ""
+        elif rest and (bare := rest.strip(BLANKS)):
+            if head or bare[0] == "*":
+                yield line, head if len(head) >= len(needle) else needle
+        elif head:
+            yield line, None
