@@ -40,9 +40,11 @@ _SHARING = 8
 # are in a dict that is cleared when full, because a warm verdict takes 10 % longer with `lru_cache`.
 _KEPT_DECISIONS = 256
 
-# Octets of memory, as measured: for a plain rule beside its pattern, for a plain rule that another one begins with, for
-# a rule with a wildcard and for each octet of its pattern (which may become a part of its own), for a decision.
-_PLAIN_RULE, _PARENT, _WILDCARD_RULE, _WILDCARD_OCTET, _DECISION = 100, 150, 700, 20, 400
+# Octets of memory, as measured: for a plain rule beside its pattern, for an allow beside that, for a plain rule that
+# another one begins with, for a line that is not plain beside its octets, for one of these that is parsed and for each
+# octet of it (which may become a part of its own), for the number of a line, for a decision, for a part of the group.
+_PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _OCTET = 100, 60, 150, 400, 600, 20
+_NUMBER, _DECISION, _SECTION = 200, 400, 150
 
 
 # A rule that is not plain: its precedence, its pattern, that as written, and its line.
@@ -61,12 +63,13 @@ class WildcardRules:
     :param known: other literals that a target is known to contain.
     """
 
-    __slots__ = ("_grams", "_known", "_rules")
+    __slots__ = ("_grams", "_known", "_rules", "weight")
 
     def __init__(self, rules: dict[str, list[str]], known: frozenset[str] = frozenset()) -> None:
         self._rules: dict[str, list[str] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
         self._known = known
         self._grams = _grams_of(rules) if len(rules) > _FEW else {}
+        self.weight = 0  # octets of memory, beside the lines; grows with the questions
 
     def best(self, target: str, order: int) -> list[_Parsed] | None:
         """Return the rules of the highest precedence that match a target (2.2.2); it is `order` at least."""
@@ -82,9 +85,13 @@ class WildcardRules:
                     if rule[0] >= order and rule[1].matches(target):
                         found = [*found, rule] if found and rule[0] == order else [rule]
                         order = rule[0]
-            elif type(rules) is WildcardRules and (better := rules.best(target, order)) is not None:
-                found = found + better if found and better[0][0] == order else better
-                order = better[0][0]
+            elif type(rules) is WildcardRules:
+                self.weight -= rules.weight
+                better = rules.best(target, order)
+                self.weight += rules.weight
+                if better is not None:
+                    found = found + better if found and better[0][0] == order else better
+                    order = better[0][0]
         return found
 
     def _opened(self, literal: str, rules: list[str]) -> WildcardRules | tuple[_Parsed, ...]:
@@ -101,6 +108,7 @@ class WildcardRules:
                     divided.setdefault(rarest, []).append(line)
                 return WildcardRules(divided, known)
             parsed.sort(key=itemgetter(0), reverse=True)
+        self.weight += sum(_PARSED + _OCTET * len(line) for line in rules)
         return tuple(parsed)
 
     def _literals_for(self, target: str) -> Iterator[str]:
@@ -163,12 +171,14 @@ class Ruleset:
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
         self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
+        self._odd: WildcardRules | None = None
         self._weight = 0
 
     @property
     def weight(self) -> int:
         """About the octets of memory that it takes beside the file. Grows with the questions."""
-        return self._weight + _PARENT * len(self._parents) + _DECISION * len(self._decisions)
+        odd = 0 if self._odd is None else self._odd.weight
+        return self._weight + odd + _PARENT * len(self._parents) + _DECISION * len(self._decisions)
 
     def decide(self, target: str) -> Decision:
         """Return the decision on a request target in normal form."""
@@ -210,6 +220,7 @@ class Ruleset:
             heads += disallows
             allowed += allows
             for line, literal in other_lines(text):
+                self._weight += _OTHER_LINE + len(line)
                 if literal is not None:
                     odd.setdefault(literal, []).append(line)
                     continue
@@ -221,7 +232,12 @@ class Ruleset:
         self._heads, self._allowed = heads, frozenset(allowed)
         self._odd = WildcardRules(odd) if odd else None
         self._numbers: dict[str, int] = {}
-        self._weight += sum(section.end - section.start for section in self._sections) + _PLAIN_RULE * len(heads)
+        self._weight += (
+            sum(section.end - section.start for section in self._sections)
+            + _PLAIN_RULE * len(heads)
+            + _ALLOW * len(allowed)
+            + _SECTION * len(self._sections)
+        )
         return heads
 
     def _find_parent(self, head: str) -> str:
@@ -284,5 +300,5 @@ class Ruleset:
                 lines, first = section.text().split("\n"), section.agent_line
                 numbers = range(first + len(lines) - 1, first - 1, -1)
                 self._numbers.update(zip(reversed(lines), numbers, strict=True))
-            self._weight += _PLAIN_RULE * len(self._numbers)
+            self._weight += _NUMBER * len(self._numbers) + sum(map(len, self._numbers))
         return self._numbers.get(line, _NO_LINE)
