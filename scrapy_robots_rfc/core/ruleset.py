@@ -41,10 +41,10 @@ _SHARING = 8
 _KEPT_DECISIONS = 256
 
 # Octets of memory, as measured: for a plain rule beside its pattern, for an allow beside that, for a plain rule that
-# another one begins with, for a line that is not plain beside its octets, for one of these that is parsed and for each
-# octet of it (which may become a part of its own), for the number of a line, for a decision, for a part of the group.
-_PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _OCTET = 100, 60, 150, 400, 600, 20
-_NUMBER, _DECISION, _SECTION = 200, 400, 150
+# another one begins with, for a line that is not plain, for one of these that is parsed, with as much for each wildcard
+# and each escape, for the number of a line, for a decision, for a part of the group.
+_PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150, 420, 500, 60, 260
+_NUMBER, _DECISION, _SECTION = 180, 400, 150
 
 
 # A rule that is not plain: its precedence, its pattern, that as written, and its line.
@@ -54,6 +54,11 @@ _Parsed = tuple[int, Pattern, str, str]
 def _parsed(line: str) -> _Parsed:
     allow, text = read_rule(line) or (False, "")
     return precedence(allow, text), parse_pattern(text), text, line
+
+
+def _weight_of(line: str) -> int:
+    octets = sum(octet > "\x7f" for octet in line)
+    return _PARSED + _STAR * line.count("*") + _ESCAPE * line.count("%") + 2 * len(line) + 8 * octets
 
 
 class WildcardRules:
@@ -108,7 +113,7 @@ class WildcardRules:
                     divided.setdefault(rarest, []).append(line)
                 return WildcardRules(divided, known)
             parsed.sort(key=itemgetter(0), reverse=True)
-        self.weight += sum(_PARSED + _OCTET * len(line) for line in rules)
+        self.weight += sum(map(_weight_of, rules))
         return tuple(parsed)
 
     def _literals_for(self, target: str) -> Iterator[str]:
@@ -220,7 +225,7 @@ class Ruleset:
             heads += disallows
             allowed += allows
             for line, literal in other_lines(text):
-                self._weight += _OTHER_LINE + len(line)
+                self._weight += _OTHER_LINE + 2 * len(line)
                 if literal is not None:
                     odd.setdefault(literal, []).append(line)
                     continue
