@@ -156,10 +156,9 @@ def read_rule(line: str) -> tuple[bool, str] | None:
     text = line.partition("#")[0]
     key, colon, pattern = text.partition(":")
     if not colon:
-        if not _LIKE_A_RULE(text):
-            return None
-        parsed = read_line(line)
-        return (parsed.kind is LineKind.ALLOW, parsed.value) if parsed.kind in RULES else None
+        words = _WORDS(text) if _LIKE_A_RULE(text) else []
+        allow = RULE_KEYS.get(words[0].lower()) if len(words) == 2 else None
+        return None if allow is None else (allow, words[1])
     allow = _USUAL_KEYS.get(key)
     if allow is None:
         allow = RULE_KEYS.get(key.strip(BLANKS).lower())

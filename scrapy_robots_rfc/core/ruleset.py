@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import Counter
 from functools import lru_cache
 from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
@@ -68,10 +67,10 @@ class WildcardRules:
     :param known: other literals that a target is known to contain.
     """
 
-    __slots__ = ("_grams", "_known", "_rules", "weight")
+    __slots__ = ("_grams", "_known", "_lines", "weight")
 
     def __init__(self, rules: dict[str, list[str]], known: frozenset[str] = frozenset()) -> None:
-        self._rules: dict[str, list[str] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
+        self._lines: dict[str, list[str] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
         self._known = known
         self._grams = _grams_of(rules) if len(rules) > _FEW else {}
         self.weight = 0  # octets of memory, beside the lines; grows with the questions
@@ -79,12 +78,12 @@ class WildcardRules:
     def best(self, target: str, order: int) -> list[_Parsed] | None:
         """Return the rules of the highest precedence that match a target (2.2.2); it is `order` at least."""
         found: list[_Parsed] | None = None
-        for literal in self._literals_for(target) if self._grams else self._rules:
+        for literal in self._literals_for(target) if self._grams else self._lines:
             if literal not in target:
                 continue
-            rules = self._rules[literal]
+            rules = self._lines[literal]
             if type(rules) is list:
-                rules = self._rules[literal] = self._opened(literal, rules)
+                rules = self._lines[literal] = self._opened(literal, rules)
             if type(rules) is tuple:
                 for rule in rules:
                     if rule[0] >= order and rule[1].matches(target):
@@ -112,7 +111,7 @@ class WildcardRules:
                     rarest = min(choice, key=lambda one: (times[one], -len(one)), default="")
                     divided.setdefault(rarest, []).append(line)
                 return WildcardRules(divided, known)
-            parsed.sort(key=itemgetter(0), reverse=True)
+            parsed.sort(key=lambda rule: rule[0], reverse=True)
         self.weight += sum(map(_weight_of, rules))
         return tuple(parsed)
 
@@ -234,7 +233,7 @@ class Ruleset:
                 (allowed if rule[0] else heads).append(rule[1])
         heads += allowed
         heads.sort()
-        self._heads, self._allowed = heads, frozenset(allowed)
+        self._allowed = frozenset(allowed)
         self._odd = WildcardRules(odd) if odd else None
         self._numbers: dict[str, int] = {}
         self._weight += (
@@ -243,6 +242,7 @@ class Ruleset:
             + _ALLOW * len(allowed)
             + _SECTION * len(self._sections)
         )
+        self._heads = heads  # last, because another thread may ask meanwhile
         return heads
 
     def _find_parent(self, head: str) -> str:
@@ -301,9 +301,11 @@ class Ruleset:
     def _number_of(self, line: str) -> int:
         """Return the number of the first line that is equal to one; a very large one if there is none."""
         if not self._numbers:
+            found: dict[str, int] = {}
             for section in reversed(self._sections):
                 lines, first = section.text().split("\n"), section.agent_line
                 numbers = range(first + len(lines) - 1, first - 1, -1)
-                self._numbers.update(zip(reversed(lines), numbers, strict=True))
-            self._weight += _NUMBER * len(self._numbers) + sum(map(len, self._numbers))
+                found.update(zip(reversed(lines), numbers, strict=True))
+            self._weight += _NUMBER * len(found) + sum(map(len, found))
+            self._numbers = found
         return self._numbers.get(line, _NO_LINE)

@@ -65,6 +65,7 @@ def agent_lines(octets: bytes) -> list[AgentLine]:
     """
     lower = octets.lower()
     found = []
+    unusual: dict[bytes, str | None] = {}  # a hostile file may repeat a line that takes long to read
     at = lower.find(b"agent")
     while at >= 0:
         start = lower.rfind(b"\n", 0, at) + 1
@@ -73,7 +74,12 @@ def agent_lines(octets: bytes) -> list[AgentLine]:
             end = len(lower)
         if lower[max(start, at - 5) : at].endswith(_BEFORE_AGENT):
             usual = _USUAL_AGENT.match(lower, start, end) if end - start <= MAX_LINE else None
-            token = usual[1].decode("ascii") if usual else _unusual_token(octets[start:end])
+            if usual:
+                token: str | None = usual[1].decode("ascii")
+            elif (line := octets[start:end]) in unusual:
+                token = unusual[line]
+            else:
+                token = unusual[line] = _unusual_token(line)
             if token is not None:
                 found.append((start, end, token))
         at = lower.find(b"agent", end)
@@ -131,8 +137,9 @@ class Section(NamedTuple):
                 lines[lower.rfind(b"\n", 0, at) + 1] = stop
                 at = lower.find(word, stop, self.end)
         number, counted = self.agent_line, self.start
+        read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line
         for start, stop in sorted(lines.items()):
-            parsed = read_line(self.octets[start:stop].decode("latin-1"))
+            parsed = read(self.octets[start:stop].decode("latin-1"))
             if parsed.kind is LineKind.RECORD and parsed.key in keys:
                 number, counted = number + self.octets.count(b"\n", counted, start), start
                 yield Record(parsed.key, as_text(parsed.value), number)
@@ -179,6 +186,7 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     :param target: a request target in normal form.
     """
     best, found = 0, None
+    missed: set[str] = set()  # a hostile file may repeat a pattern that takes long to parse
     for section in sections:
         text = section.text()
         for match in _possible_rules(target, len(text)).finditer(text):
@@ -192,8 +200,11 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
                 allow, pattern = not disallow, (head + rest).rstrip(BLANKS) if rest else head
             order = precedence(allow, pattern)
             # Of equal rules the first one is reported, so a later one has to be better.
-            if order > best and pattern and (pattern is head or parse_pattern(pattern).matches(target)):
-                best, found = order, (section, text, match.start(), allow, pattern)
+            if order > best and pattern and pattern not in missed:
+                if pattern is head or parse_pattern(pattern).matches(target):
+                    best, found = order, (section, text, match.start(), allow, pattern)
+                else:
+                    missed.add(pattern)
     if found is None:
         return None
     section, text, start, allow, pattern = found
@@ -235,7 +246,7 @@ def other_lines(text: str) -> Iterator[tuple[str, str | None]]:
 
     These octets are ``None`` where only the spelling of the line is unusual, so that its pattern is plain or empty.
     """
-    for line, _, head, rest, needle, other in _OTHERS(text):
+    for line, _, head, rest, needle, other in dict.fromkeys(_OTHERS(text)):
         if other:
             rule = read_rule(other)
             if rule is not None and rule[1][:1] in ("/", "*"):  # every path begins with `/`
