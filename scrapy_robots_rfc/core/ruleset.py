@@ -42,17 +42,21 @@ _KEPT_DECISIONS = 256
 # Octets of memory, as measured: for a plain rule beside its pattern, for an allow beside that, for a plain rule that
 # another one begins with, for a line that is not plain, for one of these that is parsed, with as much for each wildcard
 # and each escape, for the number of a line, for a decision, for a part of the group.
-_PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150, 420, 500, 60, 260
+_PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150, 510, 500, 60, 260
 _NUMBER, _DECISION, _SECTION = 180, 400, 150
 
 
-# A rule that is not plain: its precedence, its pattern, that as written, and its line.
+# A line that is not a plain rule: its place among these lines, and itself.
+_Line = tuple[int, str]
+# Its rule: its rank, its pattern, that as written, and the line. The upper bits of a rank are `pattern.precedence`, the
+# lower ones the place counted backwards, as of equal rules the first one counts.
 _Parsed = tuple[int, Pattern, str, str]
+_PLACE_BITS = 32
 
 
-def _parsed(line: str) -> _Parsed:
+def _parsed(place: int, line: str) -> _Parsed:
     allow, text = read_rule(line) or (False, "")
-    return precedence(allow, text), parse_pattern(text), text, line
+    return (precedence(allow, text) + 1 << _PLACE_BITS) - place, parse_pattern(text), text, line
 
 
 def _weight_of(line: str) -> int:
@@ -69,15 +73,15 @@ class WildcardRules:
 
     __slots__ = ("_grams", "_known", "_lines", "weight")
 
-    def __init__(self, rules: dict[str, list[str]], known: frozenset[str] = frozenset()) -> None:
-        self._lines: dict[str, list[str] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
+    def __init__(self, rules: dict[str, list[_Line]], known: frozenset[str] = frozenset()) -> None:
+        self._lines: dict[str, list[_Line] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
         self._known = known
         self._grams = _grams_of(rules) if len(rules) > _FEW else {}
         self.weight = 0  # octets of memory, beside the lines; grows with the questions
 
-    def best(self, target: str, order: int) -> list[_Parsed] | None:
-        """Return the rules of the highest precedence that match a target (2.2.2); it is `order` at least."""
-        found: list[_Parsed] | None = None
+    def best(self, target: str, rank: int) -> _Parsed | None:
+        """Return the rule of the highest rank above `rank` that matches a target, or ``None``."""
+        found = None
         for literal in self._literals_for(target) if self._grams else self._lines:
             if literal not in target:
                 continue
@@ -86,33 +90,31 @@ class WildcardRules:
                 rules = self._lines[literal] = self._opened(literal, rules)
             if type(rules) is tuple:
                 for rule in rules:
-                    if rule[0] >= order and rule[1].matches(target):
-                        found = [*found, rule] if found and rule[0] == order else [rule]
-                        order = rule[0]
+                    if rule[0] > rank and rule[1].matches(target):
+                        found, rank = rule, rule[0]
             elif type(rules) is WildcardRules:
                 self.weight -= rules.weight
-                better = rules.best(target, order)
+                better = rules.best(target, rank)
                 self.weight += rules.weight
                 if better is not None:
-                    found = found + better if found and better[0][0] == order else better
-                    order = better[0][0]
+                    found, rank = better, better[0]
         return found
 
-    def _opened(self, literal: str, rules: list[str]) -> WildcardRules | tuple[_Parsed, ...]:
+    def _opened(self, literal: str, rules: list[_Line]) -> WildcardRules | tuple[_Parsed, ...]:
         """Return rules that share a literal, parsed; if they are many, divided by the rarest other literal of each."""
-        parsed = [_parsed(line) for line in rules]
+        parsed = [_parsed(*line) for line in rules]
         if len(rules) > _SHARING:
             known = self._known | {literal}
             others = [[one for one in pattern.needles if one not in known] for _, pattern, _, _ in parsed]
             if any(others):
                 times = Counter(chain.from_iterable(others))
-                divided: dict[str, list[str]] = {}
+                divided: dict[str, list[_Line]] = {}
                 for line, choice in zip(rules, others, strict=True):
                     rarest = min(choice, key=lambda one: (times[one], -len(one)), default="")
                     divided.setdefault(rarest, []).append(line)
                 return WildcardRules(divided, known)
             parsed.sort(key=lambda rule: rule[0], reverse=True)
-        self.weight += sum(map(_weight_of, rules))
+        self.weight += sum(_weight_of(line) for _, line in rules)
         return tuple(parsed)
 
     def _literals_for(self, target: str) -> Iterator[str]:
@@ -198,35 +200,32 @@ class Ruleset:
             parent = self._parents.get(head)
             head = self._find_parent(head) if parent is None else parent
         if self._odd is not None:
-            found = self._odd.best(target, len(head) << 1)
-            if found is not None and (odd := self._first(head, found)) is not None:
+            odd = self._odd.best(target, len(head) << 1 + _PLACE_BITS)
+            if odd is not None and not (head and self._before(head, odd)):
                 return self._decision(odd[2], target, odd)
         return self._decision(head, target) if head else no_rule(self._token)
 
-    def _first(self, head: str, rules: list[_Parsed]) -> _Parsed | None:
-        """Return the first one of some equal rules; ``None`` where the plain rule `head` is before or above them."""
-        own = len(head) << 1 | (head in self._allowed)
-        if own > rules[0][0]:
-            return None
-        if own < rules[0][0] and len(rules) == 1:
-            return rules[0]
-        first = min(rules, key=lambda rule: self._number_of(rule[3]))
-        return None if own == first[0] and self._line_of(head) < self._number_of(first[3]) else first
+    def _before(self, head: str, odd: _Parsed) -> bool:
+        """Return whether a plain rule is more specific than another one, or as specific and above it in the file."""
+        own, other = len(head) << 1 | (head in self._allowed), odd[0] - 1 >> _PLACE_BITS
+        return own > other or (own == other and self._line_of(head) < self._number_of(odd[3]))
 
     def _build(self) -> list[str]:
         """Index all rules; return the patterns of plain ones, sorted, and before them an empty one."""
         heads, allowed = [""], []
-        odd: dict[str, list[str]] = {}
+        odd: dict[str, list[_Line]] = {}
         self._unusual: dict[tuple[bool, str], list[str]] = {}  # lines of plain rules in an unusual spelling
+        place = 0
         for section in self._sections:
             text = section.text()
             disallows, allows = plain_rules(text)
             heads += disallows
             allowed += allows
             for line, literal in other_lines(text):
+                place += 1
                 self._weight += _OTHER_LINE + 2 * len(line)
                 if literal is not None:
-                    odd.setdefault(literal, []).append(line)
+                    odd.setdefault(literal, []).append((place, line))
                     continue
                 rule = read_rule(line) or (False, "")
                 self._unusual.setdefault(rule, []).append(line)
@@ -280,7 +279,7 @@ class Ruleset:
             elif len(rule) == 3:
                 allow, _, line = rule
             else:
-                allow, line = bool(rule[0] & 1), self._number_of(rule[3])
+                allow, line = bool(rule[0] - 1 >> _PLACE_BITS & 1), self._number_of(rule[3])
             kind = RuleKind.ALLOW if allow else RuleKind.DISALLOW
             decision = Decision(allow, Reason.RULE, Rule(kind, as_text(pattern), line), self._token)
             if len(self._decisions) >= _KEPT_DECISIONS:
