@@ -129,8 +129,9 @@ class Beside(Spider):
     def parse(self, response: Response, **_: object) -> None:
         """Count."""
         assert self.crawler.engine is not None
-        active = self.crawler.engine.downloader.active
-        self.most = max(self.most, sum("127.1." in request.url for request in active))
+        if self.left < len(self.free) // 2:  # all robots.txt files are known by then
+            active = self.crawler.engine.downloader.active
+            self.most = max(self.most, sum("127.1." in request.url for request in active))
         self.left -= response.meta.get("free", False)
         if not self.left:
             self.left = -1
