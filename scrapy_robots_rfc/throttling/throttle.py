@@ -18,7 +18,8 @@ from scrapy import signals
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Waiter
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.download import JUDGED, chosen_slot
+from scrapy_robots_rfc.fetching.download import JUDGED, MARK, chosen_slot
+from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over
@@ -45,7 +46,7 @@ _KEPT = 300.0
 
 # Seconds between two looks whether the spider is being closed, and whether requests ended before they were sent: Scrapy
 # has no signals for either.
-_LOOK = 0.5
+_LOOK = 0.25
 
 # From this number of origins on, those that may be forgotten are looked for.
 _FIRST_SWEEP = 1000
@@ -103,7 +104,7 @@ class Throttle:
         self.when_closing: Callable[[], object] = lambda: None
         # Pairs of a stat and an origin that is counted in it, as hashes, because there may be millions.
         self._counted: set[int] = set()
-        self._closed = False
+        self._closed, self._closing_since = False, math.inf
         #: Whether any origin is paced in this crawl, or in another one of the process.
         self.begun = False
         _THROTTLES[crawler] = self
@@ -239,8 +240,10 @@ class Throttle:
 
         :raises NoTurn: the spider was closed first.
         """
+        # The fetch of a robots.txt ends by itself soon after: an error before that would count as a fault of the crawl.
+        patience = TICK + 0.1 if MARK in request.meta else 0.0
         while not self.take(request):
-            if self._closed or _scrapy.is_closing(self._crawler):
+            if self._closed or self.clock() - self._closing_since >= patience:
                 raise NoTurn("the spider closed before the turn of this request came")
             waiter = self._in_place[request] = Waiter()
             try:
@@ -423,6 +426,7 @@ class Throttle:
         self._runtime.call_later(_LOOK, self._look)
         self._forget_ended()
         if _scrapy.is_closing(self._crawler):
+            self._closing_since = min(self._closing_since, self.clock())
             self._tell()
             self.when_closing()
 

@@ -10,6 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.task import LoopingCall
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from tests.support.crawling import Crawl, crawl, records
@@ -191,6 +192,43 @@ def close_when_waiting(count: int) -> Callable[[Crawler], None]:
         crawler.signals.connect(look, signals.scheduler_empty, weak=False)
 
     return prepare
+
+
+@ensureDeferred
+async def test_closing_while_a_robots_txt_waits_for_its_turn(
+    site: Clocked, store: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages whose robots.txt has to be asked for again, and waits for another's turn, stay in JOBDIR."""
+    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle._LOOK", 0.02)  # much sooner than the fetch looks
+    headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
+    text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
+    site.replies["/robots.txt"] = Reply(body=text, headers=headers)
+    settings = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0}
+    await crawl([site.url("/first")], settings)
+    key = site.url("").rstrip("/")
+    store.take_turn(key, "somebody", 1000)
+
+    def prepare(crawler: Crawler) -> None:
+        look = LoopingCall(lambda: close_when_held(crawler, look))
+        look.start(0.05)
+
+    def close_when_held(crawler: Crawler, look: LoopingCall) -> None:
+        middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+        if middleware and middleware._throttle and middleware._throttle.waiting_in_place():
+            look.stop()
+            assert crawler.engine is not None
+            deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
+
+    kept = {**settings, "JOBDIR": str(tmp_path)}
+    result = await crawl(
+        urls(site, 3),
+        kept,
+        prepare=lambda crawler: crawler.signals.connect(lambda: prepare(crawler), signals.spider_opened, weak=False),
+    )
+    assert result.outcomes == {}
+    assert result.stat("undecided") == 3
+    store.end_turn(key, "somebody", 0)
+    assert fetched(await crawl([], kept)) == 3
 
 
 @pytest.mark.parametrize("queue", ["scrapy_robots_rfc.PacedPriorityQueue", "scrapy.pqueues.ScrapyPriorityQueue"])
