@@ -23,11 +23,13 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware as RfcEarlyMiddleware
     from scrapy_robots_rfc.middleware.sitemaps import RobotsSitemaps as RobotsSitemaps
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
+    from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue as PacedPriorityQueue
 
 #: The module that defines each public name.
 _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
+    "PacedPriorityQueue": "throttling.queue",
     "Reason": "core.decision",
     "RfcEarlyMiddleware": "middleware.early",
     "RfcRobotParser": "parser",

@@ -15,7 +15,7 @@ from tests.support.documents import block, executed, imported, plain, settings
 from tests.support.early_crawls import run
 from tests.support.redis_server import RedisServer
 from tests.support.site import robots
-from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
+from tests.support.timed_site import Following, fetched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,18 +46,6 @@ async def test_early(site: Site, shown: dict[str, Any]) -> None:
     site.replies["/robots.txt"] = FORBID
     result, _ = await run([site.url("/"), site.url("/private")], shown)
     assert (result.stat("early"), result.stat("forbidden"), site.pages) == (1, 1, ["/"])
-
-
-@ensureDeferred
-async def test_slot() -> None:
-    """A request that has a slot of its own does not wait for the paced site in the slot of its host."""
-    with Clocked({"/robots.txt": PACED}) as paced, Clocked() as other:
-        code = block("docs/pacing.md", "python", "download_slot")
-        free = executed(code, scrapy=scrapy, url=other.url("/free"))["request"]
-        result = await crawl([*urls(paced, 3), free])
-        assert fetched(result) == 4
-        assert min(gaps(paced)) >= DELAY
-        assert other.arrivals[-1][0] < paced.arrivals[-1][0]
 
 
 @ensureDeferred
