@@ -26,12 +26,14 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.middleware.page_rules import page_rules as page_rules
     from scrapy_robots_rfc.middleware.sitemaps import RobotsSitemaps as RobotsSitemaps
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
+    from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue as PacedPriorityQueue
 
 #: The module that defines each public name.
 _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
     "PageRules": "core.page_rules",
+    "PacedPriorityQueue": "throttling.queue",
     "Reason": "core.decision",
     "RfcEarlyMiddleware": "middleware.early",
     "RfcPageRulesMiddleware": "middleware.page_rules",

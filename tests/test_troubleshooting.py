@@ -158,7 +158,7 @@ async def test_what_stays(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     assert (result.stat("request_count"), result.stat("forbidden")) == (1, 1)
 
 
-@pytest.mark.parametrize("reason", ["rule", "unreachable", "local", "parser", "crawl_delay"])
+@pytest.mark.parametrize("reason", ["rule", "unreachable", "local", "parser", "crawl_delay", "use"])
 def test_every_reason_is_explained(reason: str) -> None:
     """The first table has each reason for which the stats count dropped pages."""
     [row] = [
