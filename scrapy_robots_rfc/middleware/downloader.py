@@ -360,8 +360,9 @@ class RfcRobotsTxtMiddleware:
     def _hold(self, origin: Origin, robots: OriginPolicy) -> tuple[Callable[[], OriginPolicy], float]:
         """See `DeferredRequests`; requests that have to wait for their turn come one interval later."""
         late = 0.0
-        if self._throttle is not None and robots.paces(self._user_agents.default()):
-            self._throttle.expect(robots, self._user_agents.default())  # so that they stay in the scheduler
+        agent = self._user_agents.expected()
+        if self._throttle is not None and robots.paces(agent):
+            self._throttle.expect(robots, agent)  # so that they stay in the scheduler
             late = self._settings.crawl_delay_max
         return self.service.hold(origin, robots), robots.validity.fresh_until + late
 
@@ -453,7 +454,7 @@ class RfcRobotsTxtMiddleware:
 
     def _expected(self, robots: OriginPolicy) -> None:
         if self._throttle is not None:
-            self._throttle.expect(robots, self._user_agents.default())
+            self._throttle.expect(robots, self._user_agents.expected())
 
     def _found(self, robots: OriginPolicy) -> None:
         if self._throttle is not None:

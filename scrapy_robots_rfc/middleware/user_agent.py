@@ -58,6 +58,13 @@ class UserAgents:
         """Return the agent of a request that has no name of its own."""
         return agent_of(self._of_spider) or self._setting or self._of_header(None)
 
+    def expected(self) -> Agent:
+        """Do what `default` does, before a page is judged: then an error of the spider's property reaches the user."""
+        try:
+            return self.default()
+        except Exception:  # noqa: BLE001 - the property is the user's
+            return NOBODY
+
     def opened(self, spider: Spider) -> None:
         """Read the default header again when the spider opens; warn of tokens that site owners cannot know."""
         self._set_default(default_header(self._crawler.settings, spider))
