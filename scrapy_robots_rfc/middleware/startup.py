@@ -79,8 +79,11 @@ def nearest(key: str) -> str:
     """Return the setting whose name, without the common prefix, is most like that of an unknown one."""
     from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
-    names = {row.key.partition("_")[2]: row.key for row in TABLE}
-    (name,) = get_close_matches(key.partition("_")[2], names, n=1, cutoff=0)
+    prefix, _, rest = key.partition("_")
+    # Of two settings with the same name but for the prefix, the one with this prefix comes last, and stays.
+    keys = sorted((row.key for row in TABLE), key=lambda known: known.startswith(prefix))
+    names = {known.partition("_")[2]: known for known in keys}
+    (name,) = get_close_matches(rest, names, n=1, cutoff=0)
     return names[name]
 
 
