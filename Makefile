@@ -18,7 +18,11 @@ endif
 # The tests start hundreds of processes: without bytecode on disk each of them would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo fleet-demo test test-asyncio test-reactor check bench matrix clean
+# Environments of their own for the tools of the site and of a release: `make test` and `make check` need none of these.
+DOCS := .venv-docs
+RELEASE := .venv-release
+
+.PHONY: help demo fleet-demo test test-asyncio test-reactor check bench matrix docs docs-serve release-check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,13 +31,24 @@ help:
 	@echo "make test        the test suite, with the asyncio reactor and with another one"
 	@echo "make check       ruff, mypy --strict, and the project's own checks of shape and documents"
 	@echo "make bench       measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
-	@echo "make matrix      the test suite on every CPython found, and with the oldest supported dependencies"
+	@echo "make matrix      the test suite on every CPython found, and with the oldest and the newest dependencies"
+	@echo "make docs        build the documents as a site in build/site, with warnings as errors (make docs-serve shows it)"
+	@echo "make release-check  build the package, and look at it as the package index, an installer and type checkers do"
 	@echo "make clean       remove the environments and caches"
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(VENV) with $$python" >&2 && "$$python" -m venv $(VENV); }
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+# The same for the other two, with the tools of one extra each.
+$(DOCS)/.ready: EXTRA := docs
+$(RELEASE)/.ready: EXTRA := release
+$(DOCS)/.ready $(RELEASE)/.ready: pyproject.toml
+	@test -x $(@D)/bin/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
+		echo "Setting up $(@D) with $$python" >&2 && "$$python" -m venv $(@D); }
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --editable ".[$(EXTRA)]"
 	@touch $@
 
 demo: $(READY)
@@ -60,6 +75,7 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/python -m tools.check_shape
 	$(BIN)/python -m tools.check_docs
+	$(BIN)/python -m tools.check_forms
 
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)
@@ -67,5 +83,14 @@ bench: $(READY)
 matrix: $(READY)
 	@$(BIN)/python -m tools.matrix $(ARGS)
 
+docs: $(DOCS)/.ready
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet && echo "build/site/index.html"
+
+docs-serve: $(DOCS)/.ready
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve $(ARGS)
+
+release-check: $(RELEASE)/.ready
+	@$(RELEASE)/bin/python -m tools.release $(ARGS)
+
 clean:
-	rm -rf $(VENV) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(RELEASE) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

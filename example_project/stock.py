@@ -39,7 +39,7 @@ QUIET: dict[str, Any] = {"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "
 class Case:
     """One row.
 
-    :param name: how the README and its test find it.
+    :param name: how docs/why.md and its test find it.
     :param says: what the site does.
     :param robots: its robots.txt.
     :param pages: how many pages are asked for.

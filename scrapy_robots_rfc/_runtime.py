@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from twisted.python.failure import Failure
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 

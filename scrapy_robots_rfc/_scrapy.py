@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: An object of Scrapy's, of a library below it, or of the user's that stands in its place.
 Private: TypeAlias = Any

@@ -24,7 +24,7 @@ OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 POSITION = 100
 
 #: Settings that get these values unless the user, or an earlier add-on, has set them.
-DEFAULTS = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"}
+DEFAULTS: dict[str, object] = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"}
 
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 _PRIORITY = SETTINGS_PRIORITIES["addon"]

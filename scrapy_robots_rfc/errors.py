@@ -29,7 +29,9 @@ class SettingError(RobotsError, ValueError):
 
     def __init__(self, key: str, value: object, accepted: str) -> None:
         super().__init__(f"{key} = {value!r} is not accepted; it must be {accepted}")
-        self.key, self.value, self.accepted = key, value, accepted
+        self.key: str = key
+        self.value: object = value
+        self.accepted: str = accepted
 
 
 class StoreError(RobotsError):

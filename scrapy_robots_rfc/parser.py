@@ -26,7 +26,7 @@ class RfcRobotParser(RobotParser):
 
     def __init__(self, robotstxt_body: bytes, *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
         #: The parsed file, with rules, sitemaps, and decisions that have reasons.
-        self.robots = RobotsTxt.parse(robotstxt_body, max_size=max_size)
+        self.robots: RobotsTxt = RobotsTxt.parse(robotstxt_body, max_size=max_size)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler | None, robotstxt_body: bytes) -> Self:

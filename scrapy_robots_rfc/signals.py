@@ -7,8 +7,8 @@ from __future__ import annotations
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int, or None without an
 #: answer), `body` (bytes, or None without a file), `error` (str: the cause, or None where the fetch was successful),
 #: `request` (the request that asked, or None).
-robots_fetched = object()
+robots_fetched: object = object()
 
 #: A request is about to be dropped. Handlers are plain functions.
 #: Arguments: `request`, `decision` (`Decision`).
-request_disallowed = object()
+request_disallowed: object = object()

@@ -1,4 +1,4 @@
-"""The lines of the log that failing.md, caching.md, pacing.md and the README show are those that such crawls write."""
+"""The lines of the log that pages of docs/ and the README show are those that such crawls write."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def asking_for(record: str, line: int) -> Reply:
 @pytest.mark.usefixtures("hurried")
 @ensureDeferred
 async def test_pace(proxy: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Of three sites that ask for a pace, the log says what the page shows; the README has the first line."""
+    """Of three sites that ask for a pace, the log says what the page shows."""
     at_noon(monkeypatch)
     proxy.replies["http://example.com/robots.txt"] = asking_for("Crawl-delay: 10", line=4)
     proxy.replies["http://example.org/robots.txt"] = asking_for("Crawl-delay: 3600", line=4)
@@ -97,12 +97,13 @@ async def test_pace(proxy: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest
     shown = plain(block("docs/pacing.md", "text", "Crawl-delay")).splitlines()
     told = [line for line in lines(caplog, logging.INFO) if " for http:" in line]
     assert sorted(told) == sorted(shown)
-    assert plain(block("README.md", "text", "Crawl-delay")).splitlines() == shown[:1]
 
 
 @ensureDeferred
 async def test_forbidden(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A page that is dropped has the line in the log that the README shows."""
+    """A page that is dropped has the line in the log that the README and docs/switching_on.md show."""
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
     await crawl(["http://example.com/private/plan.html"])
-    assert lines(caplog)[:1] == plain(block("README.md", "text", "Forbidden by robots.txt")).splitlines()
+    shown = block("README.md", "text", "Forbidden by robots.txt")
+    assert lines(caplog)[:1] == plain(shown).splitlines()
+    assert block("docs/switching_on.md", "text", "Forbidden by robots.txt") == shown

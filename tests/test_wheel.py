@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.check_docs import FENCE, LINK
+from tools.repository import address
+
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT = 300  # seconds for one command; pip may have to fetch Scrapy
 
@@ -93,6 +96,17 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("/licenses/LICENSE") for name in metadata)
     needed = [line for line in told.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
     assert needed == ["Requires-Dist: scrapy>=2.15"]
+
+
+@pytest.mark.wheel
+def test_links_of_the_readme_are_absolute(wheel: Path) -> None:
+    """The README that the package index shows leads nowhere but to other sites, and to files of the repository."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        _, _, readme = archive.read(name).decode().partition("\n\n")
+    links = LINK.findall(FENCE.sub("", readme))
+    assert f"{address()}/blob/main/CHANGELOG.md" in links
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def environment(wheel: Path, folder: Path) -> Path:

@@ -1,10 +1,12 @@
-"""Run the test suite on every CPython from 3.11 on this machine, and with the oldest supported dependencies.
+"""Run the test suite on every CPython from 3.11 on this machine, and with the oldest and the newest dependencies.
 
 Each row is an environment of its own under .venv-matrix/, kept until pyproject.toml or oldest.txt change. Three rows
-run at a time, each with its runs side by side; what a run prints goes to a file and is shown when it failed.
-`python -m tools.matrix --list` only lists the rows, `--ends` runs the first and the last of them, the oldest of
-everything and the newest interpreter, each under one reactor: processes of their own crawl under the others. The newest
-leaves out commands and examples then.
+run at a time, each with its runs side by side; what a run prints goes to a file and is shown when it failed. The row
+`newest` has pre-releases of Scrapy and Twisted, too. The row `development` has Scrapy as it stands in its repository:
+it may fail without failing the matrix, and is skipped where that repository cannot be reached.
+`python -m tools.matrix --list` only lists the rows, `--ends` runs two of them, the oldest of everything and the newest
+interpreter, each under one reactor: processes of their own crawl under the others. The newest leaves out commands and
+examples then.
 """
 
 import argparse
@@ -32,6 +34,9 @@ SUITE = (*WORKERS, "-m", "not wheel and not once", *(f"--ignore={folder}" for fo
 LEFT_OUT = ("--ignore=tests/commands", "--ignore=tests/example")
 OTHER_REACTOR = (*WORKERS, "--reactor=default", "-m", "reactor")
 
+NEWEST = ("Scrapy", "Twisted")  # what a new version of may break us; pre-releases of pytest would be no news
+DEVELOPMENT = "https://github.com/scrapy/scrapy"
+
 # What an interpreter says of itself, when it can make an environment.
 PROBE = "import ensurepip, platform, sys, venv; print(platform.python_implementation(), *sys.version_info[:2])"
 
@@ -44,6 +49,9 @@ class Row:
     python: str
     constraints: Path | None
     runs: tuple[tuple[str, ...], ...]
+    #: What is upgraded before each run, as arguments of pip.
+    upgrades: tuple[str, ...] = ()
+    may_fail: bool = False
 
 
 def interpreters() -> dict[tuple[int, int], str]:
@@ -80,6 +88,9 @@ def rows(found: dict[tuple[int, int], str]) -> Iterator[Row]:
     for version, python in found.items():
         if version != sys.version_info[:2]:
             yield Row("python{}.{}".format(*version), python, None, (SUITE,))
+    newest = found[max(found)]
+    yield Row("newest", newest, None, (SUITE,), ("--pre", *NEWEST))
+    yield Row("development", newest, None, ((*SUITE, *lenient),), (f"git+{DEVELOPMENT}",), may_fail=True)
 
 
 def prepare(row: Row, log: Path) -> Path:
@@ -89,14 +100,25 @@ def prepare(row: Row, log: Path) -> Path:
     ready = home / ".ready"
     parts = [(ROOT / "pyproject.toml").read_bytes(), row.constraints.read_bytes() if row.constraints else b""]
     digest = hashlib.sha256(b"\0".join([row.python.encode(), *parts])).hexdigest()
-    if python.exists() and ready.exists() and ready.read_text() == digest:
-        return python
-    call([row.python, "-m", "venv", "--clear", str(home)], log)
-    pinned = ["--constraint", str(row.constraints)] if row.constraints else []
-    install = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *pinned]
-    call([*install, "--editable", ".[test]"], log)
-    ready.write_text(digest)
+    install = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    if not (python.exists() and ready.exists() and ready.read_text() == digest):
+        call([row.python, "-m", "venv", "--clear", str(home)], log)
+        pinned = ["--constraint", str(row.constraints)] if row.constraints else []
+        call([*install, *pinned, "--editable", ".[test]"], log)
+        ready.write_text(digest)
+    if row.upgrades:
+        call([*install, "--upgrade", *row.upgrades], log)
     return python
+
+
+def reachable(repository: str) -> bool:
+    """Return whether a git repository can be asked for its newest commit, without asking anybody for a password."""
+    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    command = ["git", "ls-remote", "--exit-code", repository, "HEAD"]
+    try:
+        return not subprocess.run(command, capture_output=True, env=environment, timeout=30, check=False).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def call(command: list[str], log: Path) -> None:
@@ -106,6 +128,14 @@ def call(command: list[str], log: Path) -> None:
 
 
 def run(row: Row) -> bool:
+    """Run one row, print how it ended, and return whether the matrix may pass."""
+    if row.may_fail and not reachable(DEVELOPMENT):
+        print(f"{row.name}: skipped, because {DEVELOPMENT} cannot be reached", flush=True)
+        return True
+    return passed(row) or row.may_fail
+
+
+def passed(row: Row) -> bool:
     """Run one row, print how it ended, and return whether it passed."""
     logs = [HOME / f"{row.name}-{number}.log" for number in range(len(row.runs))]
     for log in logs:
@@ -121,7 +151,7 @@ def run(row: Row) -> bool:
 
 def suite(row: Row, python: Path, arguments: tuple[str, ...], log: Path) -> bool:
     """Run the suite once in the environment of a row, print how it ended, and return whether it passed."""
-    name = f"{row.name} [{' '.join(arguments)}]"
+    name = f"{row.name}{' (may fail)' if row.may_fail else ''} [{' '.join(arguments)}]"
     try:
         # A cache of its own: runs side by side must not write one.
         call([str(python), "-m", "pytest", "-q", "-o", f"cache_dir={log.with_suffix('.cache')}", *arguments], log)
@@ -142,7 +172,8 @@ def main() -> int:
     arguments = options.parse_args()
     chosen = [row for row in rows(interpreters()) if not arguments.names or row.name in arguments.names]
     if arguments.ends:
-        newest = [replace(row, runs=((*row.runs[0], *LEFT_OUT),)) for row in chosen[1:][-1:]]
+        named = [row for row in chosen if row.name.startswith("python")]
+        newest = [replace(row, runs=((*row.runs[0], *LEFT_OUT),)) for row in named[-1:]]
         chosen = [replace(chosen[0], runs=chosen[0].runs[:1]), *newest]
     if arguments.list:
         for row in chosen:
@@ -150,8 +181,8 @@ def main() -> int:
         return 0
     HOME.mkdir(exist_ok=True)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        passed = list(pool.map(run, chosen))
-    return 0 if passed and all(passed) else 1
+        ended = list(pool.map(run, chosen))
+    return 0 if ended and all(ended) else 1
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.stores.base import Store
     from scrapy_robots_rfc.policy.origins import Origin
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -106,7 +106,7 @@ class CacheClient:
         self._store: Any = store
         self._name, self._runtime, self._count = name, runtime, count
         #: Whether workers take turns by this store; only then is anything asked of leases and turns.
-        self.shared = isinstance(store, SharedStore)
+        self.shared: bool = isinstance(store, SharedStore)
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
         self._breaker = CircuitBreaker(name, clock=runtime.clock, count=count)

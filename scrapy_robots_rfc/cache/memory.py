@@ -1,7 +1,8 @@
 """MemoryCache: what a crawl remembers of origins, bounded in origins and in octets; the least recently used goes first.
 
-A parsed file takes much memory, so only the files in use are kept parsed. The others are kept packed, in the form in
-which a store has them, and are parsed again when they are asked for.
+A parsed file takes much memory, so only so many files are kept parsed. The others are packed, in the form in which a
+store has them, and are parsed again when they are asked for. Which file is packed is drawn by lot: if the one that was
+not used for longest went, a crawl that asks its origins in turn would find none of them parsed.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from scrapy_robots_rfc.cache.entry import decode, encode
+from scrapy_robots_rfc.cache.entry import decode, encode, entry_of, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,26 +28,33 @@ _T = TypeVar("_T")
 AN_ORIGIN = 2560
 #: Octets that may be kept packed even if the bound in origins is small, because their files may be large.
 AT_LEAST = 16 * 1024 * 1024
-#: Octets of parsed files: some thousands of usual ones.
-PARSED = 32 * 1024 * 1024
+#: Octets of parsed files. A real file takes about 25 KiB on average when it is in use, so that the files of 10,000
+#: origins, the default bound, stay parsed.
+PARSED = 256 * 1024 * 1024
 
 # Octets that an entry takes beside its packed octets: its origin, and its places in tables.
 _ENTRY = 400
 # Octets that a value takes beside what `weigh` counts.
-_VALUE = 900
+_VALUE = 1600
 # All parsed files are weighed again after so many uses for each of them.
 _SELDOM = 10
+# How hard `zlib` works when a file is packed: parsing a file again takes longer than level 1 does, not than level 6.
+_LEVEL = 1
 
 
 @dataclass(slots=True, eq=False)
 class _Parsed(Generic[_T]):
     """A value that is parsed.
 
-    :param weight: octets; below 0 when the value is no longer kept.
+    :param entry: what it is made from; ``None`` if that is packed.
+    :param place: its index in the list of all that are parsed; below 0 when it is no longer kept.
+    :param weight: octets.
     """
 
     value: _T
-    packed: bytes
+    entry: CacheEntry | None
+    packed: bytes = b""
+    place: int = -1
     weight: int = 0
 
 
@@ -70,19 +79,20 @@ class MemoryCache(Generic[_T]):
     ) -> None:
         self._limit, self._most, self._most_parsed = origins, max(origins * AN_ORIGIN, AT_LEAST), parsed
         self._revive, self._evicted, self._weigh = revive, evicted, weigh
-        # Both in the order of their use. All that is parsed was used later than all that is packed.
-        self._parsed: OrderedDict[Origin, _Parsed[_T]] = OrderedDict()
-        self._packed: OrderedDict[Origin, bytes] = OrderedDict()
+        # In the order of their use; packed, or parsed.
+        self._kept: OrderedDict[Origin, bytes | _Parsed[_T]] = OrderedDict()
+        self._at_hand: list[Origin] = []  # those that are parsed
+        self._random = Random(0)  # noqa: S311 - no secret
         self._octets = self._weight = self._uses = 0
         self._last: _Parsed[_T] | None = None
 
     def __len__(self) -> int:
-        return len(self._parsed) + len(self._packed)
+        return len(self._kept)
 
     @property
     def at_hand(self) -> int:
         """How many origins have a parsed value."""
-        return len(self._parsed)
+        return len(self._at_hand)
 
     @property
     def octets(self) -> int:
@@ -91,94 +101,121 @@ class MemoryCache(Generic[_T]):
 
     def get(self, origin: Origin) -> _T | None:
         """Return the value of an origin, fresh or not; ``None`` if there is none."""
-        parsed = self._parsed.get(origin)
+        parsed = self._kept.get(origin)
         if parsed is None:
-            packed = self._packed.get(origin)
-            if packed is None:
-                return None
-            parsed = _Parsed(self._revive(origin, decode(packed)), packed)
-            del self._packed[origin]
-            self._parsed[origin] = parsed
+            return None
+        if isinstance(parsed, bytes):
+            parsed = _Parsed(self._revive(origin, decode(parsed)), None, parsed)
+            self._unfold(origin, parsed)
         if parsed is not self._last:
-            self._parsed.move_to_end(origin)
+            self._kept.move_to_end(origin)
         self._used(parsed)
         return parsed.value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
-        packed = self._octets_of(origin)
-        return None if packed is None else decode(packed)
+        kept = self._kept.get(origin)
+        if kept is None or isinstance(kept, bytes):
+            return None if kept is None else decode(kept)
+        return decode(kept.packed) if kept.entry is None else kept.entry
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
-        self._insert(origin, value, encode(entry))
+        self._insert(origin, _Parsed(value, entry_of(head_of(entry), entry.body)))
 
     def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:
         """Return a function that returns the value, or a later one of its origin, even after that was dropped.
 
         Until it is called it holds packed octets only, and shares them with the memory as long as they are kept.
         """
-        parsed = self._parsed.get(origin)
-        if parsed is None or parsed.value is not value:
+        parsed = self._kept.get(origin)
+        if not isinstance(parsed, _Parsed) or parsed.value is not value:
             return lambda: value
-        return partial(self._recall, origin, parsed.packed)
+        return partial(self._recall, origin, self._packed(parsed))
 
     def _recall(self, origin: Origin, packed: bytes) -> _T:
         value = self.get(origin)
         if value is None:
             value = self._revive(origin, decode(packed))
-            self._insert(origin, value, packed)
+            self._octets += len(packed)
+            self._insert(origin, _Parsed(value, None, packed))
         return value
 
-    def _octets_of(self, origin: Origin) -> bytes | None:
-        parsed = self._parsed.get(origin)
-        return self._packed.get(origin) if parsed is None else parsed.packed
+    def _packed(self, parsed: _Parsed[_T]) -> bytes:
+        """Return the packed octets of a value, which are made when they are needed first."""
+        if parsed.entry is not None:
+            parsed.packed, parsed.entry = encode(parsed.entry, _LEVEL), None
+            self._octets += len(parsed.packed)
+        return parsed.packed
 
-    def _insert(self, origin: Origin, value: _T, packed: bytes) -> None:
-        self._forget(origin)
-        parsed = self._parsed[origin] = _Parsed(value, packed)
-        self._octets += len(packed) + _ENTRY
-        while len(self) > self._limit or (self._octets > self._most and len(self) > 1):
-            self._forget(next(iter(self._packed or self._parsed)))
-            self._evicted()
+    def _insert(self, origin: Origin, parsed: _Parsed[_T]) -> None:
+        if origin in self._kept:
+            self._forget(origin)
+        self._octets += _ENTRY
+        self._unfold(origin, parsed)
         self._used(parsed)
 
+    def _unfold(self, origin: Origin, parsed: _Parsed[_T]) -> None:
+        """Keep an origin parsed."""
+        self._kept[origin] = parsed
+        parsed.place = len(self._at_hand)
+        self._at_hand.append(origin)
+
     def _forget(self, origin: Origin) -> None:
-        packed = self._octets_of(origin)
-        if packed is None:
-            return
-        self._octets -= len(packed) + _ENTRY
-        if origin in self._parsed:
-            self._fold(origin)
-        del self._packed[origin]
+        kept = self._kept[origin]
+        if not isinstance(kept, bytes):
+            self._octets -= _ENTRY + len(kept.packed)
+            self._leave(kept)
+        else:
+            self._octets -= _ENTRY + len(kept)
+        del self._kept[origin]
 
     def _used(self, parsed: _Parsed[_T]) -> None:
         """Note a use, and keep the bound of parsed files. The value that was used before may have grown meanwhile."""
         self._uses += 1
-        if self._uses > _SELDOM * len(self._parsed):
+        if self._uses > _SELDOM * len(self._at_hand):
             self._uses = 0
-            for one in self._parsed.values():
-                self._weigh_again(one)
+            for origin in self._at_hand:
+                self._weigh_again(self._kept[origin])
         elif parsed is not self._last:
             if self._last is not None:
                 self._weigh_again(self._last)
             if not parsed.weight:
                 self._weigh_again(parsed)
         self._last = parsed
-        while self._weight > self._most_parsed and len(self._parsed) > 1:
-            self._fold(next(iter(self._parsed)))
+        while self._weight > self._most_parsed and len(self._at_hand) > 1:
+            at = int(self._random.random() * (len(self._at_hand) - 1))
+            self._fold(self._at_hand[at + (at >= parsed.place)])
+        while len(self) > self._limit or (self._octets > self._most and len(self) > 1):
+            self._forget(next(iter(self._kept)))
+            self._evicted()
 
-    def _weigh_again(self, parsed: _Parsed[_T]) -> None:
-        if parsed.weight >= 0:
-            weight = self._weigh(parsed.value) + _VALUE
-            self._weight += weight - parsed.weight
-            parsed.weight = weight
+    def _weigh_again(self, parsed: _Parsed[_T] | bytes) -> None:
+        if isinstance(parsed, bytes) or parsed.place < 0:
+            return
+        # The value shares the octets of a file with the entry, unless it had to change their line ends.
+        body = None if parsed.entry is None else parsed.entry.body
+        own = 0 if body is None or b"\r" not in body[:1000] else len(body)
+        weight = self._weigh(parsed.value) + _VALUE + own
+        self._weight += weight - parsed.weight
+        parsed.weight = weight
 
     def _fold(self, origin: Origin) -> None:
         """Keep only the packed octets of an origin."""
-        parsed = self._parsed.pop(origin)
+        parsed = self._kept[origin]
+        assert isinstance(parsed, _Parsed)
+        self._kept[origin] = self._packed(parsed)
+        self._leave(parsed)
+
+    def _leave(self, parsed: _Parsed[_T]) -> None:
+        """Take a value from those that are parsed; the last one of these takes its place."""
+        last = self._at_hand.pop()
+        if parsed.place < len(self._at_hand):
+            self._at_hand[parsed.place] = last
+            moved = self._kept[last]
+            assert isinstance(moved, _Parsed)
+            moved.place = parsed.place
         self._weight -= parsed.weight
-        parsed.weight = -1
+        parsed.place = -1
         if parsed is self._last:
             self._last = None
-        self._packed[origin] = parsed.packed

@@ -39,7 +39,7 @@ class FetchLocks:
     def __init__(self, client: CacheClient, settings: Settings, runtime: Runtime) -> None:
         self._client, self._settings, self._runtime = client, settings, runtime
         #: Whether other crawls use the store at the same time.
-        self.shared = client.shared
+        self.shared: bool = client.shared
         self._held: set[Origin] = set()
         self._timer: Cancellable | None = None
         self._closed = False

@@ -196,7 +196,7 @@ class Timeline:
     """Counts requests by time and reason, in a number of buckets that does not grow: they get wider instead."""
 
     def __init__(self) -> None:
-        self.width = WIDTHS[0]
+        self.width: int = WIDTHS[0]
         self._buckets: dict[int, Counter[str]] = defaultdict(Counter)
 
     def add(self, time: float, reason: str, count: int) -> None:
@@ -235,7 +235,8 @@ class Sums:
 
     def __init__(self) -> None:
         #: How many were disallowed.
-        self.requests = self._dry_run = self._stale = 0
+        self.requests: int = 0
+        self._dry_run = self._stale = 0
         #: Name of a list -> what it is by -> a second division -> requests; the lists without a second one have "".
         self._lists: dict[str, dict[Any, Counter[Any]]] = {name: defaultdict(Counter) for name in _LISTS}
         #: Rule -> the URL of the first request that it disallowed.

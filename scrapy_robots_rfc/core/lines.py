@@ -141,9 +141,9 @@ def read_line(line: str) -> ParsedLine:
     return ParsedLine(_KEYS.get(key, LineKind.RECORD), key, value, frozenset(flags))
 
 
-# The keys of rules in lower case with whether they allow, and the same with the usual capitals, which are tried first.
-_RULE_KEYS = {key: kind is LineKind.ALLOW for key, kind in _KEYS.items() if kind in RULES}
-_USUAL_KEYS = {"Allow": True, "Disallow": False, **_RULE_KEYS}
+#: The keys of rules in lower case with whether they allow.
+RULE_KEYS = {key: kind is LineKind.ALLOW for key, kind in _KEYS.items() if kind in RULES}
+_USUAL_KEYS = {"Allow": True, "Disallow": False, **RULE_KEYS}  # capitals are tried first
 _LIKE_A_RULE = re.compile("[lL][oOaA][wW]").search  # every key of a rule contains this, also a misspelt one
 
 
@@ -156,13 +156,12 @@ def read_rule(line: str) -> tuple[bool, str] | None:
     text = line.partition("#")[0]
     key, colon, pattern = text.partition(":")
     if not colon:
-        if not _LIKE_A_RULE(text):
-            return None
-        parsed = read_line(line)
-        return (parsed.kind is LineKind.ALLOW, parsed.value) if parsed.kind in RULES else None
+        words = _WORDS(text) if _LIKE_A_RULE(text) else []
+        allow = RULE_KEYS.get(words[0].lower()) if len(words) == 2 else None
+        return None if allow is None else (allow, words[1])
     allow = _USUAL_KEYS.get(key)
     if allow is None:
-        allow = _RULE_KEYS.get(key.strip(BLANKS).lower())
+        allow = RULE_KEYS.get(key.strip(BLANKS).lower())
     return None if allow is None else (allow, pattern.strip(BLANKS))
 
 

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, normal_form, only_bare
+from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, BARE_RUN, normal_form, only_bare
 
 WILDCARD = "*"
 END = "$"
@@ -29,6 +30,10 @@ def precedence(allow: bool, pattern: str) -> int:
     :param pattern: octets, one character each.
     """
     return specificity(pattern) << 1 | allow
+
+
+#: Matches a pattern that is its own normal form and has no wildcard: a target matches if it begins with it.
+is_plain = re.compile(rf"{BARE_RUN.pattern}\Z").match
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +80,14 @@ class Pattern(NamedTuple):
     :param head: what a target must begin with.
     :param parts: what must follow in this order, each anywhere behind the one before.
     :param anchored: whether the target must end with the last part (with the head, where there are no parts).
-    :param needle: a run of octets that every matching target contains.
+    :param needles: runs of octets that every matching target contains.
     :param literals: stand in place of `parts` where the normal form of one depends on where it lies.
     """
 
     head: str
     parts: tuple[str, ...]
     anchored: bool
-    needle: str
+    needles: tuple[str, ...]
     literals: tuple[Literal, ...] = ()
 
     def matches(self, target: str) -> bool:
@@ -136,7 +141,7 @@ def parse_pattern(pattern: str) -> Pattern:
         anchored = anchored and bool(runs[-1])
         runs = [run for run in runs if run]
     if only_bare(pattern):  # like most patterns, it is its own normal form
-        return Pattern(head, tuple(runs), anchored, max((*runs, head), key=len))
+        return Pattern(head, tuple(runs), anchored, (head, *runs))
     return _normalized(head, runs, anchored)
 
 
@@ -150,7 +155,7 @@ def _normalized(head: str, runs: list[str], anchored: bool) -> Pattern:
     head = normal_form(head)
     if not ambiguous:
         parts = tuple(normal_form(run, in_query=after) for run, after in zip(runs, queries, strict=True))
-        return Pattern(head, parts, anchored, max((*parts, head), key=len))
+        return Pattern(head, parts, anchored, (head, *parts))
     # What stands between ambiguous escapes has the same normal form in path and query.
     pieces = [normal_form(piece, in_query=True) for run in runs for piece in AMBIGUOUS_ESCAPE.split(run)]
-    return Pattern(head, (), anchored, max(pieces, key=len), tuple(map(_literal, runs, queries)))
+    return Pattern(head, (), anchored, (head, *pieces), tuple(map(_literal, runs, queries)))

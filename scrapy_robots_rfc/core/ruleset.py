@@ -1,78 +1,124 @@
 """An index of the rules of one group: it finds the most specific rule that matches (RFC 9309, 2.2.2).
 
 Most rules are plain prefixes. In sorted order, the longest one with which a target begins is the one right before the
-target or a prefix of that one, so a binary search and a short walk find it. Of the rules with a wildcard, only those
-are tried whose longest literal is in the target.
+target or a prefix of that one, so a binary search and a short walk find it. Of the other rules, only those are tried
+that have a literal in the target, and only those are parsed.
 """
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
+from collections import Counter
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import as_text, read_rule
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
-from scrapy_robots_rfc.core.scan import best_rule
+from scrapy_robots_rfc.core.scan import USUAL_KEYS, best_rule, other_lines, plain_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_robots_rfc.core.scan import Section
+    from scrapy_robots_rfc.core.scan import RawRule, Section
 
 ROBOTS_TXT = "/robots.txt"
 
-# A rank is an integer that orders the rules of a group, so that one comparison finds the rule that decides: its upper
-# bits are `pattern.precedence`, its lower bits the line number counted backwards, as of equal rules the first counts.
-_LINE_BITS = 32
-_LAST_LINE = (1 << _LINE_BITS) - 1
+# More than the number of any line.
+_NO_LINE = 1 << 40
 
 # With fewer literals than this, it is faster to look for each of them than to look up the target's own pieces.
-_FEW = 48
+_FEW = 64
 # Octets of a piece.
 _GRAM = 3
+# More rules with one literal are divided by another literal of theirs when a target has the first one.
+_SHARING = 8
 
 # Decisions that are kept, so that a crawl to which every rule of a large file applies does not double its memory. They
 # are in a dict that is cleared when full, because a warm verdict takes 10 % longer with `lru_cache`.
 _KEPT_DECISIONS = 256
 
-# Octets of memory, as measured: for a plain rule beside its pattern, for a rule in an unusual spelling beside that,
-# for a rule with a wildcard and for each octet of its pattern (which may become a part of its own), for a decision.
-_PLAIN_RULE, _UNUSUAL_RULE, _WILDCARD_RULE, _WILDCARD_OCTET, _DECISION = 100, 250, 700, 20, 400
+# Octets of memory, as measured: for a plain rule beside its pattern, for an allow beside that, for a plain rule that
+# another one begins with, for a line that is not plain, for one of these that is parsed, with as much for each wildcard
+# and each escape, for the number of a line, for a decision, for a part of the group.
+_PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150, 510, 500, 60, 260
+_NUMBER, _DECISION, _SECTION = 180, 400, 150
 
 
-def _rank(allow: bool, pattern: str, line: int) -> int:
-    return precedence(allow, pattern) << _LINE_BITS | (_LAST_LINE - line)
+# A line that is not a plain rule: its place among these lines, and itself.
+_Line = tuple[int, str]
+# Its rule: its rank, its pattern, that as written, and the line. The upper bits of a rank are `pattern.precedence`, the
+# lower ones the place counted backwards, as of equal rules the first one counts.
+_Parsed = tuple[int, Pattern, str, str]
+_PLACE_BITS = 32
 
 
-# A rule with a wildcard: its rank and its pattern.
-WildcardRule = tuple[int, Pattern]
+def _parsed(place: int, line: str) -> _Parsed:
+    allow, text = read_rule(line) or (False, "")
+    return (precedence(allow, text) + 1 << _PLACE_BITS) - place, parse_pattern(text), text, line
+
+
+def _weight_of(line: str) -> int:
+    octets = sum(octet > "\x7f" for octet in line)
+    return _PARSED + _STAR * line.count("*") + _ESCAPE * line.count("%") + 2 * len(line) + 8 * octets
 
 
 class WildcardRules:
-    """The rules with a wildcard, by the literal (`Pattern.needle`) that a target must contain."""
+    """The rules that are not plain. They are parsed when a target contains a literal of theirs.
 
-    __slots__ = ("_by_needle", "_grams")
+    :param rules: their lines, by a literal that a target must contain.
+    :param known: other literals that a target is known to contain.
+    """
 
-    def __init__(self, rules: Iterable[WildcardRule]) -> None:
-        self._by_needle: dict[str, list[WildcardRule]] = {}
-        for rule in rules:
-            self._by_needle.setdefault(rule[1].needle, []).append(rule)
-        self._grams = _grams_of(self._by_needle) if len(self._by_needle) > _FEW else {}
+    __slots__ = ("_grams", "_known", "_lines", "weight")
 
-    def best(self, target: str, rank: int) -> int:
-        """Return the highest rank above `rank` of a rule that matches a target; `rank` where there is none."""
-        for needle in self._needles_for(target) if self._grams else self._by_needle:
-            if needle in target:
-                for own, pattern in self._by_needle[needle]:
-                    if own > rank and pattern.matches(target):
-                        rank = own
-        return rank
+    def __init__(self, rules: dict[str, list[_Line]], known: frozenset[str] = frozenset()) -> None:
+        self._lines: dict[str, list[_Line] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
+        self._known = known
+        self._grams = _grams_of(rules) if len(rules) > _FEW else {}
+        self.weight = 0  # octets of memory, beside the lines; grows with the questions
 
-    def _needles_for(self, target: str) -> Iterator[str]:
-        """Yield the needles of which a piece is in a target."""
+    def best(self, target: str, rank: int) -> _Parsed | None:
+        """Return the rule of the highest rank above `rank` that matches a target, or ``None``."""
+        found = None
+        for literal in self._literals_for(target) if self._grams else self._lines:
+            if literal not in target:
+                continue
+            rules = self._lines[literal]
+            if type(rules) is list:
+                rules = self._lines[literal] = self._opened(literal, rules)
+            if type(rules) is tuple:
+                for rule in rules:
+                    if rule[0] > rank and rule[1].matches(target):
+                        found, rank = rule, rule[0]
+            elif type(rules) is WildcardRules:
+                self.weight -= rules.weight
+                better = rules.best(target, rank)
+                self.weight += rules.weight
+                if better is not None:
+                    found, rank = better, better[0]
+        return found
+
+    def _opened(self, literal: str, rules: list[_Line]) -> WildcardRules | tuple[_Parsed, ...]:
+        """Return rules that share a literal, parsed; if they are many, divided by the rarest other literal of each."""
+        parsed = [_parsed(*line) for line in rules]
+        if len(rules) > _SHARING:
+            known = self._known | {literal}
+            others = [[one for one in pattern.needles if one not in known] for _, pattern, _, _ in parsed]
+            if any(others):
+                times = Counter(chain.from_iterable(others))
+                divided: dict[str, list[_Line]] = {}
+                for line, choice in zip(rules, others, strict=True):
+                    rarest = min(choice, key=lambda one: (times[one], -len(one)), default="")
+                    divided.setdefault(rarest, []).append(line)
+                return WildcardRules(divided, known)
+            parsed.sort(key=lambda rule: rule[0], reverse=True)
+        self.weight += sum(_weight_of(line) for _, line in rules)
+        return tuple(parsed)
+
+    def _literals_for(self, target: str) -> Iterator[str]:
+        """Yield the literals of which a piece is in a target."""
         for size, table in self._grams.items():
             if len(table) <= _FEW:
                 pieces = {piece for piece in table if piece in target}
@@ -82,16 +128,16 @@ class WildcardRules:
                 yield from table[piece]
 
 
-def _grams_of(needles: Iterable[str]) -> dict[int, dict[str, list[str]]]:
-    """Return needles by the length of a piece of them, and by that piece."""
+def _grams_of(literals: Iterable[str]) -> dict[int, dict[str, list[str]]]:
+    """Return literals by the length of a piece of them, and by that piece."""
     by_size: dict[int, dict[str, list[str]]] = {}
-    for needle in needles:
-        size = min(_GRAM, len(needle))
+    for literal in literals:
+        size = min(_GRAM, len(literal))
         table = by_size.setdefault(size, {})
-        # The rarest of three pieces keeps the lists short, also where a thousand needles contain the same word.
-        middle = (len(needle) - size) // 2
-        pieces = (needle[:size], needle[middle : middle + size], needle[len(needle) - size :])
-        table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(needle)
+        # The rarest of three pieces keeps the lists short, also where a thousand literals contain the same word.
+        middle = (len(literal) - size) // 2
+        pieces = (literal[:size], literal[middle : middle + size], literal[len(literal) - size :])
+        table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(literal)
     return by_size
 
 
@@ -104,137 +150,161 @@ def no_rule(token: str) -> Decision:
 class Ruleset:
     """The rules of the group of one product token.
 
-    The first question is answered by `scan.best_rule`; the second one builds the index.
+    The first question is answered by `scan.best_rule`; the second one builds the index. That has neither line numbers
+    nor the order of one rule within the next: these are looked up when they are needed first.
 
     :param sections: the lines of the group.
     :param token: the product token, as the crawler writes it.
     """
 
     __slots__ = (
+        "_allowed",
         "_asked",
-        "_best",
         "_decisions",
-        "_exact",
         "_heads",
+        "_numbers",
+        "_odd",
         "_parents",
-        "_patterns",
         "_sections",
         "_token",
+        "_unusual",
         "_weight",
-        "_wildcards",
     )
 
     def __init__(self, sections: Sequence[Section], token: str) -> None:
-        self._sections: Sequence[Section] | None = sections  # until the index is built
-        self._token = token
+        self._sections, self._token = sections, token
         self._asked = False
-        self._decisions: dict[int, Decision] = {}
-        self._patterns: dict[int, str] = {}  # as written, by rank; those of plain rules stand in the target
+        self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
+        self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
+        self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
+        self._odd: WildcardRules | None = None
         self._weight = 0
 
     @property
     def weight(self) -> int:
         """About the octets of memory that it takes beside the file. Grows with the questions."""
-        return self._weight + _DECISION * len(self._decisions)
+        odd = 0 if self._odd is None else self._odd.weight
+        return self._weight + odd + _PARENT * len(self._parents) + _DECISION * len(self._decisions)
 
     def decide(self, target: str) -> Decision:
         """Return the decision on a request target in normal form."""
-        if self._sections is not None:
+        heads = self._heads
+        if heads is None:
             if not self._asked:
                 self._asked = True
-                return self._decide_once(self._sections, target)
-            self._build(self._sections)
-        heads = self._heads
-        at = bisect_right(heads, target) - 1
-        while at >= 0 and not target.startswith(heads[at]):
-            at = self._parents[at]
-        rank = self._best[at] if at >= 0 else 0
-        if self._exact:
-            rank = max(rank, self._exact.get(target, 0))
-        if self._wildcards is not None:
-            rank = self._wildcards.best(target, rank)
-        return self._decision(rank, target)
+                rule = best_rule(self._sections, target)
+                return no_rule(self._token) if rule is None else self._decision(rule[1], target, rule)
+            heads = self._build()
+        head = heads[bisect_right(heads, target) - 1]
+        while not target.startswith(head):
+            parent = self._parents.get(head)
+            head = self._find_parent(head) if parent is None else parent
+        if self._odd is not None:
+            odd = self._odd.best(target, len(head) << 1 + _PLACE_BITS)
+            if odd is not None and not (head and self._before(head, odd)):
+                return self._decision(odd[2], target, odd)
+        return self._decision(head, target) if head else no_rule(self._token)
 
-    def _decide_once(self, sections: Sequence[Section], target: str) -> Decision:
-        rule = best_rule(sections, target)
-        if rule is None:
-            return no_rule(self._token)
-        rank = _rank(*rule)
-        self._patterns[rank] = rule[1]
-        return self._decision(rank, target)
+    def _before(self, head: str, odd: _Parsed) -> bool:
+        """Return whether a plain rule is more specific than another one, or as specific and above it in the file."""
+        own, other = len(head) << 1 | (head in self._allowed), odd[0] - 1 >> _PLACE_BITS
+        return own > other or (own == other and self._line_of(head) < self._number_of(odd[3]))
 
-    def _build(self, sections: Sequence[Section]) -> None:
-        """Index all rules."""
-        self._exact: dict[str, int] = {}
-        wildcards: list[WildcardRule] = []
-        plain: dict[str, int] = {}
-        for section in sections:
-            for number, (disallow, allow, other) in enumerate(section.rows(), section.agent_line + 1):
-                if disallow:  # where the pattern is known already, that rule has a higher rank
-                    plain.setdefault(disallow, len(disallow) << _LINE_BITS + 1 | _LAST_LINE - number)
-                elif allow:
-                    rank = (len(allow) << 1 | 1) << _LINE_BITS | _LAST_LINE - number
-                    if plain.get(allow, 0) < rank:
-                        plain[allow] = rank
-                elif other and other[0] != "#":
-                    self._add_unusual(other, number, plain, wildcards)
-        self._heads, self._parents, self._best = _nest(plain)
-        self._wildcards = WildcardRules(wildcards) if wildcards else None
-        self._weight += sum(section.end - section.start for section in sections) + _PLAIN_RULE * len(self._heads)
-        self._sections = None
+    def _build(self) -> list[str]:
+        """Index all rules; return the patterns of plain ones, sorted, and before them an empty one."""
+        heads, allowed = [""], []
+        odd: dict[str, list[_Line]] = {}
+        self._unusual: dict[tuple[bool, str], list[str]] = {}  # lines of plain rules in an unusual spelling
+        place = 0
+        for section in self._sections:
+            text = section.text()
+            disallows, allows = plain_rules(text)
+            heads += disallows
+            allowed += allows
+            for line, literal in other_lines(text):
+                place += 1
+                self._weight += _OTHER_LINE + 2 * len(line)
+                if literal is not None:
+                    odd.setdefault(literal, []).append((place, line))
+                    continue
+                rule = read_rule(line) or (False, "")
+                self._unusual.setdefault(rule, []).append(line)
+                (allowed if rule[0] else heads).append(rule[1])
+        heads += allowed
+        heads.sort()
+        self._allowed = frozenset(allowed)
+        self._odd = WildcardRules(odd) if odd else None
+        self._numbers: dict[str, int] = {}
+        self._weight += (
+            sum(section.end - section.start for section in self._sections)
+            + _PLAIN_RULE * len(heads)
+            + _ALLOW * len(allowed)
+            + _SECTION * len(self._sections)
+        )
+        self._heads = heads  # last, because another thread may ask meanwhile
+        return heads
 
-    def _add_unusual(self, line: str, number: int, plain: dict[str, int], wildcards: list[WildcardRule]) -> None:
-        """Add a line that is no plain rule: one with a wildcard, with escapes, in another spelling, or no rule."""
-        rule = read_rule(line)
-        if rule is None or not rule[1] or rule[1][0] not in "/*":
-            return  # an empty pattern matches nothing, and every path begins with `/`
-        text = rule[1]
-        rank = _rank(*rule, number)
-        self._patterns[rank] = text
-        pattern = parse_pattern(text)
-        if pattern.parts or pattern.literals:
-            wildcards.append((rank, pattern))
-            self._weight += _WILDCARD_RULE + _WILDCARD_OCTET * len(text)
-            return
-        self._weight += _UNUSUAL_RULE
-        table = self._exact if pattern.anchored else plain
-        table[pattern.head] = max(rank, table.get(pattern.head, 0))
+    def _find_parent(self, head: str) -> str:
+        """Return the longest other plain pattern with which one begins; empty without one."""
+        heads, text = self._heads or [""], head[:-1]
+        while text:
+            before = heads[bisect_right(heads, text) - 1]
+            if text.startswith(before):
+                text = before
+                break
+            if text[:2] != before[:2]:  # as usual, the two have only the slash in common
+                text = text[:1]
+                continue
+            # What is before that has at most as many octets in common with the text as that has.
+            same, different = 2, min(len(text), len(before)) + 1
+            while different - same > 1:
+                middle = (same + different) // 2
+                if text.startswith(before[:middle]):
+                    same = middle
+                else:
+                    different = middle
+            text = text[:same]
+        self._parents[head] = text
+        return text
 
-    def _decision(self, rank: int, target: str) -> Decision:
-        """Return the decision by the rule of a rank (0: no rule) on a target that it matches."""
-        if not rank:
-            return no_rule(self._token)
-        decision = self._decisions.get(rank)
+    def _decision(self, pattern: str, target: str, rule: _Parsed | RawRule | None = None) -> Decision:
+        """Return the decision by a rule on a target that it matches.
+
+        :param rule: the rule; ``None``: it is plain.
+        """
+        decision = self._decisions.get(pattern)
         if decision is None:
-            allow = bool(rank >> _LINE_BITS & 1)
-            # The target begins with the pattern of a plain rule, and the rank tells its length.
-            pattern = self._patterns.get(rank) or target[: rank >> _LINE_BITS + 1]
+            if rule is None:
+                allow, line = pattern in self._allowed, self._line_of(pattern)
+            elif len(rule) == 3:
+                allow, _, line = rule
+            else:
+                allow, line = bool(rule[0] - 1 >> _PLACE_BITS & 1), self._number_of(rule[3])
             kind = RuleKind.ALLOW if allow else RuleKind.DISALLOW
-            rule = Rule(kind, as_text(pattern), _LAST_LINE - (rank & _LAST_LINE))
-            decision = Decision(allow, Reason.RULE, rule, self._token)
+            decision = Decision(allow, Reason.RULE, Rule(kind, as_text(pattern), line), self._token)
             if len(self._decisions) >= _KEPT_DECISIONS:
                 self._decisions.clear()
-            self._decisions[rank] = decision
+            self._decisions[pattern] = decision
         if not decision.allowed and target == ROBOTS_TXT:
             return Decision(True, Reason.ROBOTS_TXT, None, self._token)
         return decision
 
+    def _line_of(self, pattern: str) -> int:
+        """Return the number of the first line that is the plain rule of a pattern."""
+        allow = pattern in self._allowed
+        lines = [key + pattern for key in USUAL_KEYS[allow]]
+        if self._unusual:
+            lines += self._unusual.get((allow, pattern), ())
+        return min(map(self._number_of, lines))
 
-def _nest(plain: Mapping[str, int]) -> tuple[list[str], array[int], array[int]]:
-    """Return prefixes in order, for each the index of the longest other prefix that it begins with, and the best rank.
-
-    The index is -1 where there is no such prefix. The best rank is the highest of a prefix and of all that it begins
-    with. Arrays hold the numbers, because an int object for each would take as much memory as the prefix.
-
-    :param plain: the rank of each prefix.
-    """
-    heads = sorted(plain)
-    parents, best = array("i"), array("Q")
-    for at, head in enumerate(heads):
-        # What this prefix begins with lies before it: it is the one right before, or one that that one begins with.
-        parent = at - 1
-        while parent >= 0 and not head.startswith(heads[parent]):
-            parent = parents[parent]
-        parents.append(parent)
-        best.append(max(plain[head], best[parent]) if parent >= 0 else plain[head])
-    return heads, parents, best
+    def _number_of(self, line: str) -> int:
+        """Return the number of the first line that is equal to one; a very large one if there is none."""
+        if not self._numbers:
+            found: dict[str, int] = {}
+            for section in reversed(self._sections):
+                lines, first = section.text().split("\n"), section.agent_line
+                numbers = range(first + len(lines) - 1, first - 1, -1)
+                found.update(zip(reversed(lines), numbers, strict=True))
+            self._weight += _NUMBER * len(found) + sum(map(len, found))
+            self._numbers = found
+        return self._numbers.get(line, _NO_LINE)

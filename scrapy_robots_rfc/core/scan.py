@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
-from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, LineKind, as_text, read_line, read_rule
-from scrapy_robots_rfc.core.pattern import parse_pattern, precedence
+from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, RULE_KEYS, LineKind, as_text, read_line, read_rule
+from scrapy_robots_rfc.core.pattern import is_plain, parse_pattern, precedence
 from scrapy_robots_rfc.core.percent import BARE_RUN, UNRESERVED
 
 if TYPE_CHECKING:
@@ -28,13 +28,24 @@ _BEFORE_AGENT = (b"user-", b"user", b"user ")
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
 _LIKE_A_RULE = re.compile(rb"[lL][oOaA][wW]")  # every key of a rule contains this, also a misspelt one
 _KEY = "(?:[Dd]isa|[Aa])llow: ?"
-_PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]*'  # a pattern of bare octets, without a wildcard
-
-# Every line after a line end: a disallow or an allow in a usual spelling whose pattern is plain, or any other line.
-_ROWS = re.compile(rf"\n(?:[Dd]isallow: ?({_PLAIN})(?=\n)|[Aa]llow: ?({_PLAIN})(?=\n)|([^\n]*))").findall
-Row = tuple[str, str, str]
-
+#: How a plain rule may begin, by whether it allows; the same spellings as those of `_KEY`.
+USUAL_KEYS = (
+    ("Disallow: ", "disallow: ", "Disallow:", "disallow:"),
+    ("Allow: ", "allow: ", "Allow:", "allow:"),
+)
+# A pattern of bare octets, without a wildcard; a longer one is read as an unusual one, because its line may be cut.
+_PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]{0,8000}+'
 _BARE = BARE_RUN.pattern
+# A rule whose pattern may have wildcards or escapes, or any other line that may be a rule.
+_RULE = (
+    rf"(?:(?:([Dd]is)a|[Aa])llow:[ \t]*(/{_BARE}|)((?:\*({_BARE}))?[^\n#]*)"
+    rf"|([ \t]*+(?=[AaDd])(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*))"
+)
+
+# Plain rules, in usual spellings; all other lines that may be rules.
+_DISALLOWS = re.compile(rf"\n[Dd]isallow: ?({_PLAIN})(?=\n)").findall
+_ALLOWS = re.compile(rf"\n[Aa]llow: ?({_PLAIN})(?=\n)").findall
+_OTHERS = re.compile(rf"\n(?!{_KEY}{_PLAIN}\n|[#\n]|\Z)({_RULE}[^\n]*)").findall
 
 # How many octets of a target exclude lines. An expression is compiled for each such prefix, so usually it is one octet;
 # in a text larger than this, the compilation takes less time than the lines that more octets exclude.
@@ -54,6 +65,7 @@ def agent_lines(octets: bytes) -> list[AgentLine]:
     """
     lower = octets.lower()
     found = []
+    unusual: dict[bytes, str | None] = {}  # a hostile file may repeat a line that takes long to read
     at = lower.find(b"agent")
     while at >= 0:
         start = lower.rfind(b"\n", 0, at) + 1
@@ -62,7 +74,12 @@ def agent_lines(octets: bytes) -> list[AgentLine]:
             end = len(lower)
         if lower[max(start, at - 5) : at].endswith(_BEFORE_AGENT):
             usual = _USUAL_AGENT.match(lower, start, end) if end - start <= MAX_LINE else None
-            token = usual[1].decode("ascii") if usual else _unusual_token(octets[start:end])
+            if usual:
+                token: str | None = usual[1].decode("ascii")
+            elif (line := octets[start:end]) in unusual:
+                token = unusual[line]
+            else:
+                token = unusual[line] = _unusual_token(line)
             if token is not None:
                 found.append((start, end, token))
         at = lower.find(b"agent", end)
@@ -104,11 +121,6 @@ class Section(NamedTuple):
             return True
         return any(map(read_rule, self.text().split("\n")))
 
-    def rows(self) -> list[Row]:
-        """Return a row for each line: the pattern of a plain disallow, that of a plain allow, or the line itself."""
-        rows: list[Row] = _ROWS(self.text())
-        return rows
-
     def records(self, lower: bytes, keys: Sequence[str]) -> Iterator[Record]:
         """Yield the records of some keys, in order.
 
@@ -125,8 +137,9 @@ class Section(NamedTuple):
                 lines[lower.rfind(b"\n", 0, at) + 1] = stop
                 at = lower.find(word, stop, self.end)
         number, counted = self.agent_line, self.start
+        read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line
         for start, stop in sorted(lines.items()):
-            parsed = read_line(self.octets[start:stop].decode("latin-1"))
+            parsed = read(self.octets[start:stop].decode("latin-1"))
             if parsed.kind is LineKind.RECORD and parsed.key in keys:
                 number, counted = number + self.octets.count(b"\n", counted, start), start
                 yield Record(parsed.key, as_text(parsed.value), number)
@@ -173,6 +186,7 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     :param target: a request target in normal form.
     """
     best, found = 0, None
+    missed: set[str] = set()  # a hostile file may repeat a pattern that takes long to parse
     for section in sections:
         text = section.text()
         for match in _possible_rules(target, len(text)).finditer(text):
@@ -186,8 +200,11 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
                 allow, pattern = not disallow, (head + rest).rstrip(BLANKS) if rest else head
             order = precedence(allow, pattern)
             # Of equal rules the first one is reported, so a later one has to be better.
-            if order > best and pattern and (pattern is head or parse_pattern(pattern).matches(target)):
-                best, found = order, (section, text, match.start(), allow, pattern)
+            if order > best and pattern and pattern not in missed:
+                if pattern is head or parse_pattern(pattern).matches(target):
+                    best, found = order, (section, text, match.start(), allow, pattern)
+                else:
+                    missed.add(pattern)
     if found is None:
         return None
     section, text, start, allow, pattern = found
@@ -213,5 +230,29 @@ def _lines_except(prefix: str, ended: bool) -> re.Pattern[str]:
     for octet in reversed(prefix):
         other = f"[{re.escape(UNRESERVED.replace(octet, ''))}]"
         differs = f"(?:{other}|{re.escape(octet)}{differs})" if differs else other
-    rule = rf"(?:([Dd]is)a|[Aa])llow:[ \t]*(/{_BARE}|)((?:\*({_BARE}))?[^\n#]*)"
-    return re.compile(rf"\n(?!{_KEY}/{differs}|[#\n]|\Z)(?:{rule}|([^\n]+))")
+    return re.compile(rf"\n(?!{_KEY}/{differs}|[#\n]|\Z){_RULE}")
+
+
+def plain_rules(text: str) -> tuple[list[str], list[str]]:
+    """Return the patterns of the plain disallows of a text, and of its plain allows, in the order of the text.
+
+    A rule is plain if its key has a usual spelling, and its pattern neither a wildcard nor anything to be encoded.
+    """
+    return _DISALLOWS(text), _ALLOWS(text)
+
+
+def other_lines(text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the other lines of a text that may be rules, each with octets that every target has that it matches.
+
+    These octets are ``None`` where only the spelling of the line is unusual, so that its pattern is plain or empty.
+    """
+    for line, _, head, rest, needle, other in dict.fromkeys(_OTHERS(text)):
+        if other:
+            rule = read_rule(other)
+            if rule is not None and rule[1][:1] in ("/", "*"):  # every path begins with `/`
+                yield line, None if is_plain(rule[1]) else ""
+        elif rest and (bare := rest.strip(BLANKS)):
+            if head or bare[0] == "*":
+                yield line, head if len(head) >= len(needle) else needle
+        elif head:
+            yield line, None

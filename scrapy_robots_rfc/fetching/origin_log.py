@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: How many names of origins are kept for the summary.
 NAMED = 10
@@ -52,7 +52,7 @@ class Names:
         #: Name -> how often it came, and the text that came with it last.
         self.named: dict[str, tuple[int, str]] = {}
         #: How often other names came.
-        self.more = 0
+        self.more: int = 0
 
     def add(self, name: str, text: str) -> None:
         """Count a name, and keep the text that comes with it."""
@@ -75,7 +75,8 @@ class OriginLog:
         #: Cause -> how many origins were unreachable because of it.
         self.causes: Counter[str] = Counter()
         #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
-        self.unreachable, self.stale = Names(), Names()
+        self.unreachable: Names = Names()
+        self.stale: Names = Names()
         self._waiting: dict[Origin, str] = {}
         self._local: set[str] = set()
 

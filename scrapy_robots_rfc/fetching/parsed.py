@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.pacing import Bound, Limit
     from scrapy_robots_rfc.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Agents whose pace is kept with a file; a crawl that makes up a User-Agent for every request must not make it grow.
 _KEPT_PACES = 16
@@ -70,7 +70,9 @@ class ParsedRobots:
         digest: str | None = None,
         failed: Callable[[], object] = lambda: None,
     ) -> None:
-        self.parser, self.robots, self.digest = parser, robots, digest
+        self.parser: Any = parser
+        self.robots: RobotsTxt | None = robots
+        self.digest: str | None = digest
         self._own_delay, self._size, self._failed, self._told = own_delay, size, failed, False
         self._paces: dict[Agent, Pace | None] | None = {}
 
@@ -145,7 +147,7 @@ class FileParser:
         assert crawler.stats is not None
         self._crawler, self._settings = crawler, settings
         self._failed = partial(crawler.stats.inc_value, stats.PARSER_ERRORS)
-        self.parser_class = load_parser(settings, crawler)
+        self.parser_class: type[Any] = load_parser(settings, crawler)
 
     def __call__(self, body: bytes) -> ParsedRobots:
         """Return a parsed file; raises whatever a parser of the user's raises."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 

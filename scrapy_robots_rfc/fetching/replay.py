@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: The setting of Scrapy's that turns a replay on.
 IGNORE_MISSING = "HTTPCACHE_IGNORE_MISSING"

@@ -88,7 +88,8 @@ class RobotsService:
         self._crawler, self._settings, self._hooks, self._overrides = crawler, settings, hooks, overrides
         self._closing = partial(_scrapy.is_closing, crawler)
         #: Makes exchanges, also those of commands; gives the routes of requests.
-        self.download, self.routes = download, Routes(crawler)
+        self.download: Downloader = download
+        self.routes: Routes = Routes(crawler)
         self._peers = Peers(self.routes.way, self._closing)
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
@@ -102,7 +103,7 @@ class RobotsService:
         )
         self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
         #: What is told of origins whose file cannot be reached.
-        self.origin_log = OriginLog(settings, self._count, self._runtime)
+        self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         self._queue = FetchQueue(
             self._runtime,
             settings,

@@ -125,7 +125,7 @@ class DeferredRequests(Generic[_T]):
         #: Requests that `process_request` returns, by `id()`; each is kept here, so that no other gets the same one.
         self.leaving: dict[int, tuple[Request, Group[_T]]] = {}
         #: Requests that were given back because the crawl ended first.
-        self.handed_back = 0
+        self.handed_back: int = 0
 
     def __len__(self) -> int:
         return self._waiting + len(self.leaving)

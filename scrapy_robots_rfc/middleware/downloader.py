@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.queue import RouteWait
     from scrapy_robots_rfc.reporting.export import Feeds
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Authorities whose origin is kept, so that it is not parsed for each request; a crawl of many hosts has more.
 _KEPT_ORIGINS = 10_000
@@ -96,7 +96,8 @@ class RfcRobotsTxtMiddleware:
         self._store = self._open_store(settings)
         hooks = Hooks(parse, agent, self._expected, self._found)
         #: What spiders may ask, see docs/service.md.
-        self.service = RobotsService(crawler, settings, self._downloader(), hooks, self._store, overrides)
+        downloader = self._downloader()
+        self.service: RobotsService = RobotsService(crawler, settings, downloader, hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
         self._enforcement = Enforcement(crawler, settings, self._throttle, self.feeds, runtime.utc)
         self._bridge = SchedulerBridge(crawler)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.middleware.user_agent import UserAgents
     from scrapy_robots_rfc.policy.origins import Origin
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: The setting that turns the middleware on.
 EARLY_KEY = "ROBOTSTXT_EARLY"

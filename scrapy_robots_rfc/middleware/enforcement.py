@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.throttling.throttle import Throttle
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Origins of which it is remembered that their INFO line was logged; after so many others, it may be logged again.
 _KEPT_TOLD = 10_000
@@ -63,7 +63,7 @@ class Enforcement:
         # Hashes of the origins whose INFO line was logged, the oldest first.
         self._told: dict[int, None] = {}
         #: How many requests were refused, by origin and rule, and how many were exempt.
-        self.cost = Cost()
+        self.cost: Cost = Cost()
 
     def judge(self, request: Request, robots: OriginPolicy, agent: Agent) -> None:
         """Let a request go, or refuse it.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.middleware.deferred import DeferredRequests
     from scrapy_robots_rfc.throttling.throttle import Throttle
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: Seconds between two checks, and seconds from which on a wait is mentioned.
 LONG = 5.0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: The meta key of a request for a robots.txt that asks for an answer from the cache.
 REUSE_KEY = "robotstxt_reuse"

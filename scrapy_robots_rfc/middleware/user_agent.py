@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # The meta key of our requests for a robots.txt. Its value is the agent by their header before later middlewares see it.
 _ASSUMED = "_robots_rfc_agent"

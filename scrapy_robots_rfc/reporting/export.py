@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 REPORT = "ROBOTSTXT_REPORT"
 #: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
@@ -173,12 +173,14 @@ class Feed:
         assert crawler.stats is not None
         self._count, self._clock, self._quiet_until = crawler.stats.inc_value, clock, -math.inf
         self._written = self._lost = 0
-        self._shown = self.place = without_credentials(uri)
+        self.place: str = without_credentials(uri)
+        self._shown = self.place
         completed = {"format": Path(uri).suffix.removeprefix("."), **options}
         self._omit_null = completed["format"] == "xml"  # XML has no null
         self.spider = crawler.spider
         self.storage: _FeedStorage | None = None
-        self.started = self.closing = False
+        self.started: bool = False
+        self.closing: bool = False
         try:
             seen = _crawler_of(crawler, self, uri, completed)
             self._exporter = Exporter(crawler, seen, crawler.spider)

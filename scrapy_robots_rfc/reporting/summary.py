@@ -45,7 +45,7 @@ class TopK(Generic[K]):
         self._bound = bound
         self._counts: dict[K, float] = {}
         #: By how much a count may be too low at most, also that of a key that was forgotten.
-        self.error = 0.0
+        self.error: float = 0.0
 
     def add(self, key: K, amount: float = 1) -> None:
         """Count a key.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Seconds for which an origin without requests is remembered, beyond its interval: so long a request that was let
 # through may stay with other middlewares before it reaches the downloader.

@@ -117,19 +117,6 @@ def test_the_document_shows_what_commands_print(folder: Path) -> None:
             assert same(done.out.replace(site.netloc, SERVED)) == same(expected), command
 
 
-def test_readme_shows_what_commands_print() -> None:
-    """The transcript in the README is one of the document's."""
-    transcript = block("README.md", "console", "$ scrapy robots check ")
-    assert transcript in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-
-
-def test_readme_shows_what_the_report_prints(folder: Path) -> None:
-    """What the README shows of a report is what the command prints."""
-    transcript = block("README.md", "console", "$ scrapy robots report ")
-    command, _, expected = transcript.removeprefix("$ scrapy robots ").partition("\n")
-    assert run(*shlex.split(command), folder=folder).out == expected
-
-
 def test_workflow_in_the_documents_works(folder: Path) -> None:
     """The step that docs/lint.md shows annotates the lines of the file that it names."""
     command = block("docs/lint.md", "yaml", "- run: ").removeprefix("- run: scrapy robots ")

@@ -344,11 +344,11 @@ def test_a_screen_reader_can_read_it(shown: tuple[Browser, dict[str, Any]]) -> N
     assert browser.run("return [...document.querySelectorAll('table')].every((one) => one.caption.innerText)")
 
 
-def test_readme_shows_a_page(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """What the README shows of the page is what the browser shows: the head, the figures, the first table."""
+def test_document_shows_a_page(shown: tuple[Browser, dict[str, Any]]) -> None:
+    """What docs/demo.md shows of the page is what the browser shows: the head, the figures, the first table."""
     browser, _ = shown
     script = """
         return ["header", ".figures", "#reason table"].map((part) => document.querySelector(part).innerText).join("\\n")
     """
-    excerpt = block("README.md", "text", "robots.txt report")
+    excerpt = block("docs/demo.md", "text", "robots.txt report")
     assert excerpt.split() == browser.run(script).split()

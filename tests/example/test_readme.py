@@ -1,4 +1,4 @@
-"""What README.md shows and claims is what happens."""
+"""What README.md shows and claims is what happens, and what the pages of docs/ do that new users read first."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.once
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 #: The three ways to switch it on.
-ADDON = block("README.md", "python", "ADDONS = ")
-BY_HAND = block("README.md", "python", "DOWNLOADER_MIDDLEWARES = ")
-PARSER_ALONE = block("README.md", "python", "ROBOTSTXT_PARSER = ", without="DOWNLOADER_MIDDLEWARES")
+ADDON = block("docs/switching_on.md", "python", "ADDONS = ")
+BY_HAND = block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES = ")
+PARSER_ALONE = block("docs/switching_on.md", "python", "ROBOTSTXT_PARSER = ", without="DOWNLOADER_MIDDLEWARES")
 
 RULES = "User-agent: *\nDisallow: /private/\nSitemap: https://example.com/map.xml\nCrawl-delay: 0.3\n"
 
@@ -45,39 +44,41 @@ def run(code: str, settings: str, folder: Path, *arguments: str) -> Output:
     return wait(start("-m", "scrapy", "runspider", "plan.py", *arguments, folder=folder))
 
 
-def table(first: str) -> dict[str, tuple[str, ...]]:
-    """A table of the README by the heading of its first column, its rows by their first cell."""
-    lines = README[README.index(f"| {first} |") :].split("\n\n")[0].splitlines()[2:]
+def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
+    """A table of a page by the heading of its first column, its rows by their first cell."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()[2:]
     rows = [tuple(cell.strip().replace("`", "") for cell in line.strip("|").split(" | ")) for line in lines]
     return {row[0]: row[1:] for row in rows}
 
 
 def test_what_scrapy_alone_gets_wrong() -> None:
-    """`stock.py` prints the rows of the README's table; none of the pages is fetched with this package."""
+    """`stock.py` prints the rows of the table in docs/why.md; none of the pages is fetched with this package."""
     output = wait(start("stock.py"))
     lines = [re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]]
-    printed, written = {line[0]: line[1:] for line in lines}, table("row")
+    printed, written = {line[0]: line[1:] for line in lines}, table("docs/why.md", "row")
     assert {name: (row[0], row[2]) for name, row in printed.items()} == {
         name: (row[0], row[2]) for name, row in written.items()
     }
     assert all(row[2].startswith("0 of ") for row in printed.values())
-    if (version("Scrapy"), version("Protego")) == ("2.19.0", "0.7.0"):  # what the README names
+    if (version("Scrapy"), version("Protego")) == ("2.19.0", "0.7.0"):  # what the page names
         leaked = int(printed.pop("waiting")[1].split()[0])
         assert leaked > 0  # how many depends on timing
         assert {name: row[1] for name, row in printed.items()} == {name: written[name][1] for name in printed}
 
 
 def test_demo_is_as_shown_and_reported(tmp_path: Path) -> None:
-    """Each line of the table that the README shows is one that the demo prints; it is reported by the commands.
+    """Each line of the table that docs/demo.md shows is one that the demo prints; it is reported by the commands.
 
     They write the page, too.
     """
-    [crawl, report] = re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", README, re.MULTILINE)
+    page = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
+    [crawl, report] = re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", page, re.MULTILINE)
     project = tmp_path / "project"
     shutil.copytree(PROJECT, project)  # what they leave behind is nothing for the folder of the project
     demo = wait(start("-m", "scrapy", *shlex.split(crawl), folder=project))
     told = wait(start("-m", "scrapy", *shlex.split(report), folder=project))
-    excerpt = block("README.md", "text", "Rules: ")
+    excerpt = block("docs/demo.md", "text", "Rules: ")
 
     def plain(text: str) -> list[str]:
         return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
@@ -106,7 +107,7 @@ class Plan(Spider):
 
 
 async def crawl(site: Site, settings: str) -> dict[str, Any]:
-    """Crawl with these settings, as a block of the README gives them; return the stats."""
+    """Crawl with these settings, as a block of a page gives them; return the stats."""
     written = {key: value for key, value in executed(settings).items() if key.isupper()}
     runtime = {"TWISTED_REACTOR": ASYNCIO_REACTOR, "TELNETCONSOLE_ENABLED": False, "REMOTE_CONTROL_ENABLED": False}
     crawler = Crawler(Plan, {**runtime, **written})
@@ -128,7 +129,11 @@ async def crawl(site: Site, settings: str) -> dict[str, Any]:
 async def test_each_way_to_enable_it_obeys(
     settings: str, reason: str, error: str, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each of the three ways to switch it on makes a crawl obey; the first two say why in the log."""
+    """Each of the three ways to switch it on makes a crawl obey; the first two say why in the log.
+
+    The README has the first.
+    """
+    assert block("README.md", "python", "ADDONS = ") == ADDON
     caplog.set_level("DEBUG")
     site.replies["/robots.txt"] = robots(RULES)
     stats = await crawl(site, settings)
@@ -159,10 +164,10 @@ async def test_warning_about_a_token_that_is_not_in_the_header(site: Site, caplo
     assert "set ROBOTSTXT_USER_AGENT" in warning
 
 
-def test_spider_of_the_readme(tmp_path: Path) -> None:
-    """The README's spider sees sitemaps, delay and reason of a page, and why another was dropped."""
+def test_spider_of_the_page(tmp_path: Path) -> None:
+    """The spider in docs/spiders.md sees sitemaps, delay and reason of a page, and why another was dropped."""
     with Site({"/robots.txt": robots(RULES), "/": Reply(body=b"page")}) as site:
-        code = block("README.md", "python", "class PlanSpider").replace("https://example.com", site.url(""))
+        code = block("docs/spiders.md", "python", "class PlanSpider").replace("https://example.com", site.url(""))
         run(code, ADDON, tmp_path, "-O", "items.json")
         assert site.fetches == 1
     items = json.loads((tmp_path / "items.json").read_text())
@@ -181,5 +186,5 @@ def test_settings_and_defaults() -> None:
     from scrapy_robots_rfc.settings import TABLE  # noqa: PLC0415 - only this test looks inside
 
     defaults = {row.key: row.default for row in TABLE}
-    for key, (default, _) in table("setting").items():
+    for key, (default, _) in table("README.md", "setting").items():
         assert literal_eval(default) == defaults[key], key

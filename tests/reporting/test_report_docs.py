@@ -68,12 +68,6 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
     assert result.stat("origins/unreachable/http://news.example") == 1
 
 
-def test_readme_shows_a_record() -> None:
-    """The README shows the same setting and the same lines."""
-    assert block("README.md", "python", "ROBOTSTXT_REPORT") == block("docs/report.md", "python", "ROBOTSTXT_REPORT")
-    assert block("README.md", "text", "What robots.txt did") == CLOSING
-
-
 def timeless(text: str) -> str:
     """Lines without the seconds that were measured."""
     return re.sub(r"\d+(\.\d+)? s (added|  *http)", r"... \2", text)

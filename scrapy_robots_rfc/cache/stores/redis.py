@@ -132,7 +132,7 @@ class RedisStore(SharedStore):
             known = ", ".join(("prefix", "timeout", *_TLS))
             raise StoreError(f"the address of a Redis server must be like {advice}; after a ?: {known}") from None
         #: The address without credentials.
-        self.name = without_credentials(address)
+        self.name: str = without_credentials(address)
         scripts = (_LEASE, _RELEASE, _TAKE, _END)
         self._lease, self._release, self._take, self._end = map(self._client.register_script, scripts)
 

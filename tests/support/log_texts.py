@@ -1,0 +1,105 @@
+"""The texts of the warnings and errors that the package logs, as its code has them; `...` stands for what varies."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tools.check_docs import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = ROOT / "scrapy_robots_rfc"
+
+_METHODS = frozenset({"warning", "error", "exception", "critical"})
+_LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
+_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdrgf]")
+
+
+@dataclass(frozen=True)
+class UnclearError(Exception):
+    """An argument whose text cannot be told from the code; this file has to learn how."""
+
+    place: str
+
+
+def texts() -> set[str]:
+    """Every such text of the package, its commands apart: what these print, they print to somebody who waits."""
+    found: set[str] = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "commands" not in path.relative_to(PACKAGE).parts:
+            module = ast.parse(path.read_text(encoding="utf-8"))
+            found.update(_Module(module, path.relative_to(PACKAGE).as_posix()).texts())
+    return {re.sub(r"(?:\.\.\.)+", "...", text) for text in found}
+
+
+class _Module:
+    def __init__(self, module: ast.Module, name: str) -> None:
+        self._module, self._name = module, name
+
+    def texts(self) -> Iterator[str]:
+        """The texts of each function, methods included."""
+        for node in ast.walk(self._module):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from self._of(node)
+
+    def _of(self, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+        for node in ast.walk(scope):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="logger"), attr=attr), args=[text, *_]):
+                    if attr in _METHODS:
+                        yield from self._rendered(text, scope)
+                case ast.Tuple(elts=[ast.Attribute(value=ast.Name(id="logging"), attr=level), text]):
+                    if level in _LEVELS:
+                        yield from self._rendered(text, scope)
+
+    def _rendered(self, node: ast.expr, scope: ast.AST) -> list[str]:
+        """What an expression may be: one text for each value that a name of it is given."""
+        match node:
+            case ast.Constant(value=str(text)):
+                return [_DIRECTIVE.sub("...", text)]
+            case ast.JoinedStr(values=parts):
+                found = [""]
+                for part in parts:
+                    found = [before + after for before in found for after in self._part(part, scope)]
+                return found
+            case ast.Name(id=name):
+                return [text for value in self._values(name, scope) for text in self._rendered(value, scope)]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=method)):
+                return [text for value in self._returned(method) for text in self._rendered(value, scope)]
+        raise UnclearError(f"{self._name}:{node.lineno}")
+
+    def _part(self, part: ast.expr, scope: ast.AST) -> list[str]:
+        if isinstance(part, ast.Constant):
+            return [str(part.value)]
+        value = part.value if isinstance(part, ast.FormattedValue) else part
+        known = isinstance(value, ast.Name) and any(
+            isinstance(given, ast.Constant | ast.JoinedStr) for given in self._values(value.id, scope)
+        )
+        return self._rendered(value, scope) if known else ["..."]
+
+    def _values(self, name: str, scope: ast.AST) -> list[ast.expr]:
+        """All that a name is given in a function, or else at the top of the module."""
+        for nodes in (ast.walk(scope), self._module.body):
+            given = [
+                node.value
+                for node in nodes
+                if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+            ]
+            if given:
+                return given
+        return []
+
+    def _returned(self, method: str) -> Iterator[ast.expr]:
+        """What a method of the module returns, `None` apart."""
+        for node in ast.walk(self._module):
+            if isinstance(node, ast.FunctionDef) and node.name == method:
+                for inner in ast.walk(node):
+                    match inner:
+                        case ast.Return(value=ast.Constant(value=None) | None):
+                            pass
+                        case ast.Return(value=ast.expr() as value):
+                            yield value

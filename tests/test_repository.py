@@ -1,0 +1,148 @@
+"""Links into the repository are built from the one address, and what tells other services of it has its form."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools import check_forms, release, repository
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HERE = "https://github.com/somebody/robots"
+
+
+@pytest.fixture(autouse=True)
+def _address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put an address in the place of the project's."""
+    monkeypatch.setattr(repository, "address", lambda: HERE)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("[a](docs/cli.md)", f"[a]({HERE}/blob/main/docs/cli.md)"),
+        ("[a](docs/cli.md#lint)", f"[a]({HERE}/blob/main/docs/cli.md#lint)"),
+        ("[a](docs)", f"[a]({HERE}/tree/main/docs)"),
+        ("[a](#install)", f"[a]({HERE}#install)"),
+        ("[a](https://scrapy.org)", "[a](https://scrapy.org)"),
+        ("`[a](docs/cli.md)`", "`[a](docs/cli.md)`"),
+        ("```text\n[a](docs/cli.md)\n```", "```text\n[a](docs/cli.md)\n```"),
+    ],
+)
+def test_absolute(written: str, expected: str) -> None:
+    """Relative links become absolute; other sites' pages and code stay as they are."""
+    assert repository.absolute(written) == expected
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the files that are checked, which a test may spoil."""
+    for name in ("CITATION.cff", "CHANGELOG.md", "Makefile", "pyproject.toml", ".readthedocs.yaml"):
+        shutil.copy(repository.ROOT / name, tmp_path / name)
+    shutil.copytree(repository.ROOT / ".github", tmp_path / ".github")
+    monkeypatch.setattr(check_forms, "ROOT", tmp_path)
+    return tmp_path
+
+
+def spoil(path: Path, found: str, put: str) -> None:
+    """Put one text in the place of another."""
+    text = path.read_text(encoding="utf-8")
+    assert re.search(found, text, re.MULTILINE)
+    path.write_text(re.sub(found, put, text, count=1, flags=re.MULTILINE), encoding="utf-8")
+
+
+@pytest.mark.parametrize("put", ["run: make cheque", "run: pytest", "run: make test && rm -r ."])
+def test_workflows_run_targets_of_the_makefile(tree: Path, put: str) -> None:
+    """A workflow runs targets that are there, and nothing else."""
+    assert list(check_forms.commands()) == []
+    spoil(tree / ".github/workflows/checks.yml", "run: make check$", put)
+    assert len(list(check_forms.commands())) == 1
+
+
+def test_a_workflow_has_its_form(tree: Path) -> None:
+    """A key that GitHub does not know is found."""
+    pytest.importorskip("check_jsonschema")
+    workflow = ("github-workflows", ".github/workflows/docs.yml")
+    assert check_forms.form(workflow) == ""
+    spoil(tree / ".github/workflows/docs.yml", "runs-on:", "runs-of:")
+    assert "docs.yml" in check_forms.form(workflow)
+
+
+def test_versions_agree(tree: Path) -> None:
+    """The citation has the version of the package."""
+    assert list(check_forms.versions()) == []
+    spoil(tree / "CITATION.cff", r"^version: .*$", "version: 9.9.9")
+    assert list(check_forms.versions()) == ["CITATION.cff: does not name version 0.1.0"]
+
+
+def test_every_page_stands_in_the_navigation() -> None:
+    """Each page of docs/ stands in the site's navigation, and each entry is a page."""
+    listed = re.findall(r"^      - ([\w/]+\.md)$", (repository.ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    source = (repository.ROOT / "tools" / "site_hooks.py").read_text("utf-8")
+    made = {*re.findall(r'^    "\w+\.md": "(\w+\.md)"', source, re.MULTILINE), "api.md"}
+    pages = {path.relative_to(repository.ROOT / "docs").as_posix() for path in repository.ROOT.glob("docs/**/*.md")}
+    assert sorted(listed) == sorted(pages | made)
+
+
+@pytest.mark.parametrize(
+    ("heading", "tag", "where", "found"),
+    [
+        ("0.1.0, not released yet", "v0.1.0", HERE, ["CHANGELOG.md says that 0.1.0 is not released yet"]),
+        ("0.1.0, 24 November 2026", "v0.2.0", HERE, ["the tag is v0.2.0, and the version 0.1.0"]),
+        (
+            "0.1.0, 24 November 2026",
+            "v0.1.0",
+            "https://github.com/OWNER/x",
+            ["the repository's address is a placeholder: https://github.com/OWNER/x (pyproject.toml)"],
+        ),
+        ("0.1.0, 24 November 2026", "v0.1.0", HERE, []),
+    ],
+)
+def test_what_is_to_be_done_before_a_release(
+    heading: str, tag: str, where: str, found: list[str], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A placeholder, a version that is not released yet, and a tag of another version each stop a release."""
+    for module in (repository, release):
+        monkeypatch.setattr(module, "address", lambda: where)
+    monkeypatch.setattr(release, "ROOT", tree)
+    monkeypatch.setenv("RELEASE_TAG", tag)
+    spoil(tree / "CHANGELOG.md", "^## 0.1.0.*$", f"## {heading}")
+    assert list(release.publishable()) == found
+
+
+README = (repository.ROOT / "README.md").read_text("utf-8")
+
+
+def test_shape_of_the_readme() -> None:
+    """The README has 200 lines at most, and its parts stand in the order in which a new user needs them."""
+    assert README.count("\n") <= 200
+    assert re.findall(r"^## (.*)$", README, re.MULTILINE) == [
+        "Install",
+        "Switch it on",
+        "See it and test it",
+        "What changes when you switch",
+        "Who you are",
+        "Settings",
+        "More",
+        "Dependencies",
+        "Licence",
+    ]
+
+
+def test_every_dependency_has_a_reason() -> None:
+    """The last table of the README has each package that pyproject.toml names, and no other."""
+    project = tomllib.loads((repository.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    names = {found[0].lower() for text in wanted if (found := re.match(r"[\w.-]+", text))} - {"scrapy-robots-rfc"}
+    table = README[README.index("| what | for | why |") :].split("\n\n")[0].splitlines()[2:]
+    told = {name.split()[0].lower() for row in table for name in row.strip("| ").split(" | ")[0].split(", ")}
+    assert told == names

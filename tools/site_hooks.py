@@ -1,0 +1,126 @@
+"""What mkdocs.yml cannot say of the site: pages from outside of docs/, the reference of the code, links that leave it.
+
+mkdocs calls the functions whose names begin with `on_`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from pymdownx.slugs import slugify
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path alone
+
+from tools.repository import link_to  # noqa: E402 - see the line above
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.pages import Page
+
+#: Documents of the root that are pages of the site, with their names there.
+FROM_ROOT = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "README.md": "index.md",
+    "SECURITY.md": "security.md",
+}
+API = "api.md"
+API_HEAD = """# Python API
+
+The public names of `scrapy_robots_rfc`, with the docstrings of the code. Names that do not stand here may change.
+Request meta and settings stand in [settings.md](settings.md), what the service gives in [service.md](service.md).
+"""
+#: Modules with public names that the package itself does not have.
+API_MODULES = ("scrapy_robots_rfc.errors", "scrapy_robots_rfc.signals")
+
+_LINES = re.MULTILINE | re.DOTALL
+_LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
+_CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
+_NESTED_FENCE = re.compile(r"^(?: {2,3})(```\w*\n(?:.*\n)*?) {2,3}```$", re.MULTILINE)
+_FOREIGN = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//[^"'\s>]+
+    |<link\b(?=[^>]*\brel=["']?(?:stylesheet|preload|preconnect|icon))[^>]*\bhref=["']?(?:https?:)?//[^"'\s>]+
+    |(?:@import|url\()\s*["']?(?:https?:)?//[^"'\s>)]+""",
+    re.VERBOSE,
+)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Spell anchors as GitHub does, so that links to headings lead there in both places."""
+    config.mdx_configs.setdefault("toc", {})["slugify"] = slugify(case="lower")
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that do not stand in docs/."""
+    for name, page in FROM_ROOT.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))
+    files.append(File.generated(config, API, content=API_HEAD + reference()))
+    return files
+
+
+def reference() -> str:
+    """Return what mkdocstrings draws: each public name of the package, and those of some modules."""
+    source = (ROOT / "scrapy_robots_rfc" / "__init__.py").read_text(encoding="utf-8")
+    [table] = re.findall(r"^_MODULES = \{\n(.*?)^\}", source, _LINES)
+    names = [f"scrapy_robots_rfc.{module}.{name}" for name, module in re.findall(r'"(\w+)": "([\w.]+)"', table)]
+    blocks = [f"\n::: {name}\n" for name in names if not name.startswith(API_MODULES)]
+    # Of the service, docs/service.md describes what is for users.
+    [described] = re.findall(r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/service.md").read_text("utf-8"), _LINES)
+    members = ", ".join(re.findall(r"^[|] `(\w+)`", described, re.MULTILINE))
+    options = f"    options:\n      members: [{members}]\n"
+    blocks = [f"{block}{options}" if block.endswith(".RobotsService\n") else block for block in blocks]
+    return "".join((*blocks, *(f"\n::: {name}\n" for name in API_MODULES)))
+
+
+def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments
+    """Send links to pages of the site, or to the repository where they leave it; indent code as Markdown here wants."""
+    source = page.file.src_uri
+    origin = next((name for name, built in FROM_ROOT.items() if built == source), f"docs/{source}")
+
+    def replaced(found: re.Match[str]) -> str:
+        return target_of(found[1], origin, files)
+
+    parts = _CODE.split(_NESTED_FENCE.sub(indented, markdown))
+    # In code, GitHub wants a backslash before a | in a table; here it would be shown.
+    parts = [part.replace("\\|", "|") if number % 2 else _LINK.sub(replaced, part) for number, part in enumerate(parts)]
+    return "".join(parts)
+
+
+def target_of(link: str, origin: str, files: Files) -> str:
+    """Return where a link leads on the site.
+
+    :param origin: the file that it stands in, relative to the root of the project.
+    """
+    if link.startswith("#") or re.match(r"[a-z][a-z0-9+.-]*:", link):
+        return link
+    path, _, anchor = link.partition("#")
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(origin), path))
+    built = FROM_ROOT.get(path) or path.removeprefix("docs/")
+    if (path in FROM_ROOT or path.startswith("docs/")) and files.get_file_from_path(built):
+        return f"{built}#{anchor}" if anchor else built
+    if not (ROOT / path).exists():
+        raise PluginError(f"{origin} links to {link}, which is not there")
+    return link_to(path, anchor)
+
+
+def indented(found: re.Match[str]) -> str:
+    """Return a block of code in a list item four columns further in than the item: GitHub is content with two."""
+    return textwrap.indent(f"{textwrap.dedent('  ' + found[1])}```", "    ")
+
+
+def on_post_build(config: MkDocsConfig, **_: Any) -> None:  # noqa: ANN401 - mkdocs's own arguments
+    """End the build with an error where a page would load anything from another host."""
+    for path in sorted(Path(config.site_dir).rglob("*")):
+        if path.suffix in {".html", ".css"} and (found := _FOREIGN.search(path.read_text(encoding="utf-8"))):
+            raise PluginError(f"{path.relative_to(config.site_dir)} loads from another host: {found[0]}")
