@@ -18,7 +18,6 @@ from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.extensions import feedexport
 from scrapy.spiders import CrawlSpider
-from scrapy.utils.asyncio import call_later
 from twisted.internet import defer
 
 if TYPE_CHECKING:
@@ -41,9 +40,15 @@ A crawl that is told to end waits for robots.txt files, and for turns that other
     ExecutionEngine._slot _Slot.closing
 Requests that waited for a robots.txt stand in JOBDIR with dont_filter
     Scheduler.df
-Crawl-delay is not kept
-    ExecutionEngine.downloader Downloader.slots Downloader._process_queue Downloader._latercall
-    Slot.free_transfer_slots Slot.queue Slot.active Slot.transferring Slot.lastseen Slot.latercall
+A request that waits in other middlewares does not keep the Crawl-delay of its site
+    ExecutionEngine.downloader Downloader.active
+Requests that were sent before a Crawl-delay was known do not keep it
+    ExecutionEngine.downloader Downloader.slots Downloader.active Slot.active
+What Crawl-delay adds is counted with what DOWNLOAD_DELAY causes
+    ExecutionEngine.downloader Downloader.slots Downloader.get_slot_key Slot.delay
+Requests leave the scheduler before their Crawl-delay is over, and are set aside
+    DownloaderAwarePriorityQueue.pqueues DownloaderAwarePriorityQueue._downloader_interface
+    DownloaderInterface.get_slot_key DownloaderInterface._active_downloads
 A slow robots.txt holds up the pages of its downloader slot
     ExecutionEngine.downloader Downloader.slots Downloader._process_queue
     Slot.queue Slot.active Slot.transferring Slot.concurrency
@@ -172,6 +177,14 @@ class EngineSlot:
         """Put another filter of duplicates in the place of the scheduler's, see `filter_of_duplicates`."""
         self._slot.scheduler.df = by
 
+    def hand_out(self, first: Callable[[], Request | None]) -> None:
+        """Have the scheduler hand out other requests before its own.
+
+        :param first: returns the next of them; ``None``: there is none now.
+        """
+        scheduler, own = self._slot.scheduler, self._slot.scheduler.next_request
+        scheduler.next_request = lambda: first() or own()
+
     def wake(self) -> None:
         """Have the engine ask the scheduler for requests, unless the spider is being closed."""
         if self._slot.closing is None:
@@ -195,72 +208,39 @@ def _slots(crawler: Crawler, *, own: bool = False) -> dict[str | None, Private]:
     return _find(crawler, _downloader(crawler), "Downloader.slots", own=own) or {}
 
 
-def downloader_slot(crawler: Crawler, key: str | None, *, used: bool = False) -> DownloaderSlot | None:
-    """Return a slot of the downloader by its name; ``None`` where there is none, or none that can be gated.
+def active_requests(crawler: Crawler) -> Collection[Request]:
+    """The requests that the downloader has, those among them that its middlewares still have."""
+    return _find(crawler, _downloader(crawler), "Downloader.active") or ()
 
-    :param used: whether a request is in it, so that a downloader that does not show it keeps its slots elsewhere.
+
+def in_downloader(crawler: Crawler) -> list[Request]:
+    """The requests that are in slots of the downloader: all middlewares have let them through."""
+    slots = _slots(crawler)
+    place = [(request, slots.get(request.meta.get("download_slot"))) for request in active_requests(crawler)]
+    return [request for request, slot in place if request in (_find(crawler, slot, "Slot.active") or ())]
+
+
+def slot_delay(crawler: Crawler, request: Request) -> float:
+    """The seconds that the user's settings, or AutoThrottle, put between two requests of a request's slot."""
+    find = _find(crawler, _downloader(crawler), "Downloader.get_slot_key")
+    slot = None if find is None else _slots(crawler).get(find(request))
+    return _find(crawler, slot, "Slot.delay") or 0.0
+
+
+def key_by(crawler: Crawler, queue: Private, name: Callable[[Request], str]) -> Callable[[Request], str] | None:
+    """Have a DownloaderAwarePriorityQueue keep requests apart by their slot and a name; return what gives the key.
+
+    :param name: has no space; it is what follows the last space of the key. ``None`` is returned if it cannot be done.
     """
-    slot, downloader = _slots(crawler, own=True).get(key), _downloader(crawler)
-    if slot is None and used and downloader is not None:
-        _tell(crawler, type(downloader).__name__, "Downloader.slots")
-    names = "Slot.free_transfer_slots queue active transferring lastseen latercall"
-    known = slot is not None and _has(crawler, slot, names, own=True)
-    known = known and _has(crawler, downloader, "Downloader._process_queue _latercall", own=True)
-    return DownloaderSlot(downloader, slot) if known else None
-
-
-class DownloaderSlot:
-    """A slot of the downloader of which all is there that a gate needs: see `downloader_slot`."""
-
-    def __init__(self, downloader: Private, slot: Private) -> None:
-        self._downloader, self._slot = downloader, slot
-        #: The requests that are not in its queue: they were sent, or are about to join it.
-        self.under_way: set[Request] = slot.active - {request for request, _ in slot.queue}
-        self.used = slot.lastseen > 0  # whether it has sent one before
-
-    def gate(self, gated: dict[type, type], wait: Callable[[Request], float | None]) -> bool:
-        """Have the slot ask before it starts the first request of its queue; false where it does so already.
-
-        Scrapy asks a slot `free_transfer_slots()` right before it takes that request from the queue and starts it,
-        after delay and jitter have passed: nothing that anybody sets can get by there, and nothing of it is changed.
-
-        :param gated: classes of slots -> what stands in their place; is filled here, and is one for each `wait`.
-        :param wait: returns in how many seconds to ask again; 0: the request starts; ``None``: `go_on` will be called.
-        :raises TypeError: a slot of its class cannot be gated.
-        """
-        base: Private = type(self._slot)
-        downloader = self._downloader
-        if base in gated.values():
-            return False
-
-        def free_transfer_slots(slot: Private) -> int:
-            free: int = base.free_transfer_slots(slot)
-            seconds = wait(slot.queue[0][0]) if free > 0 and slot.queue else 0
-            if seconds and not slot.latercall:  # as the downloader itself does when it waits for a delay
-                slot.latercall = call_later(seconds, downloader._latercall, slot)
-            return free if seconds == 0 else 0
-
-        members = {"__slots__": (), "free_transfer_slots": free_transfer_slots}
-        gated[base] = gated.get(base) or type(f"Gated{base.__name__}", (base,), members)
-        self._slot.__class__ = gated[base]  # a slot has no room for anything of ours
-        return True
-
-    def sent(self, request: Request) -> bool:
-        """Whether a request has been sent, and its transfer is not over."""
-        return request in self._slot.transferring
-
-    def go_on(self) -> None:
-        """Have the downloader start what may start of the queue."""
-        if self._slot.queue:
-            self._downloader._process_queue(self._slot)
-
-    def fail(self, wanted: Callable[[Request], bool], error: Exception) -> list[Request]:
-        """Let those requests of the queue fail that are wanted, and return them."""
-        given = [entry for entry in self._slot.queue if wanted(entry[0])]
-        for entry in given:
-            self._slot.queue.remove(entry)
-            entry[1].errback(error)
-        return [request for request, _ in given]
+    kept = _has(crawler, queue, "DownloaderAwarePriorityQueue.pqueues _downloader_interface")
+    interface = queue._downloader_interface if kept else None
+    if interface is None or not _has(crawler, interface, "DownloaderInterface.get_slot_key _active_downloads"):
+        return None
+    slot, active = interface.get_slot_key, interface._active_downloads
+    interface.get_slot_key = lambda request: f"{slot(request)} {name(request)}"
+    interface._active_downloads = lambda key: active(key.rpartition(" ")[0] or key)
+    by: Callable[[Request], str] = interface.get_slot_key
+    return by
 
 
 def queued_metas(crawler: Crawler) -> Collection[dict[str, Any]]:

@@ -24,8 +24,13 @@ OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 POSITION = 100
 
 #: Settings that get these values unless the user, or an earlier add-on, has set them.
-DEFAULTS: dict[str, object] = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser"}
+DEFAULTS: dict[str, object] = {
+    "ROBOTSTXT_OBEY": True,
+    "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
+    "SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.PacedPriorityQueue",
+}
 
+_QUEUE = "SCHEDULER_PRIORITY_QUEUE"
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
@@ -54,6 +59,8 @@ class Addon:
         if settings["ROBOTSTAG_OBEY"]:
             self._put_spider_middleware(settings, "page_rules")
         for name, value in DEFAULTS.items():
+            if name == _QUEUE and settings.getint("CONCURRENT_REQUESTS_PER_IP"):
+                continue  # the queue that ours is made from refuses this setting
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
 

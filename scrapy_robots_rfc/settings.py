@@ -299,7 +299,7 @@ class Settings:
     )
     max_waiting: int = _setting(
         "ROBOTSTXT_MAX_WAITING", "requests", 100_000, "a whole number, at least 0", _number(0, whole=True),
-        "How many requests that wait for a robots.txt are set aside; more of them wait in CONCURRENT_REQUESTS.",
+        "How many requests that wait for a robots.txt or a turn are set aside; more wait in CONCURRENT_REQUESTS.",
     )
     concurrent_fetches: int = _setting(
         "ROBOTSTXT_CONCURRENT_FETCHES", "fetches", 500, "a whole number, at least 1", _number(1, whole=True),

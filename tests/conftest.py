@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.utils.asyncio import call_later
 
-from scrapy_robots_rfc import _runtime, _scrapy
+from scrapy_robots_rfc import _runtime
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.support.redis_server import COMMAND, RedisServer
 from tests.support.runtimes import MODES, Crawls, Results
@@ -157,8 +157,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """All crawls of a test take a hundredth of a second for a second, but for what Scrapy itself waits for."""
-    for module in (_runtime, _scrapy):
-        monkeypatch.setattr(module, "call_later", lambda delay, *call: call_later(delay / 100, *call))
+    monkeypatch.setattr(_runtime, "call_later", lambda delay, *call: call_later(delay / 100, *call))
     monkeypatch.setattr(_runtime.Runtime, "clock", lambda _: time.monotonic() * 100)
 
 

@@ -30,6 +30,11 @@ TAG = {"ROBOTSTAG_OBEY": ["nofollow"]}
 PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
 
+QUEUE_KEY = "SCHEDULER_PRIORITY_QUEUE"
+QUEUE = "scrapy_robots_rfc.PacedPriorityQueue"
+OTHER_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
+
+
 class Stricter(RfcRobotsTxtMiddleware):
     """A user's own subclass of ours."""
 
@@ -150,8 +155,8 @@ def test_settings_in_settings_out(row: Row) -> None:
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.says)
 def test_everything_else_stays(row: Row) -> None:
-    """The add-on touches four settings and no other."""
-    ours = {"DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER"}
+    """The add-on touches five settings and no other."""
+    ours = {"DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER", QUEUE_KEY}
     settings = Settings()
     settings.setdict(row.user, row.priority)
     before = settings.copy_to_dict()
@@ -159,6 +164,25 @@ def test_everything_else_stays(row: Row) -> None:
     after = settings.copy_to_dict()
     assert {name for name in after if after[name] != before.get(name)} <= ours
     assert set(after) == set(before)
+
+
+@pytest.mark.parametrize(
+    ("user", "priority", "queue"),
+    [
+        ({}, "project", QUEUE),
+        ({QUEUE_KEY: OTHER_QUEUE}, "project", OTHER_QUEUE),
+        ({QUEUE_KEY: OTHER_QUEUE}, "cmdline", OTHER_QUEUE),
+        ({QUEUE_KEY: OTHER_QUEUE}, "addon", OTHER_QUEUE),
+        ({"CONCURRENT_REQUESTS_PER_IP": 8}, "project", Settings()[QUEUE_KEY]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
+def test_queue_of_the_scheduler(user: dict[str, Any], priority: str, queue: str) -> None:
+    """The queue is set where the user set none, and no setting rules it out."""
+    settings = Settings()
+    settings.setdict(user, priority)
+    Addon().update_settings(settings)
+    assert settings[QUEUE_KEY] == queue
 
 
 def test_its_name_in_the_log() -> None:

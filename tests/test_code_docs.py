@@ -15,7 +15,7 @@ from tests.support.documents import block, executed, imported, plain, settings
 from tests.support.early_crawls import run
 from tests.support.redis_server import RedisServer
 from tests.support.site import Reply, robots
-from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
+from tests.support.timed_site import Following, fetched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,18 +85,6 @@ async def test_rules_that_spiders_read(proxy: Site, tmp_path: Path, caplog: pyte
     await crawler.crawl()
     assert items == [{"url": "http://example.com/", "indexed": False, "rules": {"noarchive": None, "noindex": None}}]
     assert "http://example.com/ is not to be kept: X-Robots-Tag: noindex, noarchive" in caplog.text
-
-
-@ensureDeferred
-async def test_slot() -> None:
-    """A request that has a slot of its own does not wait for the paced site in the slot of its host."""
-    with Clocked({"/robots.txt": PACED}) as paced, Clocked() as other:
-        code = block("docs/pacing.md", "python", "download_slot")
-        free = executed(code, scrapy=scrapy, url=other.url("/free"))["request"]
-        result = await crawl([*urls(paced, 3), free])
-        assert fetched(result) == 4
-        assert min(gaps(paced)) >= DELAY
-        assert other.arrivals[-1][0] < paced.arrivals[-1][0]
 
 
 @ensureDeferred

@@ -25,7 +25,7 @@ from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -112,6 +112,7 @@ class Downloader:
     :param abandoned: called with a request that is under way although nobody waits for its answer any more.
     :param kept: called with each whole answer: the URL, the response, and its decoded body.
     :param sent: called with each request of ours that was answered, with the headers that it was sent with.
+    :param held: returns the requests that wait in place for the turn of their site.
     """
 
     def __init__(
@@ -122,8 +123,10 @@ class Downloader:
         abandoned: Callable[[Request], object],
         kept: Callable[[str, Response, bytes], object],
         sent: Callable[[Request], object],
+        held: Callable[[], Iterable[Request]],
     ) -> None:
         self._crawler, self._abandoned, self._kept, self._sent = crawler, abandoned, kept, sent
+        self._held = held
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._send = crawler.signals.send_catch_log
@@ -219,8 +222,9 @@ class Downloader:
         return without_codings(response.body, transfer.codings, self._limit)
 
     def queued(self) -> set[object]:
-        """The marks of the fetches whose request stands in a queue of the downloader."""
-        return {meta[MARK].mark for meta in _scrapy.queued_metas(self._crawler) if MARK in meta}
+        """The marks of the fetches whose request stands in a queue of the downloader, or waits for its turn."""
+        metas = [*_scrapy.queued_metas(self._crawler), *(request.meta for request in self._held())]
+        return {meta[MARK].mark for meta in metas if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
         if scheme not in self._schemes:

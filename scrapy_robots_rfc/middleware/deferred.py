@@ -1,4 +1,4 @@
-"""Requests that are set aside while their robots.txt is fetched, so that they take no place in the downloader.
+"""Requests that are set aside, so that they take no place in the downloader: until their robots.txt or turn comes.
 
 See `fetching/queue.py` for the fetch that they wait for, and `SchedulerBridge` of `scheduling.py` for how they go back.
 
@@ -10,6 +10,9 @@ When the file is there, requests go back to the scheduler. They may stand in its
 they need not wait again and again, they are judged by that file all the same, each once, and for a minute at most: it
 is reserved for them. `WAITED` in their meta says which one it is, because a queue on disk keeps meta, and not objects.
 `process_request` removes that key first, so that no response, redirect or retry has it.
+
+A request whose site's turn has not come goes back at once to a scheduler that has a `PacedPriorityQueue`. With another
+scheduler it stands in a `WaitingLine` until its turn, and goes back when the spider is being closed.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from scrapy_robots_rfc.throttling.queue import WaitingLine
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc._runtime import Runtime
     from scrapy_robots_rfc.fetching.queue import RouteWait
     from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
+    from scrapy_robots_rfc.throttling.throttle import Throttle
 
 _T = TypeVar("_T")
 
@@ -105,6 +111,7 @@ class DeferredRequests(Generic[_T]):
     :param hold: called with (key, value); returns a function that gives the value later on, and when the value is
         stale. Requests may stay in the scheduler's queues for long, and all their values may take too much memory.
     :param scheduler: takes requests back.
+    :param throttle: says when it is the turn of a request; ``None``: always.
     """
 
     def __init__(
@@ -114,7 +121,11 @@ class DeferredRequests(Generic[_T]):
         hold: Callable[[Any, _T], tuple[Callable[[], _T], float]],
         scheduler: SchedulerBridge,
         runtime: Runtime,
+        throttle: Throttle | None = None,
     ) -> None:
+        self._throttle = throttle
+        if throttle is not None:
+            throttle.when_closing = self._give_back_line
         self._limit, self._hold, self._scheduler, self._runtime = limit, hold, scheduler, runtime
         self._groups: dict[RouteWait[_T], Group[_T]] = {}
         self._reserved: dict[str, ReservedDecision[_T]] = {}
@@ -123,7 +134,8 @@ class DeferredRequests(Generic[_T]):
         self._sweep_at = _FIRST_SWEEP
         self._waiting = 0
         #: Requests that `process_request` returns, by `id()`; each is kept here, so that no other gets the same one.
-        self.leaving: dict[int, tuple[Request, Group[_T]]] = {}
+        #: Without a group they wait for their turn.
+        self.leaving: dict[int, tuple[Request, Group[_T] | None]] = {}
         #: Requests that were given back because the crawl ended first.
         self.handed_back: int = 0
 
@@ -146,9 +158,12 @@ class DeferredRequests(Generic[_T]):
 
     # Coming.
 
-    def leave(self, request: Request, wait: RouteWait[_T]) -> None:
-        """Expect a request that `process_request` is about to return."""
-        self.leaving[id(request)] = request, self._group(wait)
+    def leave(self, request: Request, wait: RouteWait[_T] | None) -> None:
+        """Expect a request that `process_request` is about to return.
+
+        :param wait: what it waits for; ``None``: for its turn.
+        """
+        self.leaving[id(request)] = request, None if wait is None else self._group(wait)
 
     def returned(self, request: Request) -> RouteWait[_T] | None:
         """Return what a request waits for if it came back without passing the scheduler; else ``None``."""
@@ -159,15 +174,36 @@ class DeferredRequests(Generic[_T]):
         """Take a request that is about to be queued; false if `leave` was not called for it."""
         if not self.leaving:
             return False
-        _, group = self.leaving.pop(id(request), (None, None))
-        if group is None:
+        if id(request) not in self.leaving:
             return False
-        if group.wait.settled:
+        _, group = self.leaving.pop(id(request))
+        if group is None:
+            self._wait_for_turn(request)
+        elif group.wait.settled:
             self._put_back(group, [request])
         else:
             group.requests.append(request)
             self._set_aside(1)
         return True
+
+    def _wait_for_turn(self, request: Request) -> None:
+        assert self._throttle is not None
+        if self._throttle.queues:
+            self._scheduler.put_back([request], {})
+            return
+        if self._throttle.line is None:
+            self._throttle.line = WaitingLine(self._throttle)
+            self._scheduler.hand_out(self._next_in_line)
+        self._throttle.line.push(request)
+        self._set_aside(1)
+        self._scheduler.wake()
+
+    def _next_in_line(self) -> Request | None:
+        assert self._throttle is not None
+        request = None if self._throttle.line is None else self._throttle.line.pop()
+        if request is not None:
+            self._set_aside(-1)
+        return request
 
     async def wait_in_place(self, wait: RouteWait[_T]) -> _T | None:
         """Wait without being set aside."""
@@ -197,20 +233,30 @@ class DeferredRequests(Generic[_T]):
             # In an order in which they leave the scheduler's queues as they came here.
             backwards = [request for request in group.requests if self._scheduler.backwards(request)]
             forwards = [request for request in group.requests if not self._scheduler.backwards(request)]
-            group.requests = [*forwards, *reversed(backwards)]
-            self._release(group)
+            self._release(group, [*forwards, *reversed(backwards)])
 
-    def _release(self, group: Group[_T]) -> None:
-        portion, group.requests = group.requests[:PORTION], group.requests[PORTION:]
+    def _give_back_line(self) -> None:
+        """Give what waits for its turn back to the scheduler, as the spider is being closed."""
+        assert self._throttle is not None
+        if self._throttle.line is not None and (requests := self._throttle.line.clear()):
+            self._throttle.left_over += len(requests)
+            self._release(None, requests)
+
+    def _release(self, group: Group[_T] | None, requests: list[Request]) -> None:
+        portion, rest = requests[:PORTION], requests[PORTION:]
+        if group is not None:
+            group.requests = rest
         try:
             self._put_back(group, portion)
         finally:
             self._set_aside(-len(portion))
-            if group.requests:
-                self._runtime.call_later(0, partial(self._release, group))
+            if rest:
+                self._runtime.call_later(0, partial(self._release, group, rest))
 
-    def _put_back(self, group: Group[_T], requests: list[Request]) -> None:
-        if group.reserved is None:
+    def _put_back(self, group: Group[_T] | None, requests: list[Request]) -> None:
+        if group is None:
+            self._scheduler.put_back(requests, {})
+        elif group.reserved is None:
             self.handed_back += len(requests)
             self._scheduler.put_back(requests, {})
         else:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from scrapy import signals as scrapy_signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
@@ -42,8 +42,8 @@ from scrapy_robots_rfc.settings import BACKOFF, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Hashable
-    from typing import Self
+    from collections.abc import Callable, Coroutine, Hashable
+    from typing import Self, TypeAlias
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
     from scrapy_robots_rfc.reporting.export import Feeds
+
+    #: What `process_request` may return, as a value or later.
+    _Passed: TypeAlias = Coroutine[Any, Any, Request | Response | None] | Request | Response | None
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -103,12 +106,12 @@ class RfcRobotsTxtMiddleware:
         self._bridge = SchedulerBridge(crawler)
         self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(
             settings.max_waiting,
-            hold=lambda origin, robots: (self.service.hold(origin, robots), robots.validity.fresh_until),
+            hold=self._hold,
             scheduler=self._bridge,
             runtime=runtime,
+            throttle=self._throttle,
         )
         self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime)
-        self._given_up: WeakSet[Request] = WeakSet()
         for handler, signal in (
             (self._spider_opened, scrapy_signals.spider_opened),
             (self._request_scheduled, scrapy_signals.request_scheduled),
@@ -123,9 +126,7 @@ class RfcRobotsTxtMiddleware:
         with logged_in_one_line():
             return cls(crawler)
 
-    def process_request(
-        self, request: Request
-    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
+    def process_request(self, request: Request) -> _Passed:
         """Let a request through, set it aside, or raise. A request for a robots.txt may be answered from the cache.
 
         This is no coroutine function, so that a request whose file is at hand does not pay for a coroutine.
@@ -133,11 +134,17 @@ class RfcRobotsTxtMiddleware:
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
+        if self._throttle is not None and self._throttle.begun and not self._throttle.take(request):
+            _, group = self._deferred.leaving.get(id(request), (None, None))
+            if group is None:  # else it came back without passing the scheduler, and waits for the file first
+                return self._wait_for_turn(request, lambda: self._judge(request))
+        return self._judge(request)
+
+    def _judge(self, request: Request) -> _Passed:
         waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
-            self._pass_exempt(request)
-            return None
+            return self._pass_exempt(request)
         origin = self._origin(parts.scheme, parts.netloc)
         own = parts.path == ROBOTS_TXT and is_robots_txt(parts)
         if origin is None or (own and not wants_copy(request)):
@@ -157,16 +164,19 @@ class RfcRobotsTxtMiddleware:
             return self._wait(request, agent, self.service.ask(origin, request))
         return self._finish(request, robots, agent)
 
-    def _pass_exempt(self, request: Request) -> None:
+    def _pass_exempt(self, request: Request) -> _Passed:
         """Count a request that is not judged; it keeps the interval of its site if the file is at hand."""
         if MARK in request.meta:  # a request of ours
             self._user_agents.passes(request)
-            return
-        self._count(stats.EXEMPTED)
+            return None
         origin = None if self._throttle is None else self._origin_of(request)
         robots = None if origin is None else self.service.at_hand(origin, counted=False)
         if self._throttle is not None and robots is not None:
             self._throttle.note(request, robots, self._user_agents.default())
+            if not self._throttle.take(request):
+                return self._wait_for_turn(request, lambda: self._pass_exempt(request))
+        self._count(stats.EXEMPTED)
+        return None
 
     def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
         """Judge a request for a robots.txt itself, or one without a valid authority, to which no robots.txt belongs."""
@@ -184,10 +194,10 @@ class RfcRobotsTxtMiddleware:
             )
         return why is None
 
-    def _wait(
-        self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy]
-    ) -> Coroutine[Any, Any, Request | Response | None] | Request | Response | None:
+    def _wait(self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy]) -> _Passed:
         """Set a request aside by returning it to the engine; if too many are set aside, let it wait in place."""
+        if self._throttle is not None:
+            self._throttle.release(request)  # the robots.txt itself needs it
         if wait.value is not None:  # without asyncio, the fetch may be over already
             return self._finish(request, wait.value, agent)
         if not self._bridge.usable() or (self._deferred.full and not wait.settled):
@@ -200,7 +210,8 @@ class RfcRobotsTxtMiddleware:
     ) -> Request | Response | None:
         robots = await self._deferred.wait_in_place(wait)
         if robots is not None:
-            return self._finish(request, robots, agent)
+            found = self._finish(request, robots, agent)
+            return await found if isawaitable(found) else found
         if not direct and self._bridge.usable():
             self._deferred.leave(request, wait)  # to the scheduler, for a crawl that is resumed
             return request
@@ -208,11 +219,12 @@ class RfcRobotsTxtMiddleware:
         logger.debug("Not decided before the spider closed: %s", request_text(request), extra=self._extra)
         raise undecided(wait.key)
 
-    def _finish(self, request: Request, robots: OriginPolicy, agent: Agent | None) -> Response | None:
+    def _finish(self, request: Request, robots: OriginPolicy, agent: Agent | None) -> _Passed:
         """Judge a page; a request for the file itself, which has no agent, is answered if the file is at hand."""
         if agent is not None:
-            self._enforcement.judge(request, robots, agent)
-            return None
+            if self._enforcement.judge(request, robots, agent):
+                return None
+            return self._wait_for_turn(request, lambda: self._finish(request, robots, agent))
         body = None if robots.file is None else self.service.octets(robots.origin)
         if body is None:  # the site has to answer it
             self._let_through(robots)
@@ -225,22 +237,36 @@ class RfcRobotsTxtMiddleware:
         if robots is None or not self._enforcement.exempts(robots):
             self._count(stats.ALLOWED)
 
-    def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """Give a request back to the scheduler if the spider closed while the throttle held it back."""
-        if not isinstance(exception, NoTurn) or MARK in request.meta or request in self._given_up:
-            return None  # one that never passed the scheduler comes here a second time, and fails
-        if not self._bridge.usable():
-            return None
-        self._given_up.add(request)
+    def _wait_for_turn(self, request: Request, then: Callable[[], _Passed]) -> _Passed:
+        """Set a request aside whose site's turn has not come, as `_wait` does.
+
+        :param then: goes on where the request has to wait in place.
+        """
+        direct = MARK in request.meta or self._deferred.leaving.pop(id(request), None) is not None
+        if direct or not self._bridge.usable() or self._deferred.full:
+            return self._wait_for_turn_in_place(request, then, direct=direct)
+        self._deferred.leave(request, None)
         return request
 
+    async def _wait_for_turn_in_place(
+        self, request: Request, then: Callable[[], _Passed], *, direct: bool
+    ) -> Request | Response | None:
+        assert self._throttle is not None
+        try:
+            await self._throttle.wait_in_place(request)
+        except NoTurn:
+            if direct or not self._bridge.usable():
+                raise
+            self._deferred.leave(request, None)
+            return request
+        found = then()
+        return await found if isawaitable(found) else found
+
     def _request_scheduled(self, request: Request) -> None:
-        if request in self._given_up:
-            self._given_up.discard(request)
-            self._bridge.put_back([request], {})
-            raise IgnoreRequest  # the engine forgets it, without errback
+        turn = self._deferred.leaving.get(id(request), (None, True))[1] is None
         if self._deferred.take(request):
-            self._count(stats.SET_ASIDE)
+            if not turn:
+                self._count(stats.SET_ASIDE)
             raise IgnoreRequest  # the engine forgets it, without errback
 
     def _spider_idle(self) -> None:
@@ -274,19 +300,32 @@ class RfcRobotsTxtMiddleware:
             logger.info(text, extra=self._extra)
 
     def _tell_of_undecided(self) -> None:
-        count = self._deferred.handed_back
-        if not count:
-            return
-        self._count(stats.UNDECIDED, count)
-        they_are = "it is" if count == 1 else "they are"
-        kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
-        lost = f"{they_are} dropped, as all that is queued"
-        logger.info(
-            "%s waited for a robots.txt when the spider closed: %s",
-            many(count, "request"),
-            kept if self._crawler.settings["JOBDIR"] else lost,
-            extra=self._extra,
-        )
+        turns = 0 if self._throttle is None else self._throttle.left_over + self._throttle.held()[0]
+        for key, count, what in (
+            (stats.UNDECIDED, self._deferred.handed_back, "a robots.txt"),
+            (stats.CRAWL_DELAY_LEFT_OVER, turns, "the turn of their site" if turns > 1 else "the turn of its site"),
+        ):
+            if not count:
+                continue
+            self._count(key, count)
+            they_are = "it is" if count == 1 else "they are"
+            kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
+            lost = f"{they_are} dropped, as all that is queued"
+            logger.info(
+                "%s waited for %s when the spider closed: %s",
+                many(count, "request"),
+                what,
+                kept if self._crawler.settings["JOBDIR"] else lost,
+                extra=self._extra,
+            )
+
+    def _hold(self, origin: Origin, robots: OriginPolicy) -> tuple[Callable[[], OriginPolicy], float]:
+        """See `DeferredRequests`; requests that have to wait for their turn come one interval later."""
+        late = 0.0
+        if self._throttle is not None and robots.paces(self._user_agents.default()):
+            self._throttle.expect(robots, self._user_agents.default())  # so that they stay in the scheduler
+            late = self._settings.crawl_delay_max
+        return self.service.hold(origin, robots), robots.validity.fresh_until + late
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -364,6 +403,7 @@ class RfcRobotsTxtMiddleware:
             abandoned=self._abandoned,
             kept=self._http_cache.store,
             sent=self._user_agents.sent,
+            held=lambda: [] if self._throttle is None else self._throttle.waiting_in_place(),
         )
 
     def _abandoned(self, request: Request) -> None:

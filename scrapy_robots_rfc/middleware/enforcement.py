@@ -65,18 +65,22 @@ class Enforcement:
         #: How many requests were refused, by origin and rule, and how many were exempt.
         self.cost: Cost = Cost()
 
-    def judge(self, request: Request, robots: OriginPolicy, agent: Agent) -> None:
+    def judge(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
         """Let a request go, or refuse it.
 
+        :returns: whether it may go now; false: its turn has not come, and nothing was counted.
         :raises RobotsDisallowed: it may not be fetched.
         """
         if self.exempts(robots):
-            return
+            return True
         decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
         # Requests that a dry run lets through keep the pace, too.
         if self._throttle is not None and (why is None or self._dry_run) and robots.paces(agent):
             self._throttle.note(request, robots, agent)
+            if not self._throttle.take(request):
+                return False
         self.conclude(request, robots, decision, why)
+        return True
 
     def exempts(self, robots: OriginPolicy) -> bool:
         """Count a request to a site that is not asked, and say whether it is one."""

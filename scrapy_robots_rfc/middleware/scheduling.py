@@ -13,7 +13,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_robots_rfc import _scrapy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
 
@@ -69,6 +69,14 @@ class SchedulerBridge:
                     signals.request_dropped, request=request, spider=self._crawler.spider
                 )
         slot.wake()
+
+    def hand_out(self, first: Callable[[], Request | None]) -> None:
+        """Have the engine get other requests before those of the scheduler, as long as there are any."""
+        self._slot.hand_out(first)
+
+    def wake(self) -> None:
+        """Have the engine ask for requests."""
+        self._slot.wake()
 
     def keep_open(self) -> None:
         """Keep the engine from closing its scheduler: it takes a request of ours for one in progress."""

@@ -171,6 +171,15 @@ class Turns:
             del self._unanswered[request]
             self.last = max(self.last, now)
 
+    def forget(self, request: object) -> None:
+        """Note that a request ended before it was sent."""
+        self._unanswered.pop(request, None)
+
+    @property
+    def outstanding(self) -> list[object]:
+        """The requests that have started and are not answered."""
+        return list(self._unanswered)
+
     def wait(self, request: object, interval: float, now: float, *, patient: bool = True) -> float | None:
         """Return the seconds until a request may start; ``None`` while an answer has to be waited for.
 

@@ -1,7 +1,7 @@
 """Intervals that a crawl keeps together with others: with crawls of its own process, and with the workers of a fleet.
 
 Crawls of one process share `PacedOrigin.turns`. Workers in several processes take turns by means of a store, with
-`SharedThrottle`. `throttle.py` holds requests back.
+`SharedThrottle`. `throttle.py` asks both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.policy.pacing import Pace
-    from scrapy_robots_rfc.throttling.slots import GatedSlots
 
 #: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so that it is kept even
 #: if the worker sent a request right before it died.
@@ -38,9 +37,9 @@ _SHORTEST = 0.001
 # again after this long at most; and times are rounded.
 _ASKED_AGAIN, _ROUNDING = 5.0, 1.0
 
-# Slots that wait for the same origin ask again in the order in which they began to wait: the first one at once, the
-# others so many seconds later. So none of them waits for ever while another one goes on.
-_BEHIND = 0.001
+# For so many seconds after its time has come, a turn is left to the crawl of this process that has waited longest: the
+# timers of all of them end at the same moment.
+_GRACE = 0.05
 
 
 @dataclass(slots=True, eq=False)
@@ -54,18 +53,19 @@ class PacedOrigin:
     :param fetched: when the robots.txt was fetched that the paces are from.
     :param noted: when a request of the origin was let through last, on its way to the downloader.
     :param paces: those of the crawl's agents, as far as they differ: the largest interval is kept.
-    :param waiting: the crawl's slots, by their names, that wait for an answer of this origin or for the store -> since
-        when their next request has been held back.
+    :param told: called when the crawl is to ask again whether it is its turn.
+    :param since: since when the crawl has waited for its turn; ``None``: it does not wait.
     """
 
     longest: float
     turns: Turns
     crawls: list[PacedOrigin]
+    told: Callable[[], object]
     shared: SharedThrottle | None = None
     fetched: float = -math.inf
     noted: float = -math.inf
     paces: dict[Agent, Pace] = field(default_factory=dict)
-    waiting: dict[tuple[GatedSlots, str], float] = field(default_factory=dict)
+    since: float | None = None
 
     def interval(self, utc: time) -> float:
         """Return the largest interval that any of the crawls keeps."""
@@ -79,6 +79,21 @@ class PacedOrigin:
             default=0.0,
         )
 
+    def wait(self, utc: time, now: float) -> float | None:
+        """Return the seconds until a request of this crawl may start; ``None``: `told` will be called."""
+        interval = self.interval(utc)
+        seconds = self.turns.wait(None, interval, now)
+        if seconds == 0 and interval:
+            grace = self.turns.last + interval + _GRACE - now
+            since = now if self.since is None else self.since
+            if grace > 0 and any(each.since is not None and each.since < since for each in self.crawls):
+                seconds = grace
+            elif self.shared is not None:
+                seconds = self.shared.wait(interval, now)
+        if seconds != 0 and self.since is None:
+            self.since = now
+        return seconds
+
 
 @dataclass(slots=True, eq=False)
 class ProcessCrawls:
@@ -91,13 +106,14 @@ class ProcessCrawls:
     origins: dict[Origin, list[PacedOrigin]] = field(default_factory=dict)
     listening: list[Callable[[], object]] = field(default_factory=list)
 
-    def pace(self, origin: Origin, longest: float, *, alone: bool) -> PacedOrigin:
+    def pace(self, origin: Origin, longest: float, told: Callable[[], object], *, alone: bool) -> PacedOrigin:
         """Begin to keep the interval of an origin in one more crawl, together with the crawls that keep it already.
 
+        :param told: as in `PacedOrigin`.
         :param alone: whether this crawl has rules of its own for the origin, and so an interval of its own.
         """
         crawls = [] if alone else self.origins.setdefault(origin, [])
-        paced = PacedOrigin(longest, crawls[0].turns if crawls else Turns(), crawls)
+        paced = PacedOrigin(longest, crawls[0].turns if crawls else Turns(), crawls, told)
         crawls.append(paced)
         for listen in self.listening:
             listen()
@@ -133,15 +149,10 @@ def leave(loop: object, listen: Callable[[], object]) -> None:
 
 
 def go_on(crawls: Iterable[PacedOrigin]) -> None:
-    """Let the slots that wait at an origin ask again; those of all the crawls that have waited longest come first."""
-    waiting: dict[tuple[GatedSlots, str], float] = {}
-    for paced in crawls:
-        waiting |= paced.waiting
-        paced.waiting = {}
-    behind = 0.0
-    for slots, key in sorted(waiting, key=waiting.__getitem__):
-        slots.go_on(key, behind)
-        behind = _BEHIND
+    """Let the crawls that wait for a turn at an origin ask again; the one that has waited longest comes first."""
+    waiting = [paced for paced in crawls if paced.since is not None]
+    for paced in sorted(waiting, key=lambda paced: paced.since or 0.0):
+        paced.told()
 
 
 class SharedThrottle:
@@ -192,6 +203,11 @@ class SharedThrottle:
         """Use the turn that `wait` has given for a request."""
         if self._beat is not None:
             self._request = request
+
+    def unused(self, request: object) -> None:
+        """Leave the turn of a request to the next one: it was not sent."""
+        if request is self._request:
+            self._request = None
 
     def answered(self, request: object, interval: float, now: float) -> None:
         """End the turn of a request: its answer begins to arrive, or it has ended without one.

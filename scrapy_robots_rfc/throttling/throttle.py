@@ -1,41 +1,42 @@
-"""Throttle: holds requests back in the downloader until the interval that their site asks for has passed.
+"""Throttle: says when the next request to a site may leave for the downloader, so that the site's interval is kept.
 
-`policy/pacing.py` reads what a file asks for and counts intervals. `GatedSlots` in `slots.py` holds a request back.
+`policy/pacing.py` reads what a file asks for and counts intervals. Requests whose turn has not come wait in `queue.py`,
+or where `middleware/deferred.py` sets them aside.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from scrapy import signals
 
-from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._scrapy import is_closing, send_once
-from scrapy_robots_rfc.core.text import many
+from scrapy_robots_rfc import _scrapy, stats
+from scrapy_robots_rfc._runtime import Waiter
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.download import JUDGED, chosen_slot
+from scrapy_robots_rfc.fetching.download import JUDGED, MARK, chosen_slot
+from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over, Turns
+from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over
 from scrapy_robots_rfc.reporting.summary import TopK
 from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join, leave
-from scrapy_robots_rfc.throttling.slots import GatedSlots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import time
 
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc._runtime import Runtime
+    from scrapy_robots_rfc._runtime import Cancellable, Runtime
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue, WaitingLine
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -43,48 +44,19 @@ logger: logging.Logger = logging.getLogger(__name__)
 # through may stay with other middlewares before it reaches the downloader.
 _KEPT = 300.0
 
-# Seconds between two checks whether the spider is being closed, where requests wait for the turns of several workers.
-# Scrapy has no signal for the start of closing.
-_LOOK = 0.5
+# Seconds between two looks whether the spider is being closed, and whether requests ended before they were sent: Scrapy
+# has no signals for either.
+_LOOK = 0.25
 
 # From this number of origins on, those that may be forgotten are looked for.
 _FIRST_SWEEP = 1000
 
+# The throttles of crawls, for their queues.
+_THROTTLES: WeakKeyDictionary[Crawler, Throttle] = WeakKeyDictionary()
+
 
 class NoTurn(RobotsUndecided):
     """The spider was closed before the turn of a request came."""
-
-
-@dataclass(slots=True, eq=False)
-class _PacedSlot:
-    """A gated slot of the downloader: all of its requests keep the largest interval of the origins in it.
-
-    :param present: origins -> how many requests they have in the slot.
-    :param tail: the interval to keep after the last answer, although its origin may have no request in the slot now.
-    """
-
-    turns: Turns = field(default_factory=Turns)
-    present: Counter[PacedOrigin] = field(default_factory=Counter)
-    tail: float = 0.0
-
-    def interval(self, utc: time) -> float:
-        return max((paced.interval(utc) for paced in self.present), default=0.0)
-
-
-@dataclass(slots=True, eq=False)
-class _SlotRequest:
-    """A request on its way through a gated slot.
-
-    :param started: whether it has been sent, or is about to be.
-    :param unanswered: whether it has started, and its answer has not begun to arrive.
-    :param held_since: when it was first held back.
-    """
-
-    slot: _PacedSlot
-    origin: PacedOrigin | None = None
-    started: bool = False
-    unanswered: bool = False
-    held_since: float | None = None
 
 
 class Throttle:
@@ -109,19 +81,38 @@ class Throttle:
         self._crawler, self._stats = crawler, crawler.stats
         self._limit, self._origin_of = limit, origin
         self._runtime, self._store, self._alone = runtime, store, alone
-        self._clock, self._utc = runtime.clock, runtime.utc
-        self._gates = GatedSlots(crawler, self._wait)
+        self.clock, self._utc = runtime.clock, runtime.utc
+        #: Origins that are paced -> what is known of each; and the same by their names.
         self._origins: dict[Origin, PacedOrigin] = {}
+        self.names: dict[str, PacedOrigin] = {}
         self._crawls = ProcessCrawls()
-        self._slots: dict[str, _PacedSlot] = {}
-        self._requests: dict[Request, _SlotRequest] = {}
+        # Requests that have the turn of an origin, until they are over.
+        self._requests: dict[Request, PacedOrigin] = {}
+        self._in_place: dict[Request, Waiter[None]] = {}
+        #: Where the other requests wait that have no turn yet.
+        self.queues: list[PacedPriorityQueue] = []
+        self.line: WaitingLine | None = None
+        self._timer: Cancellable | None = None
+        self._wake_at = math.inf
         self._sweep_at = _FIRST_SWEEP
         self._added = 0.0
         #: Origins by the seconds that their requests were held back.
         self.slowed: TopK[str] = TopK()
+        #: How many requests waited for their turns when the spider closed.
+        self.left_over = 0
+        #: Called from time to time when the spider is being closed, so that nothing waits any more.
+        self.when_closing: Callable[[], object] = lambda: None
         # Pairs of a stat and an origin that is counted in it, as hashes, because there may be millions.
         self._counted: set[int] = set()
-        self._listening = self._looking = False
+        self._closed, self._closing_since = False, math.inf
+        #: Whether any origin is paced in this crawl, or in another one of the process.
+        self.begun = False
+        _THROTTLES[crawler] = self
+
+    @staticmethod
+    def of(crawler: Crawler) -> Throttle | None:
+        """Return the throttle of a crawl; ``None``: it keeps no intervals."""
+        return _THROTTLES.get(crawler)
 
     # Called by the middleware.
 
@@ -139,7 +130,7 @@ class Throttle:
             # The redirect has brought it into the slot of another host, whose pages would wait behind it.
             request.meta.pop("download_slot", None)
         paced = self._refreshed(robots)
-        paced.noted = self._clock()
+        paced.noted = self.clock()
         if pace not in paced.paces.values():
             paced.paces[agent] = pace
         utc = self._utc()
@@ -157,9 +148,11 @@ class Throttle:
             paced.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
 
     def expect(self, robots: OriginPolicy, agent: Agent) -> None:
-        """Note the pace of a site whose robots.txt is about to be asked for again: other workers may send requests."""
-        pace = None if robots.file is None or self._store is None else robots.file.pace(agent)
-        if pace is not None:
+        """Note the pace of a site before a request is judged: its robots.txt has come, or is asked for again."""
+        pace = None if robots.file is None else robots.file.pace(agent)
+        bound = None if pace is None else pace.bound(self._utc())
+        forbidden = bound is not None and bound.seconds > self._limit.longest and self._limit.over is Over.FORBID
+        if pace is not None and not forbidden:
             self._refreshed(robots).paces.setdefault(agent, pace)
 
     def fetched(self, robots: OriginPolicy) -> None:
@@ -171,7 +164,9 @@ class Throttle:
 
     def close(self) -> None:
         """Let other crawls and workers go on: nothing is sent any more."""
-        self._looking = False
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         for request in list(self._requests):
             self._left(request)
         for origin, paced in self._origins.items():
@@ -181,24 +176,109 @@ class Throttle:
         leave(self._runtime.loop(), self._listen)
 
     def held(self) -> tuple[int, float]:
-        """Return how many requests are held back, and in how many seconds the last of them is due at the soonest.
-
-        Requests in the scheduler's queue are not counted: nobody knows their origins before they leave it.
-        """
-        now, utc = self._clock(), self._utc()
-        intervals = {slot: slot.interval(utc) for slot in self._slots.values()}
-        held: Counter[_PacedSlot | PacedOrigin] = Counter()
-        requests = 0
-        for entry in self._requests.values():
-            if not entry.started and intervals.get(entry.slot):
-                requests += 1
-                held.update([entry.slot] if entry.origin is None else [entry.slot, entry.origin])
+        """Return how many requests wait for their turns, and in how many seconds the last is due at the soonest."""
+        now, utc = self.clock(), self._utc()
+        held: Counter[str] = Counter(name for request in self._in_place if (name := self.name(request)))
+        lines: list[PacedPriorityQueue | WaitingLine | None] = [*self.queues, self.line]
+        for line in lines:
+            held.update(dict(line.waiting() if line is not None else ()))
         seconds = 0.0
-        for holder, count in held.items():
-            interval = holder.interval(utc)
-            first = holder.turns.wait(None, interval, now, patient=False) or 0.0
-            seconds = max(seconds, first + (count - 1) * interval)
-        return requests, seconds
+        for name, count in held.items():
+            paced = self.names.get(name)
+            if paced is not None:
+                interval = paced.interval(utc)
+                first = paced.turns.wait(None, interval, now, patient=False) or 0.0
+                seconds = max(seconds, first + (count - 1) * interval)
+        return held.total(), seconds
+
+    # Turns.
+
+    def due(self, name: str) -> float | None:
+        """Return the seconds until the next request of an origin may go; ``None``: the engine will be woken.
+
+        :param name: the origin, as text.
+        """
+        paced = self.names.get(name)
+        if paced is None:
+            return 0.0
+        seconds = paced.wait(self._utc(), self.clock())
+        if seconds is None and self._forget_ended(paced):
+            seconds = paced.wait(self._utc(), self.clock())
+        return seconds
+
+    def take(self, request: Request) -> bool:
+        """Take the turn of its site for a request that is about to leave for the downloader; false: it has to wait."""
+        origin = self._judged(request)
+        paced = self._paced_by_any(origin)
+        held = self._requests.get(request)
+        # Its turn may have come only by what was known of the pace of its site before.
+        if held is not None and held is paced and held.turns.last + held.interval(self._utc()) <= self.clock():
+            return True
+        self.release(request)
+        if paced is None:
+            return True
+        seconds = self.due(str(origin))
+        if seconds:
+            self.wake_in(seconds)
+        if seconds != 0:
+            return False
+        self._begin(request, paced)
+        self._count_held(paced, request)
+        return True
+
+    def release(self, request: Request) -> None:
+        """Leave the turn of a request to another one: it is not sent now."""
+        paced = self._requests.pop(request, None)
+        if paced is not None:
+            paced.turns.forget(request)
+            if paced.shared is not None:
+                paced.shared.unused(request)
+            go_on(paced.crawls)
+
+    async def wait_in_place(self, request: Request) -> None:
+        """Wait in the downloader for the turn of a request, and take it.
+
+        :raises NoTurn: the spider was closed first.
+        """
+        # The fetch of a robots.txt ends by itself soon after: an error before that would count as a fault of the crawl.
+        patience = TICK + 0.1 if MARK in request.meta else 0.0
+        while not self.take(request):
+            if self._closed or self.clock() - self._closing_since >= patience:
+                raise NoTurn("the spider closed before the turn of this request came")
+            waiter = self._in_place[request] = Waiter()
+            try:
+                await waiter
+            finally:
+                del self._in_place[request]
+
+    def waiting_in_place(self) -> list[Request]:
+        """The requests for which `wait_in_place` waits."""
+        return list(self._in_place)
+
+    def wake_in(self, seconds: float) -> None:
+        """Let all that wait ask again, after so many seconds or before."""
+        when = self.clock() + seconds
+        if when < self._wake_at and not self._closed:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._wake_at = when
+            self._timer = self._runtime.call_later(seconds, self._wake)
+
+    def _wake(self) -> None:
+        self._wake_at, self._timer = math.inf, None
+        self._tell()
+
+    def _tell(self) -> None:
+        """Let all that wait ask again now."""
+        for waiter in list(self._in_place.values()):
+            waiter.resolve(None)
+        slot = _scrapy.engine_slot(self._crawler)
+        if slot is not None:
+            slot.wake()
+
+    def name(self, request: Request) -> str:
+        """Return the origin that a request was judged for, as text; empty if it has none."""
+        return str(self._judged(request) or "")
 
     # What is known of origins.
 
@@ -217,16 +297,17 @@ class Throttle:
     def _pace(self, origin: Origin) -> PacedOrigin:
         """Begin to keep the interval of an origin, with the other crawls that keep it."""
         self._listen()
-        send_once(self._crawler)
+        _scrapy.send_once(self._crawler)
         if len(self._origins) >= self._sweep_at:
             self._sweep()
-        paced = self._origins[origin] = self._crawls.pace(origin, self._limit.longest, alone=self._alone(origin))
+        paced = self._crawls.pace(origin, self._limit.longest, self._tell, alone=self._alone(origin))
+        self._origins[origin] = self.names[str(origin)] = paced
         if self._store is not None:
             told = partial(go_on, [paced])
             paced.shared = SharedThrottle(origin, self._store, self._runtime, self._limit.longest, told)
-            if not self._looking:
-                self._looking = True
-                self._runtime.call_later(_LOOK, self._look)
+        for request in _scrapy.in_downloader(self._crawler):
+            if request not in self._requests and self._judged(request) == origin:
+                self._begin(request, paced)  # it left when nobody knew of the interval
         return paced
 
     def _paced_by_any(self, origin: Origin | None) -> PacedOrigin | None:
@@ -267,21 +348,20 @@ class Throttle:
 
     def _listen(self) -> None:
         """Connect to the downloader when the first site asks for an interval; crawls without one need no signals."""
-        if not self._listening:
-            self._listening = True
+        if not self.begun:
+            self.begun = True
             connect = self._crawler.signals.connect
             connect(self._reached, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
             connect(self._left, signals.request_left_downloader)
+            self._runtime.call_later(_LOOK, self._look)
 
     def _reached(self, request: Request) -> None:
-        """Put a gate into the slot whose queue a request is about to join, if its origin asks for an interval."""
-        key: str = request.meta["download_slot"]
+        """Let others wait for the answer of a request, also if it left before its origin asked for an interval."""
         origin = self._judged(request)
-        if self._paced_by_any(origin) is not None:
-            self._gate(key, request)
-        if key in self._slots:
-            self._entry(request, key)
+        paced = self._paced_by_any(origin)
+        if paced is not None and request not in self._requests:
+            self._begin(request, paced)
         if JUDGED in request.meta:
             if origin == Origin.of(request.url):  # parsed anew: a middleware may have changed the URL in place
                 del request.meta[JUDGED]  # so that requests which are made from this one begin anew
@@ -293,129 +373,68 @@ class Throttle:
         judged, sent = request.meta.get(JUDGED, (None, None))
         return self._origin_of(request) if judged is None or sent not in (None, request.url) else Origin.of(judged)
 
-    def _gate(self, key: str, reached: Request) -> None:
-        gated = self._gates.gate(key)
-        if gated is None:
-            return
-        slot = self._slots.setdefault(key, _PacedSlot())
-        used, under_way = gated
-        under_way.discard(reached)  # that one has not joined the queue yet
-        if used:  # nobody knows when its last request ended
-            slot.turns.last = self._clock()
-        for request in under_way:
-            self._begin(request, self._entry(request, key), self._clock())
-        self._runtime.call_later(0, partial(self._look_again, key, under_way))
+    def _begin(self, request: Request, paced: PacedOrigin) -> None:
+        self._requests[request] = paced
+        paced.turns.start(request, self.clock())
+        if paced.shared is not None:
+            paced.shared.start(request)
 
-    def _look_again(self, key: str, under_way: set[Request]) -> None:
-        """Count as left the requests that had just ended when their slot was gated: no signal comes for them."""
-        for request in under_way:
-            if request in self._requests and not self._gates.sent(key, request):
-                self._left(request)
-
-    def _entry(self, request: Request, key: str) -> _SlotRequest:
-        entry = self._requests.get(request)
-        if entry is None:
-            entry = self._requests[request] = _SlotRequest(self._slots.setdefault(key, _PacedSlot()))
-        if entry.origin is None:
-            entry.origin = self._paced_by_any(self._judged(request))
-            if entry.origin is not None:
-                entry.slot.present[entry.origin] += 1
-        return entry
+    def _count_held(self, paced: PacedOrigin, request: Request) -> None:
+        """Count the seconds for which the crawl had requests for an origin that could not go yet."""
+        since, paced.since = paced.since, None
+        if since is not None:
+            # The interval runs beside the delay that the user asks for, which would have passed anyway.
+            held = self.clock() - max(since, paced.turns.last) - _scrapy.slot_delay(self._crawler, request)
+            if held > 0:
+                self._added += held
+                self.slowed.add(self.name(request), held)
+            self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
     def answered(self, request: Request) -> None:
         """Count the interval from now on: the answer begins to arrive, or nobody waits for it any more."""
-        entry = self._requests.get(request)
-        if entry is None or not entry.unanswered:
+        paced = self._requests.get(request)
+        if paced is None or request not in paced.turns.outstanding:
             return
-        entry.unanswered = False
-        slot, origin = entry.slot, entry.origin
-        now, utc = self._clock(), self._utc()
-        slot.tail = slot.interval(utc)
-        slot.turns.answered(request, now)
-        if origin is not None:
-            if origin.shared is not None:
-                origin.shared.answered(request, origin.interval(utc), now)
-            origin.turns.answered(request, now)
-            go_on(origin.crawls)
+        now = self.clock()
+        if paced.shared is not None:
+            paced.shared.answered(request, paced.interval(self._utc()), now)
+        paced.turns.answered(request, now)
+        go_on(paced.crawls)
 
     def _left(self, request: Request) -> None:
         self.answered(request)
-        entry = self._requests.pop(request, None)
-        if entry is not None and entry.origin is not None:
-            entry.slot.present[entry.origin] -= 1
-            if not entry.slot.present[entry.origin]:
-                del entry.slot.present[entry.origin]
+        self._requests.pop(request, None)
+
+    def _forget_ended(self, paced: PacedOrigin | None = None) -> bool:
+        """Give up the turns of requests that have ended without being sent, and say whether there were any.
+
+        Another middleware may have answered, replaced or dropped them: no signal tells of it.
+
+        :param paced: look at those of one origin only.
+        """
+        active = _scrapy.active_requests(self._crawler)
+        own = self._requests if paced is None else [each for each in paced.turns.outstanding if each in self._requests]
+        ended = [request for request in own if request not in active]
+        for request in ended:
+            self.release(request)
+        return bool(ended)
 
     def _look(self) -> None:
-        """Once the spider is closing, give up requests that wait for the turns of other workers: that may take long."""
-        if not self._looking:
+        """Let nothing wait for what has ended, nor for its turn when the spider is being closed."""
+        if self._closed:
             return
         self._runtime.call_later(_LOOK, self._look)
-        if is_closing(self._crawler):
-            error = NoTurn("the spider closed before the turn of this request came")
-            given = [request for key in self._slots for request in self._gates.give_up(key, self._is_shared, error)]
-            for request in given:
-                self._left(request)
-            if given:
-                count = many(len(given), "request")
-                self._log("%s waited for a turn at a site when the spider closed: back to the scheduler", count)
-
-    def _is_shared(self, request: Request) -> bool:
-        entry = self._requests.get(request)
-        return entry is not None and entry.origin is not None and entry.origin.shared is not None
-
-    # Whether a request may start.
-
-    def _wait(self, request: Request) -> float | None:
-        """Return the seconds until a request may start; ``None``: `go_on` will be called for its slot."""
-        key = request.meta["download_slot"]
-        entry = self._entry(request, key)
-        slot, origin = entry.slot, entry.origin
-        now, utc = self._clock(), self._utc()
-        # While one site takes long to answer, as for its robots.txt, the other sites of the slot must not wait for it.
-        of_slot = slot.turns.wait(request, slot.interval(utc), now, patient=False)
-        seconds: float | None = max(0.0, slot.turns.last + slot.tail - now, of_slot or 0.0)
-        if origin is not None:
-            interval = origin.interval(utc)
-            of_origin = origin.turns.wait(request, interval, now)
-            seconds = None if of_origin is None else max(seconds or 0.0, of_origin)
-            if seconds == 0 and origin.shared is not None:
-                seconds = origin.shared.wait(interval, now)
-        if seconds == 0:
-            self._start(request, entry, now)
-            return seconds
-        entry.held_since = entry.held_since or now
-        if seconds is None and origin is not None:
-            origin.waiting[self._gates, key] = entry.held_since
-        return seconds
-
-    def _begin(self, request: Request, entry: _SlotRequest, now: float) -> None:
-        entry.started = entry.unanswered = True
-        entry.slot.turns.start(request, now)
-        if entry.origin is not None:
-            entry.origin.turns.start(request, now)
-
-    def _start(self, request: Request, entry: _SlotRequest, now: float) -> None:
-        self._begin(request, entry, now)
-        if entry.origin is not None and entry.origin.shared is not None:
-            entry.origin.shared.start(request)
-        if entry.held_since is not None:
-            held, entry.held_since = now - entry.held_since, None
-            self._added += held
-            if held > 0:  # also a request of a site that asks for nothing, in the slot of one that does
-                self.slowed.add(str(self._judged(request)), held)
-            self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
+        self._forget_ended()
+        if _scrapy.is_closing(self._crawler):
+            self._closing_since = min(self._closing_since, self.clock())
+            self._tell()
+            self.when_closing()
 
     def _sweep(self) -> None:
-        """Forget origins and slots that had no request for a while."""
-        before = self._clock() - _KEPT - self._limit.longest
-        present = {paced for slot in self._slots.values() for paced in slot.present}
+        """Forget origins that had no request for a while."""
+        before = self.clock() - _KEPT - self._limit.longest
         for origin, paced in list(self._origins.items()):
-            if paced not in present and paced.turns.idle and max(paced.turns.last, paced.noted) <= before:
+            if paced.turns.idle and max(paced.turns.last, paced.noted) <= before:
                 self._crawls.forget(origin, self._origins.pop(origin))
-        self._slots = {
-            key: slot
-            for key, slot in self._slots.items()
-            if slot.present or not slot.turns.idle or slot.turns.last > before
-        }
+                del self.names[str(origin)]
         self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._origins))

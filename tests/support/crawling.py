@@ -28,6 +28,7 @@ SETTINGS: dict[str, Any] = {
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
         "scrapy_robots_rfc.RfcRobotsTxtMiddleware": 100,
     },
+    "SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.PacedPriorityQueue",
     "RETRY_ENABLED": False,
     "ROBOTSTXT_UNREACHABLE_BACKOFF": [],
     "TELNETCONSOLE_ENABLED": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,14 +10,16 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.task import LoopingCall
 
-from tests.support.crawling import Crawl, Pages, crawl, records
+from scrapy_robots_rfc import RfcRobotsTxtMiddleware
+from tests.support.crawling import Crawl, crawl, records
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from scrapy.crawler import Crawler
@@ -171,36 +174,81 @@ async def test_end_of_a_crawl(site: Clocked) -> None:
     assert 0 < store.take_turn(key, "next", 1) <= DELAY
 
 
-class ClosedWhileWaiting(Pages):
-    """Is closed when its requests stand in the downloader."""
-
-    reached = 0
-
-    def note(self, request: Request) -> None:
-        """Count them."""
-        if not request.url.endswith("/robots.txt"):
-            self.reached += 1
-            if self.reached == len(self.requests):
-                deferred_from_coro(self.crawler.engine.close_spider_async(reason="test"))
-
-
-@pytest.mark.parametrize("kept", [True, False])
-@ensureDeferred
-async def test_closing_while_another_has_the_turn(site: Clocked, kept: bool, store: Kept, tmp_path: Path) -> None:
-    """A spider that is closed waits for nobody's turn: its requests go back to the scheduler, and to JOBDIR."""
-    key = site.url("").rstrip("/")
-    store.take_turn(key, "somebody", 1000)
-    settings = {**KEPT, "JOBDIR": str(tmp_path)} if kept else KEPT
+def close_when_waiting(count: int) -> Callable[[Crawler], None]:
+    """Close the spider when so many requests wait for their turns."""
 
     def prepare(crawler: Crawler) -> None:
-        def note(request: Request) -> None:
-            crawler.spider.note(request)  # type: ignore[union-attr]  # it is open
+        closed: list[bool] = []
 
-        crawler.signals.connect(note, signals.request_reached_downloader, weak=False)
+        def look() -> None:
+            middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+            assert middleware is not None
+            assert middleware._throttle is not None
+            if middleware._throttle.held()[0] == count and not closed:
+                closed.append(True)
+                assert crawler.engine is not None
+                deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
 
-    result = await crawl(urls(site, 4), settings, spider=ClosedWhileWaiting, prepare=prepare)
+        crawler.signals.connect(look, signals.scheduler_empty, weak=False)
+
+    return prepare
+
+
+@ensureDeferred
+async def test_closing_while_a_robots_txt_waits_for_its_turn(
+    site: Clocked, store: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages whose robots.txt has to be asked for again, and waits for another's turn, stay in JOBDIR."""
+    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle._LOOK", 0.02)  # much sooner than the fetch looks
+    headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
+    text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
+    site.replies["/robots.txt"] = Reply(body=text, headers=headers)
+    settings = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0}
+    await crawl([site.url("/first")], settings)
+    key = site.url("").rstrip("/")
+    store.take_turn(key, "somebody", 1000)
+
+    def prepare(crawler: Crawler) -> None:
+        look = LoopingCall(lambda: close_when_held(crawler, look))
+        look.start(0.05)
+
+    def close_when_held(crawler: Crawler, look: LoopingCall) -> None:
+        middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+        if middleware and middleware._throttle and middleware._throttle.waiting_in_place():
+            look.stop()
+            assert crawler.engine is not None
+            deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
+
+    kept = {**settings, "JOBDIR": str(tmp_path)}
+    result = await crawl(
+        urls(site, 3),
+        kept,
+        prepare=lambda crawler: crawler.signals.connect(lambda: prepare(crawler), signals.spider_opened, weak=False),
+    )
+    assert result.outcomes == {}
+    assert result.stat("undecided") == 3
+    store.end_turn(key, "somebody", 0)
+    assert fetched(await crawl([], kept)) == 3
+
+
+@pytest.mark.parametrize("queue", ["scrapy_robots_rfc.PacedPriorityQueue", "scrapy.pqueues.ScrapyPriorityQueue"])
+@pytest.mark.parametrize("kept", [True, False])
+@ensureDeferred
+async def test_closing_while_another_has_the_turn(
+    site: Clocked, kept: bool, queue: str, store: Kept, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A spider that is closed waits for nobody's turn: its requests are in JOBDIR, or are counted and told."""
+    key = site.url("").rstrip("/")
+    store.take_turn(key, "somebody", 1000)
+    settings = {**KEPT, "SCHEDULER_PRIORITY_QUEUE": queue, "JOBDIR": str(tmp_path) if kept else None}
+    result = await crawl(urls(site, 4), settings, prepare=close_when_waiting(4))
     assert site.targets == ["/robots.txt"]
     assert result.outcomes == {}
+    assert result.stat("crawl_delay/left_over") == 4
+    [told] = [text for text in records(caplog, logging.INFO) if "waited" in text]
+    kept_or_not = "in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued"
+    assert told == f"4 requests waited for the turn of their site when the spider closed: they are {kept_or_not}"
     store.end_turn(key, "somebody", 0)
     resumed = await crawl([], settings)
     assert fetched(resumed) == (4 if kept else 0)
+    assert sorted(site.targets[1:]) == (["/0", "/1", "/2", "/3"] if kept else [])

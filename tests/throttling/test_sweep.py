@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
@@ -34,11 +34,15 @@ class Clock(Runtime):
         """Return it."""
         return self.now
 
+    def call_later(self, delay: float, function: object) -> Any:
+        """Nothing happens later."""
+
 
 def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """An origin whose request is still with other middlewares is kept, even if its file is old or a local one."""
     monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle._FIRST_SWEEP", 2)
-    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle.send_once", lambda _: None)  # there is no engine
+    monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)  # there is no engine
+    monkeypatch.setattr("scrapy_robots_rfc._scrapy.in_downloader", lambda _: [])
     crawler, clock = get_crawler(Spider), Clock()
     file = FileParser(crawler, read_settings(crawler.settings))(b"User-agent: *\nCrawl-delay: 1\n")
     throttle = Throttle(crawler, Limit(60.0), lambda request: Origin.of(request.url), clock)

@@ -1,0 +1,315 @@
+"""`python -m bench.paced [--delay S] [--moments N]`: sites that ask for a Crawl-delay beside sites that do not.
+
+1. One crawl: how many pages a second the free sites give beside 20 paced ones with 1,000 queued pages each, as a ratio
+   to the same sites alone; the intervals by the clock of the sites.
+2. Crawls that are stopped once by SIGINT or SIGTERM, and resumed: what `bench.interrupted` finds.
+3. A fleet of four workers with one queue in Redis, by scrapy-redis, one of which gets SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.utils.defer import deferred_from_coro
+
+from bench import interrupted
+from bench.report import table
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+#: Seconds that a page takes, so that a crawl is bound by its concurrency, and not by this machine.
+LATENCY = 0.05
+SETTINGS: dict[str, Any] = {
+    "ADDONS": {"scrapy_robots_rfc.Addon": 500},
+    "LOG_LEVEL": "ERROR",
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "CONCURRENT_REQUESTS": 16,
+    "DOWNLOAD_DELAY": 0,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
+    "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
+}
+
+
+async def serve(delay: float) -> None:
+    """Be all sites: 127.1.0.x ask for the delay, all others for nothing; /log has when each page was asked for."""
+    arrivals: list[tuple[float, str, str]] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host = writer.get_extra_info("sockname")[0]
+        while line := await reader.readline():
+            while await reader.readline() not in (b"\r\n", b""):
+                pass
+            target = line.split()[1].decode()
+            body = b"page"
+            if target == "/log":
+                body = json.dumps(arrivals).encode()
+            else:
+                arrivals.append((time.monotonic(), host, target))
+                await asyncio.sleep(LATENCY)
+            if target == "/robots.txt":
+                body = b"User-agent: *\nDisallow: /x\n"
+                body += b"Crawl-delay: %g\n" % delay if host.startswith("127.1.") else b""
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            )
+
+    server = await asyncio.start_server(answer, "0.0.0.0", 0, backlog=1000)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+class Sites:
+    """The sites, in a process of their own.
+
+    :param port: of all of them.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.port = int(process.stdout.readline())
+
+    def urls(self, net: int, sites: int, pages: int) -> list[str]:
+        """Pages of sites, one of each in turn; those of net 1 are paced."""
+        return [f"http://127.{net}.0.{1 + n}:{self.port}/{page}" for page in range(pages) for n in range(sites)]
+
+    def log(self) -> dict[str, list[tuple[float, str]]]:
+        """Return for each site when it was asked for what."""
+        found: dict[str, list[tuple[float, str]]] = {}
+        with urlopen(f"http://127.0.0.1:{self.port}/log") as answer:
+            for when, host, target in json.load(answer):
+                found.setdefault(host, []).append((when, target))
+        return found
+
+
+@contextmanager
+def serving(delay: float) -> Iterator[Sites]:
+    """Serve the sites."""
+    command = [sys.executable, "-m", "bench.paced", "--serve", str(delay)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Sites(process)
+        finally:
+            process.kill()
+
+
+class Beside(Spider):
+    """Asks for pages of paced sites, then of free ones, and ends when it has the free ones."""
+
+    name = "beside"
+
+    def __init__(self, paced: list[str], free: list[str]) -> None:
+        super().__init__()
+        self.paced, self.free, self.left, self.most = paced, free, len(free), 0
+
+    async def start(self) -> AsyncIterator[Request]:
+        """All of them."""
+        for url in self.paced:
+            yield Request(url)
+        for url in self.free:
+            yield Request(url, meta={"free": True})
+
+    def parse(self, response: Response, **_: object) -> None:
+        """Count."""
+        assert self.crawler.engine is not None
+        if self.left < len(self.free) // 2:  # all robots.txt files are known by then
+            active = self.crawler.engine.downloader.active
+            self.most = max(self.most, sum("127.1." in request.url for request in active))
+        self.left -= response.meta.get("free", False)
+        if not self.left:
+            self.left = -1
+            self.began = time.monotonic()
+            deferred_from_coro(self.crawler.engine.close_spider_async(reason="enough"))
+
+    def closed(self, _reason: str) -> None:
+        """Note how long closing took."""
+        self.took = time.monotonic() - self.began
+
+
+class Shared(Spider):
+    """Takes its requests from the queue of a fleet."""
+
+    name = "shared"
+
+    def parse(self, _response: Response, **_: object) -> None:
+        """Nothing more."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the sites saw.
+
+    :param rate: pages a second of the free sites.
+    :param least: the shortest interval of a paced site, in seconds.
+    :param usual: the median of those intervals.
+    :param pages: how many pages were asked for, and how many different ones.
+    """
+
+    rate: float
+    least: float
+    usual: float
+    pages: tuple[int, int]
+
+
+def seen(log: dict[str, list[tuple[float, str]]]) -> Seen:
+    """Sum up."""
+    free = sorted(
+        when for host, asked in log.items() if "127.2." in host for when, path in asked if path != "/robots.txt"
+    )
+    paced = [sorted(when for when, _ in asked) for host, asked in log.items() if "127.1." in host]
+    gaps = [after - before for times in paced for before, after in pairwise(times)] or [0.0]
+    pages = [(host, path) for host, asked in log.items() for _, path in asked if path != "/robots.txt"]
+    # The tenth page to the last but nine: starts and ends are no throughput.
+    rate = (len(free) - 20) / (free[-10] - free[10]) if len(free) > 20 else 0.0
+    return Seen(rate, min(gaps), median(gaps), (len(pages), len(set(pages))))
+
+
+def beside(delay: float, paced: int, queued: int, free: int, pages: int) -> tuple[Seen, dict[str, float]]:
+    """Crawl paced sites and free ones with one crawl."""
+    with serving(delay) as sites:
+        arguments = json.dumps([sites.urls(1, paced, queued), sites.urls(2, free, pages)])
+        command = [sys.executable, "-m", "bench.paced", "--crawl"]
+        done = subprocess.run(command, input=arguments, stdout=subprocess.PIPE, text=True, check=True)
+        told: dict[str, float] = json.loads(done.stdout)
+        return seen(sites.log()), told
+
+
+def fleet(redis: str, delay: float, paced: tuple[int, int], free: tuple[int, int], workers: int = 4) -> Seen:
+    """Crawl with workers that have one queue; the first of them gets SIGTERM.
+
+    :param paced: how many sites, with how many pages each.
+    """
+    from redis import Redis  # noqa: PLC0415 - only for this part
+    from scrapy_redis.queue import PriorityQueue  # noqa: PLC0415 - as above
+
+    server = Redis.from_url(redis)
+    server.flushall()
+    spider = Shared()
+    queue = PriorityQueue(server, spider, "shared:requests")
+    with serving(delay) as sites:
+        for url in [*sites.urls(1, *paced), *sites.urls(2, *free)]:
+            queue.push(Request(url))
+        command = [sys.executable, "-m", "bench.paced", "--worker", redis]
+        processes = [subprocess.Popen(command) for _ in range(workers)]
+        try:
+            while len(sites.log()) < 2 and processes[0].poll() is None:
+                time.sleep(0.05)
+            if workers > 1:
+                time.sleep(3)
+                processes[0].send_signal(signal.SIGTERM)
+            for process in processes:
+                process.wait(300)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        return seen(sites.log())
+
+
+def worker(redis: str) -> None:
+    """Crawl what the queue has."""
+    shared = {
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "SCHEDULER_PERSIST": True,
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+        "SCHEDULER_QUEUE_KEY": "shared:requests",
+        "REDIS_URL": redis,
+        "ROBOTSTXT_CACHE": redis,
+        "CONCURRENT_REQUESTS": 4,
+    }
+    process = AsyncCrawlerProcess({**SETTINGS, **shared})
+    process.crawl(Shared)
+    process.start()
+
+
+def stopped(count: int) -> list[list[str]]:
+    """Stop crawls at random moments, resume them, and return rows that say what was wrong."""
+    plain, rows = interrupted.crawl(None), []
+    for number, after in enumerate(interrupted.moments(count, 9309)):
+        sign = (signal.SIGINT, signal.SIGTERM)[number % 2]
+        found = interrupted.crawl(after, sign)
+        finding = interrupted.wrong(plain, found, sign)
+        rows.append([sign.name, f"{after:.2f}", f"{found.closing:.2f}", finding or "as it must be"])
+    return rows
+
+
+def main() -> int:
+    """Print the tables; 1 where something is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench.paced", description=__doc__)
+    parser.add_argument("--delay", type=float, default=5.0, help="the Crawl-delay, in seconds")
+    parser.add_argument("--queued", type=int, default=1000, help="pages of each paced site")
+    parser.add_argument("--pages", type=int, default=300, help="pages of each free site")
+    parser.add_argument("--moments", type=int, default=100, help="crawls that are stopped")
+    parser.add_argument("--redis", help="URL of an empty Redis server, for the fleet")
+    parser.add_argument("--serve", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--crawl", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve is not None:
+        asyncio.run(serve(options.serve))
+    elif options.crawl:
+        paced, free = json.load(sys.stdin)
+        process = AsyncCrawlerProcess(SETTINGS)
+        crawler = process.create_crawler(Beside)
+        process.crawl(crawler, paced=paced, free=free)
+        process.start()
+        assert crawler.stats is not None
+        spider: Any = crawler.spider
+        left = crawler.stats.get_value("robotstxt/crawl_delay/left_over", 0)
+        print(json.dumps({"most": spider.most, "closing": spider.took, "left_over": left}))
+    elif options.worker is not None:
+        worker(options.worker)
+    else:
+        return _report(options)
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    alone, _ = beside(options.delay, 0, 0, 20, options.pages)
+    both, told = beside(options.delay, 20, options.queued, 20, options.pages)
+    rows = [
+        ["free sites, of their pages/s alone", f"{both.rate / alone.rate:.3f}", "0.95"],
+        ["shortest interval, of the Crawl-delay", f"{both.least / options.delay:.3f}", "1"],
+        ["usual interval, of the Crawl-delay", f"{both.usual / options.delay:.3f}", "at most 1.1"],
+        ["paced requests in the downloader, at most", f"{told['most']:.0f}", "20"],
+        ["closing, s, while so many wait", f"{told['closing']:.2f}, {told['left_over']:,.0f}", "1"],
+    ]
+    wrong = both.least < options.delay
+    if options.moments:
+        found = stopped(options.moments)
+        bad = [row for row in found if row[3] != "as it must be"]
+        rows.append(["stopped and resumed, wrong", f"{len(bad)} of {len(found)}", "0"])
+        rows.append(["the slowest closed after, s", max(row[2] for row in found), ""])
+        wrong |= bool(bad)
+        print(table("Stopped and resumed, but not as it must be", ["", "after, s", "closing, s", "found"], bad))
+    if options.redis:
+        few = fleet(options.redis, 0.5, (0, 0), (20, 200))
+        many = fleet(options.redis, 0.5, (50, 20), (20, 200))
+        rows.append(["fleet: free sites, of their pages/s alone", f"{many.rate / few.rate:.3f}", "0.95"])
+        rows.append(["fleet: shortest interval, of the Crawl-delay", f"{many.least / 0.5:.3f}", "1"])
+        rows.append(["fleet: usual interval, of the Crawl-delay", f"{many.usual / 0.5:.3f}", "at most 1.1"])
+        rows.append(["fleet: pages, different ones, of 5,000", "{:,}, {:,}".format(*many.pages), "5,000, 5,000"])
+        wrong |= many.pages != (5000, 5000) or many.least < 0.5
+    print(table(f"Paced sites, Crawl-delay {options.delay:g} s", ["", "measured", "asked for"], rows))
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
