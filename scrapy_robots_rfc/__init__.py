@@ -32,8 +32,8 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
 _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
-    "PageRules": "core.page_rules",
     "PacedPriorityQueue": "throttling.queue",
+    "PageRules": "core.page_rules",
     "Reason": "core.decision",
     "RfcEarlyMiddleware": "middleware.early",
     "RfcPageRulesMiddleware": "middleware.page_rules",

@@ -112,8 +112,6 @@ class Downloader:
     :param abandoned: called with a request that is under way although nobody waits for its answer any more.
     :param kept: called with each whole answer: the URL, the response, and its decoded body.
     :param sent: called with each request of ours that was answered, with the headers that it was sent with.
-    :param exchanged: called after each exchange, whole or not: the request as it was sent, its answer or ``None``, the
-        Content-Encoding lines of that, and whether its body was cut off.
     :param held: returns the requests that wait in place for the turn of their site.
     """
 
@@ -126,10 +124,12 @@ class Downloader:
         kept: Callable[[str, Response, bytes], object],
         sent: Callable[[Request], object],
         held: Callable[[], Iterable[Request]],
-        exchanged: Callable[[Request, Response | None, Sequence[bytes], bool], object] | None = None,
     ) -> None:
         self._crawler, self._abandoned, self._kept, self._sent = crawler, abandoned, kept, sent
-        self._held, self._exchanged = held, exchanged
+        self._held = held
+        #: Called after each exchange, whole or not: the request as it was sent, its answer or ``None``, the lines of
+        #: Content-Encoding of that, and whether its body was cut off. ``None``: nobody wants to know.
+        self.exchanged: Callable[[Request, Response | None, Sequence[bytes], bool], object] | None = None
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._send = crawler.signals.send_catch_log
@@ -179,9 +179,9 @@ class Downloader:
         try:
             response = await self._transferred(request)
         finally:
-            if self._exchanged is not None:
+            if self.exchanged is not None:
                 transfer: _Transfer = request.meta[MARK]
-                self._exchanged(transfer.request or request, response, transfer.codings, transfer.stopped)
+                self.exchanged(transfer.request or request, response, transfer.codings, transfer.stopped)
         body = self._body(response, request.meta[MARK])
         self._kept(request.url, response, body)
         return response, body

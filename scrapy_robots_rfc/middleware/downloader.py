@@ -7,16 +7,15 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals as scrapy_signals
-from scrapy.exceptions import DontCloseSpider, IgnoreRequest, NotConfigured
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc import _scrapy, stats
+from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import store_of
@@ -34,15 +33,15 @@ from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import WaitLog
 from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
-from scrapy_robots_rfc.middleware.startup import check_spider_middlewares, startup_lines
-from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
+from scrapy_robots_rfc.middleware.startup import settings_of, startup_lines
+from scrapy_robots_rfc.middleware.user_agent import UserAgents, kind_of
 from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
+from scrapy_robots_rfc.reporting.opening import records_of
 from scrapy_robots_rfc.reporting.summary import CrawlSummary, TopK
-from scrapy_robots_rfc.settings import BACKOFF, Settings, read_settings
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
+    from collections.abc import Callable, Coroutine
     from typing import Self, TypeAlias
 
     from scrapy import Request, Spider
@@ -52,8 +51,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
-    from scrapy_robots_rfc.reporting.archive import Archive
-    from scrapy_robots_rfc.reporting.export import Feeds
+    from scrapy_robots_rfc.settings import Settings
 
     #: What `process_request` may return, as a value or later.
     _Passed: TypeAlias = Coroutine[Any, Any, Request | Response | None] | Request | Response | None
@@ -74,7 +72,7 @@ class RfcRobotsTxtMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        settings = self._settings = _settings_of(crawler)
+        settings = self._settings = settings_of(crawler, RfcRobotsTxtMiddleware)
         self._crawler = crawler
         stats_collector = crawler.stats
         assert stats_collector is not None
@@ -84,7 +82,7 @@ class RfcRobotsTxtMiddleware:
         self._user_agents = UserAgents(crawler, settings.user_agent)
         self._parse = FileParser(crawler, settings)
         #: The report, which `middleware/page_rules.py` writes to as well.
-        self.feeds, self._archive = self._records(settings, runtime)
+        self.feeds, self._archive = records_of(crawler, settings, runtime)
         self._http_cache = HttpCache(crawler, settings)
         parse, agent = self._parse, self._user_agents.default
         overrides: Overrides | None = None  # their files are read before a store is opened
@@ -120,22 +118,9 @@ class RfcRobotsTxtMiddleware:
         ):
             crawler.signals.connect(handler, signal)
 
-    def _records(self, settings: Settings, runtime: Runtime) -> tuple[Feeds | None, Archive | None]:
-        """Return the report and the archive, each loaded when a setting asks for it."""
-        feeds = archive = None
-        if settings.report:
-            from scrapy_robots_rfc.reporting.export import Feeds  # noqa: PLC0415 - see above
-
-            feeds = Feeds(self._crawler, settings, runtime)
-        if settings.archive:
-            from scrapy_robots_rfc.reporting.archive import Archive  # noqa: PLC0415 - see above
-
-            archive = Archive(self._crawler, settings, runtime)
-        return feeds, archive
-
     def _declare_use(self, settings: Settings) -> None:
         """Look at what sites say of the use of their pages. A crawl that declares none has no `process_response`."""
-        from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - as in `_records`
+        from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - loaded when a setting asks for it
 
         self._enforcement.use = DeclaredUse(self._crawler, settings)
         self.process_response = self._check_use
@@ -269,19 +254,15 @@ class RfcRobotsTxtMiddleware:
         return request
 
     def _check_use(self, request: Request, response: Response) -> Response:
-        """Drop a response whose header lines or metas refuse all that it is for.
+        """Drop a response that refuses all that it is for.
 
-        :raises RobotsDisallowed: they do.
+        :raises RobotsDisallowed: it does.
         """
-        use, origin = self._enforcement.use, self._origin_of(request)
+        origin = self._origin_of(request)
         robots = None if origin is None else self.service.at_hand(origin, request, counted=False)
         exempt = request.meta.get("dont_obey_robotstxt") or (robots is not None and robots.exempt is not None)
-        if use is None or exempt or origin is None:
-            return response
-        refused = use.received(request, response, self._user_agents.of(request))
-        if refused is not None:
-            decision, why = refused
-            self._enforcement.refuse(request, replace(decision, origin=str(origin)), why, robots)
+        if origin is not None and not exempt:
+            self._enforcement.received(request, response, origin, robots, self._user_agents.of(request))
         return response
 
     async def _wait_for_turn_in_place(
@@ -403,7 +384,7 @@ class RfcRobotsTxtMiddleware:
         self._progress.begin()
         if self._throttle is not None and self._settings.crawl_delay_shared:
             self._throttle.join()
-        self.service.join(self._kind(spider))
+        self.service.join(kind_of(self._crawler.settings, self._settings.max_size, self._parse.parser_class, spider))
         before_queue = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
         if before_queue is not None and self._settings.dry_run:
             before_queue.begin(lambda _: False)
@@ -424,29 +405,17 @@ class RfcRobotsTxtMiddleware:
         client.start()
         return client
 
-    def _kind(self, spider: Spider) -> Hashable:
-        """Return what is equal for crawls that may share files: they would send the same request for a robots.txt."""
-        settings = self._crawler.settings
-        # A middleware may choose a proxy, so that crawls with other middlewares may get other answers.
-        middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
-        return (
-            self._parse.parser_class,
-            self._settings.max_size,
-            str(default_header(settings, spider)),
-            settings.getbool("HTTPPROXY_ENABLED"),
-            frozenset((str(name), str(position)) for name, position in middlewares),
-        )
-
     def _downloader(self) -> Downloader:
-        return Downloader(
+        downloader = Downloader(
             self._crawler,
             self._settings.max_size,
             abandoned=self._abandoned,
             kept=self._http_cache.store,
             sent=self._user_agents.sent,
-            exchanged=None if self._archive is None else self._archive.exchanged,
             held=lambda: [] if self._throttle is None else self._throttle.waiting_in_place(),
         )
+        downloader.exchanged = None if self._archive is None else self._archive.exchanged
+        return downloader
 
     def _abandoned(self, request: Request) -> None:
         if self._throttle is not None:
@@ -470,19 +439,3 @@ def robots_service(crawler: Crawler) -> RobotsService:
     if middleware is None:
         raise RuntimeError("RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True")
     return middleware.service
-
-
-def _settings_of(crawler: Crawler) -> Settings:
-    """Read the settings of a crawl.
-
-    :raises NotConfigured: it does not obey robots.txt.
-    """
-    settings = read_settings(crawler.settings)
-    check_spider_middlewares(settings, crawler.settings)
-    if not settings.obey:
-        for level, line in startup_lines(crawler.settings, settings, RfcRobotsTxtMiddleware):
-            logger.log(level, line, extra={"spider": crawler.spider})
-        raise NotConfigured
-    if _scrapy.asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
-        return replace(settings, unreachable_backoff=())  # a command for one page: who waits for it can run it again
-    return settings

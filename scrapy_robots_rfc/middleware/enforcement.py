@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import signals, stats
-from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting.summary import Cost
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.core.decision import Decision
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.middleware.use import DeclaredUse
     from scrapy_robots_rfc.policy.origins import Origin
@@ -86,6 +86,17 @@ class Enforcement:
                 return False
         self.conclude(request, robots, decision, why)
         return True
+
+    def received(
+        self, request: Request, response: Response, origin: Origin, robots: OriginPolicy | None, agent: Agent
+    ) -> None:
+        """Refuse a response whose headers or metas, with robots.txt, refuse all that it is for.
+
+        :raises RobotsDisallowed: they do.
+        """
+        why = None if self.use is None else self.use.received(request, response, agent)
+        if why is not None:
+            self.refuse(request, Decision(False, Reason.USE, origin=str(origin)), why, robots)
 
     def exempts(self, robots: OriginPolicy) -> bool:
         """Count a request to a site that is not asked, and say whether it is one."""

@@ -1,4 +1,4 @@
-"""Log lines at the start of a crawl about its settings: misspelt names, two middlewares for one task, another parser.
+"""Settings at the start of a crawl, and log lines about them: misspelt names, middlewares that do the same, other parsers.
 
 `scrapy robots settings` prints the same lines. See `Settings` for values that are not accepted, which are errors.
 """
@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
+from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
-from scrapy_robots_rfc.settings import BY_FIELD, TABLE, written
+from scrapy_robots_rfc.settings import BACKOFF, BY_FIELD, TABLE, read_settings, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from scrapy_robots_rfc.settings import Settings
@@ -30,6 +34,23 @@ SPIDER_MIDDLEWARES = {
     "early": ("scrapy_robots_rfc.RfcEarlyMiddleware", 10),
     "page_rules": ("scrapy_robots_rfc.RfcPageRulesMiddleware", 20),
 }
+
+
+def settings_of(crawler: Crawler, ours: type) -> Settings:
+    """Read the settings of a crawl, for the class `RfcRobotsTxtMiddleware`.
+
+    :raises NotConfigured: it does not obey robots.txt.
+    :raises SettingError: one is not accepted.
+    """
+    settings = read_settings(crawler.settings)
+    check_spider_middlewares(settings, crawler.settings)
+    if not settings.obey:
+        for level, line in startup_lines(crawler.settings, settings, ours):
+            logging.getLogger(ours.__module__).log(level, line, extra={"spider": crawler.spider})
+        raise NotConfigured
+    if asks_once(crawler) and not crawler.settings.getpriority(BACKOFF):
+        return replace(settings, unreachable_backoff=())  # a command for one page: who waits for it can run it again
+    return settings
 
 
 def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> Iterator[tuple[int, str]]:
@@ -79,8 +100,11 @@ def nearest(key: str) -> str:
     """Return the setting whose name, without the common prefix, is most like that of an unknown one."""
     from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
-    names = {row.key.partition("_")[2]: row.key for row in TABLE}
-    (name,) = get_close_matches(key.partition("_")[2], names, n=1, cutoff=0)
+    prefix, _, rest = key.partition("_")
+    # Of two settings with the same name but for the prefix, the one with this prefix comes last, and stays.
+    keys = sorted((row.key for row in TABLE), key=lambda known: known.startswith(prefix))
+    names = {known.partition("_")[2]: known for known in keys}
+    (name,) = get_close_matches(rest, names, n=1, cutoff=0)
     return names[name]
 
 

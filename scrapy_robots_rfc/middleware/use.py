@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.labels import LABELS, uses_of
 from scrapy_robots_rfc.core.page_rules import combine, parse_headers, parse_metas
 from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by
@@ -90,10 +89,10 @@ class DeclaredUse:
         self._count(stats.USE.format(source="robots.txt"))
         return f"{robots.source} {why}"
 
-    def received(self, request: Request, response: Response, agent: Agent) -> tuple[Decision, str] | None:
+    def received(self, request: Request, response: Response, agent: Agent) -> str | None:
         """Take the header lines and metas of a response into account.
 
-        :returns: the decision and the reason to drop the response; ``None``: it goes on.
+        :returns: why the response is dropped; ``None``: it goes on.
         """
         uses = self.of(request)
         own = _of_response(response, agent)
@@ -104,7 +103,7 @@ class DeclaredUse:
             return None
         first = next((own[use].source for use in uses if use in own), "")
         self._count(stats.USE.format(source="meta" if first.startswith("meta") else "header"))
-        return None if self._passes else (Decision(False, Reason.USE), why)
+        return None if self._passes else why
 
     def _of_spider(self) -> tuple[str, ...] | None:
         value = getattr(self._crawler.spider, USE_KEY, None)

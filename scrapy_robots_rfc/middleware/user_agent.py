@@ -12,6 +12,8 @@ from scrapy_robots_rfc.core.agents import ACCEPTED, NOBODY, USER_AGENT_KEY, Agen
 from scrapy_robots_rfc.errors import AgentError, SettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -152,3 +154,20 @@ def default_header(settings: BaseSettings, spider: Spider | None = None) -> str 
             return header
     user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
     return user_agent
+
+
+def kind_of(settings: BaseSettings, max_size: int, parser: type, spider: Spider) -> Hashable:
+    """Return what is equal for crawls that may share files: they would send the same request for a robots.txt.
+
+    :param max_size: octets of a file that count.
+    :param parser: the class that parses files.
+    """
+    # A middleware may choose a proxy, so that crawls with other middlewares may get other answers.
+    middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
+    return (
+        parser,
+        max_size,
+        str(default_header(settings, spider)),
+        settings.getbool("HTTPPROXY_ENABLED"),
+        frozenset((str(name), str(position)) for name, position in middlewares),
+    )

@@ -251,3 +251,12 @@ async def test_looks_ahead_are_not_counted(site: Site) -> None:
     site.replies["/robots.txt"] = robots(FORBID)
     result, _ = await run([site.url("/"), site.url("/a"), site.url("/private")], EARLY)
     assert [result.stat(f"cache/{key}") for key in ("misses", "hits")] == [1, 1]
+
+
+@ensureDeferred
+async def test_a_crawl_that_does_not_obey_needs_no_middleware(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Where robots.txt is not obeyed, nothing comes of the setting: the crawl is told so, and goes on."""
+    settings = {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_EARLY": True}
+    result, _ = await run([site.url("/a")], settings, Starts)
+    assert result.spider.came == [site.url("/a")]
+    assert "ROBOTSTXT_EARLY: nothing comes of it, because ROBOTSTXT_OBEY is not True" in records(caplog)

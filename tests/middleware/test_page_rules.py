@@ -284,7 +284,7 @@ class Follows(Linked):
     def first(self, response: Response) -> Iterable[Any]:
         """Follow them."""
         assert isinstance(response, HtmlResponse)
-        hrefs = [href for href in response.css("a::attr(href), area::attr(href)").getall() if "[" not in href]
+        hrefs = [href.strip() for href in response.css("a::attr(href), area::attr(href)").getall() if "[" not in href]
         yield from response.follow_all(hrefs, self.parse)
 
 

@@ -75,7 +75,7 @@ def unknown(key: str, near: str) -> str:
         ({"ROBOTSTXT_DELAY_MAX": 5, "ROBOTS_X": 1}, [unknown("ROBOTSTXT_DELAY_MAX", "ROBOTSTXT_CRAWL_DELAY_MAX")]),
         (
             {"ROBOTSTXT_USERAGENT": "a", "ROBOTSTAG_OBEYS": None, "ROBOTSTXT_TIMEOUT": 5},
-            [unknown("ROBOTSTAG_OBEYS", "ROBOTSTXT_OBEY"), unknown("ROBOTSTXT_USERAGENT", "ROBOTSTXT_USER_AGENT")],
+            [unknown("ROBOTSTAG_OBEYS", "ROBOTSTAG_OBEY"), unknown("ROBOTSTXT_USERAGENT", "ROBOTSTXT_USER_AGENT")],
         ),
         ({"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser", "ROBOTSTXT_USER_AGENT": "Scrapy"}, []),
     ],
