@@ -1,4 +1,4 @@
-"""Settings at the start of a crawl, and log lines about them: misspelt names, middlewares that do the same, other parsers.
+"""Settings at the start of a crawl, and log lines about them: misspelt names, middlewares and parsers that collide.
 
 `scrapy robots settings` prints the same lines. See `Settings` for values that are not accepted, which are errors.
 """
