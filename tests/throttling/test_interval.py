@@ -200,7 +200,8 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(site: Clocked, oth
     result = await crawl([first], settings, spider=Following, following=following)
     assert fetched(result) == 24
     assert min(gaps(site)) >= DELAY
-    assert sum(when < site.arrivals[-1][0] for when, _ in other.arrivals) == 21
+    before = sum(when < site.arrivals[-1][0] for when, _ in other.arrivals)
+    assert before >= 8  # if those that wait had the only place, one would come between two of them
 
 
 @pytest.mark.parametrize("queue", ["DownloaderAwarePriorityQueue", "ScrapyPriorityQueue"])
