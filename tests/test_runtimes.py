@@ -170,6 +170,14 @@ def test_page_rules(results: Results) -> None:
     }
 
 
+def test_declared_use_and_archive(results: Results) -> None:
+    """What refuses a declared use is heeded, and what the site answered is kept."""
+    found = results["declared"]
+    assert found["counted"] == [1, 1, 2]
+    assert found["kinds"] == ["warcinfo", "response", "request", "metadata"]
+    assert sorted(found["pages"]) == ["/header", "/open"]
+
+
 def test_report(results: Results) -> None:
     """Feeds are written as the crawl goes and stored at its end, in batches too; one that fails costs no verdict."""
     found = dict(results["reported"])

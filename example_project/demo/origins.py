@@ -124,6 +124,12 @@ def _about_pages() -> dict[str, Exhibit]:
             {"demobot": frozenset({"/a.html", "/b.html"})},
             follow=True,
         ),
+        "use": _exhibit(
+            "Uses: the demo says that it trains models (ROBOTSTXT_USE), and this site refuses that for some pages",
+            {"/robots.txt": Reply(body=b"User-agent: *\nContent-Usage: /essays/ train-ai=n\nAllow: /\n")},
+            allowed=("/news.html",),
+            closed=("/essays/1.html",),
+        ),
     }
 
 

@@ -9,6 +9,9 @@ ADDONS = {"scrapy_robots_rfc.Addon": 500}
 # Pages may say that their links are not to be followed, in an X-Robots-Tag line or a meta.
 ROBOTSTAG_OBEY = ["nofollow"]
 
+# What the demo is for, so that sites can refuse it. Without this line nobody is asked.
+ROBOTSTXT_USE = ["train-ai"]
+
 # Who we are. The product token `demobot` is taken from it; site owners write `User-agent: demobot` to address us.
 USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
 

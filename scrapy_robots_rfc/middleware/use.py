@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
@@ -16,6 +17,7 @@ from scrapy_robots_rfc.core.page_rules import combine, parse_headers, parse_meta
 from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.middleware.page_rules import metas_of
+from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +39,8 @@ USE_KEY = "robotstxt_use"
 PERMITTED_KEY = "robots_use"
 # The meta key of what robots.txt said when the request was sent: it counts, not what robots.txt says later.
 _SAID = "_robots_rfc_use"
+# Sites of which it is logged that they ask for payment.
+_MOST_TOLD = 1000
 _ACCEPTED = "a list of labels, or a string with commas"
 
 
@@ -51,6 +55,7 @@ class DeclaredUse:
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
         self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
+        self._told: set[str] = set()
         self._of_spider()
 
     def opened(self) -> None:
@@ -94,6 +99,8 @@ class DeclaredUse:
 
         :returns: why the response is dropped; ``None``: it goes on.
         """
+        if asks_for_payment(response):
+            self._tell_of_payment(response)
         uses = self.of(request)
         own = _of_response(response, agent)
         said = combined(request.meta.pop(_SAID, {}), own)
@@ -105,12 +112,28 @@ class DeclaredUse:
         self._count(stats.USE.format(source="meta" if first.startswith("meta") else "header"))
         return None if self._passes else why
 
+    def _tell_of_payment(self, response: Response) -> None:
+        """Count a response that asks for payment, and say so once a site."""
+        self._count(stats.PAYMENT)
+        site = urlsplit(response.url).netloc
+        if site not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(site)
+            text = "%s asks for payment (%d): nothing is paid, and nothing is asked for again because of it"
+            logger.info(text, without_userinfo(response.url), response.status, extra={"spider": self._crawler.spider})
+
     def _of_spider(self) -> tuple[str, ...] | None:
         value = getattr(self._crawler.spider, USE_KEY, None)
         try:
             return None if value is None else uses_of(value) or ()
         except TypeError:
             raise SettingError(f"the spider's {USE_KEY}", value, f"{_ACCEPTED}, or None") from None
+
+
+def asks_for_payment(response: Response) -> bool:
+    """Return whether a response asks for payment: a 402, or a 401 that asks for a License (RSL)."""
+    if response.status != 401:
+        return response.status == 402
+    return any(line.lower().split(None, 1)[:1] == [b"license"] for line in response.headers.getlist("WWW-Authenticate"))
 
 
 def _of_response(response: Response, agent: Agent) -> Mapping[str, Preference]:

@@ -81,6 +81,14 @@ def test_pages(output: Output) -> None:
     }
 
 
+def test_use(output: Output) -> None:
+    """Pages whose site refuses what the demo is for are not fetched."""
+    assert output.sections["Uses"].rows == {
+        "/news.html": ("allowed", "robots.txt line 3: Allow: /"),
+        "/essays/1.html": ("disallowed", "robots.txt line 2: content-usage: /essays/ train-ai=n"),
+    }
+
+
 def test_paced(output: Output) -> None:
     """The pages of a paced site come at its pace, by its own clock, and the table says so."""
     assert set(output.sections["Paced"].rows.values()) == {NO_RULE}
@@ -145,10 +153,11 @@ def test_stats(output: Output) -> None:
         "robotstxt/allowed": sum(row[0] == "allowed" for row in rows),
         "robotstxt/forbidden": sum(row[0] == "disallowed" for row in rows) + merged,
         "robotstxt/forbidden/unreachable": 2,
-        "robotstxt/request_count": 14,  # of the failing ones 3 and 2
+        "robotstxt/forbidden/use": 1,
+        "robotstxt/request_count": 15,  # of the failing ones 3 and 2
         "robotstxt/redirect_count": 1,
         "robotstxt/truncated": 1,
-        "robotstxt/cache/misses": 11,
+        "robotstxt/cache/misses": 12,
         "robotstxt/page/nofollow/header": 1,
         "robotstxt/page/nofollow/meta": 1,
         "robotstxt/crawl_delay/sites": 1,
@@ -159,7 +168,7 @@ def test_stats(output: Output) -> None:
 def test_check_by_the_sites_own_logs(output: Output) -> None:
     """The demo ends with what its sites saw: no page that is disallowed was asked for."""
     assert output.last_line == (
-        "Check, by the sites' own logs: robots.txt requested: 14, pages requested: 20, "
+        "Check, by the sites' own logs: robots.txt requested: 15, pages requested: 21, "
         "pages of disallowed paths requested: 0"
     )
 
@@ -168,7 +177,7 @@ def test_check_by_the_sites_own_logs(output: Output) -> None:
 async def test_check_can_fail(here: Here) -> None:
     """When robots.txt is not obeyed, the check counts the 29 pages that should have stayed closed."""
     output = await here.crawl(DemoSpider, {"ROBOTSTXT_OBEY": False})
-    assert output.last_line.endswith("pages requested: 49, pages of disallowed paths requested: 29")
+    assert output.last_line.endswith("pages requested: 51, pages of disallowed paths requested: 30")
     assert {row for section in output.sections.values() for row in section.rows.values()} == {
         ("fetched", "ROBOTSTXT_OBEY is False")
     }

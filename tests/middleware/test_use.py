@@ -233,3 +233,27 @@ def test_labels_of_the_page() -> None:
     """docs/preferences.md has a row for each label that is known, with its synonyms and its source."""
     found = {row[0].strip("`"): (row[1].strip("`"), row[2]) for row in rows("preferences.md")}
     assert found == {label: (", ".join(row.synonyms) or "-", row.source) for label, row in LABELS.items()}
+
+
+@pytest.mark.parametrize(
+    ("reply", "count"),
+    [
+        (Reply(402), 2),
+        (Reply(401, headers=(("WWW-Authenticate", "Basic"), ("WWW-Authenticate", "License error=x"))), 2),
+        (Reply(401, headers=(("WWW-Authenticate", "Basic realm=License"),)), 0),
+        (Reply(403), 0),
+    ],
+)
+@ensureDeferred
+async def test_pages_that_ask_for_payment(
+    site: Site, reply: Reply, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A page that asks for payment is counted, and told once a site; it is not asked for again."""
+    site.replies["/open"] = site.replies["/closed"] = reply
+    with caplog.at_level(logging.INFO):
+        result = await crawl(
+            [site.url("/open"), site.url("/closed")], {"ROBOTSTXT_USE": ["tdm"], "RETRY_ENABLED": True}
+        )
+    assert result.stat("payment") == count
+    assert sum("asks for payment" in record.message for record in caplog.records) == bool(count)
+    assert sorted(site.pages) == ["/closed", "/open"]

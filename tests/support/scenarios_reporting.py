@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
+from warcio.archiveiterator import ArchiveIterator
 
 from tests.support.crawling import Pages
 from tests.support.site import Reply, Site, robots
@@ -56,4 +57,18 @@ async def reported(run: Run) -> dict[str, Any]:
         }
 
 
-SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"reported": reported}
+async def declared(run: Run) -> dict[str, Any]:
+    """Declare a use that robots.txt refuses for one page and a header for another, and keep an archive."""
+    refused = Reply(headers=(("Content-Usage", "train-ai=n"),))
+    file = robots("User-agent: *\nContent-Usage: /closed train-ai=n\nAllow: /\n")
+    with tempfile.TemporaryDirectory() as folder, Site({"/robots.txt": file, "/header": refused}) as site:
+        path = Path(folder, "robots.warc.gz")
+        settings = {"ROBOTSTXT_USE": ["train-ai"], "ROBOTSTXT_ARCHIVE": str(path)}
+        result = await run(Pages, settings, [site.url(target) for target in ("/open", "/closed", "/header")])
+        with path.open("rb") as archive:  # noqa: ASYNC230 - short
+            kinds = [record.rec_type for record in ArchiveIterator(archive)]
+        counted = [result.stat(key) for key in ("use/robots.txt", "use/header", "forbidden/use")]
+        return {"counted": counted, "kinds": kinds, "pages": site.pages}
+
+
+SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {"reported": reported, "declared": declared}
