@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
 RECORDS = (USAGE, SIGNAL, *TRAINING)
+#: Records of use in a group that are read: all of them are tried for each page, and a file may have 30,000. Real ones
+#: have a handful.
+MOST_RECORDS = 1000
 # Characters of a record, a header line or a meta that people are shown.
 _LONGEST = 200
 # Directives of a page that refuse to have it used for training.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
@@ -201,11 +202,14 @@ class RobotsTxt:
 
         They are those of `group`, but the rest of the file is not read.
         """
+        return tuple(self._records_for(tokens, keys))
+
+    def _records_for(self, tokens: str | Sequence[str], keys: Sequence[str]) -> Iterator[Record]:
         token = self._choose(tokens)
-        if token is None:
-            return ()
-        lower = self._content.octets.lower()
-        return tuple(record for section in self._sections(token, whole=True) for record in section.records(lower, keys))
+        if token is not None:
+            lower = self._content.octets.lower()
+            for section in self._sections(token, whole=True):
+                yield from section.records(lower, keys)
 
     def preferences(self, url: str | bytes, tokens: str | Sequence[str]) -> Mapping[str, Preference]:
         """Return what the group that applies says of the use of a page: label -> `preferences.Preference`.
@@ -222,10 +226,10 @@ class RobotsTxt:
         if read is None:
             if len(self._preferences_read) >= _MOST_ASKED:
                 self._preferences_read.clear()
-            records = self.records_for(tokens, *use.RECORDS)
-            octets = (replace(record, value=self._octets(record.value, record.line)) for record in records)
+            records = islice(self._records_for(tokens, use.RECORDS), use.MOST_RECORDS)
+            octets = [replace(record, value=self._octets(record.value, record.line)) for record in records]
             read = self._preferences_read[key] = use.read_records(octets)
-            self._lines_read += len(records)
+            self._lines_read += len(octets)
         return use.of_records(read, url)
 
     def licenses(self, tokens: str | Sequence[str]) -> tuple[Record, ...]:

@@ -10,6 +10,7 @@ import pytest
 from scrapy_robots_rfc.core.labels import LABELS
 from scrapy_robots_rfc.core.page_rules import parse_headers
 from scrapy_robots_rfc.core.preferences import (
+    MOST_RECORDS,
     Preference,
     combined,
     of_headers,
@@ -64,6 +65,14 @@ def test_many_identifications() -> None:
     for number in range(200):
         assert said(robots.preferences("/", f"bot{chr(97 + number % 26) * (number + 1)}")) == {"train-ai": "no"}
     assert len(robots._preferences_read) <= 64
+
+
+def test_most_records() -> None:
+    """Of a group with very many records of use, the first thousand are read."""
+    robots = RobotsTxt.parse(
+        b"User-agent: *\n" + b"DisallowAITraining: /a\n" * MOST_RECORDS + b"AllowAITraining: /ab\n"
+    )
+    assert said(robots.preferences("/ab", ["x"])) == {"train-ai": "no"}
 
 
 @pytest.mark.parametrize(
