@@ -374,6 +374,10 @@ class Settings:
         "ROBOTSTXT_USE_RESPONSES", "str", "drop", "'drop' or 'pass'", _one_of("drop", "pass"),
         "What becomes of a response whose header lines or metas refuse all of it.",
     )
+    tdmrep: bool = _setting(
+        "ROBOTSTXT_TDMREP", "bool", False, "True or False", _boolean,
+        "Whether /.well-known/tdmrep.json of each site counts, too, where a use is declared.",
+    )
     archive: str | None = _setting(
         "ROBOTSTXT_ARCHIVE", "path or None", None,
         "the path of a file, or None; a path needs the package warcio (pip install 'scrapy-robots-rfc[archive]')",

@@ -56,6 +56,7 @@ def test_defaults() -> None:
         report_allowed=False,
         use=None,
         use_responses="drop",
+        tdmrep=False,
         archive=None,
         archive_size=1_000_000_000,
     )

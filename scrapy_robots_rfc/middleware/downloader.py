@@ -122,7 +122,7 @@ class RfcRobotsTxtMiddleware:
         """Look at what sites say of the use of their pages. A crawl that declares none has no `process_response`."""
         from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - loaded when a setting asks for it
 
-        self._enforcement.use = DeclaredUse(self._crawler, settings)
+        self._enforcement.use = DeclaredUse(self._crawler, settings, self.service.download)
         self.process_response = self._check_use
 
     @classmethod
@@ -253,7 +253,7 @@ class RfcRobotsTxtMiddleware:
         self._deferred.leave(request, None)
         return request
 
-    def _check_use(self, request: Request, response: Response) -> Response:
+    async def _check_use(self, request: Request, response: Response) -> Response:
         """Drop a response that refuses all that it is for.
 
         :raises RobotsDisallowed: it does.
@@ -262,7 +262,7 @@ class RfcRobotsTxtMiddleware:
         robots = None if origin is None else self.service.at_hand(origin, request, counted=False)
         exempt = request.meta.get("dont_obey_robotstxt") or (robots is not None and robots.exempt is not None)
         if origin is not None and not exempt:
-            self._enforcement.received(request, response, origin, robots, self._user_agents.of(request))
+            await self._enforcement.received(request, response, origin, robots, self._user_agents.of(request))
         return response
 
     async def _wait_for_turn_in_place(

@@ -87,14 +87,14 @@ class Enforcement:
         self.conclude(request, robots, decision, why)
         return True
 
-    def received(
+    async def received(
         self, request: Request, response: Response, origin: Origin, robots: OriginPolicy | None, agent: Agent
     ) -> None:
         """Refuse a response whose headers or metas, with robots.txt, refuse all that it is for.
 
         :raises RobotsDisallowed: they do.
         """
-        why = None if self.use is None else self.use.received(request, response, agent)
+        why = None if self.use is None else await self.use.received(request, response, robots, agent)
         if why is not None:
             self.refuse(request, Decision(False, Reason.USE, origin=str(origin)), why, robots)
 

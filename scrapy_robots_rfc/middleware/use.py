@@ -14,9 +14,10 @@ from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.labels import LABELS, uses_of
 from scrapy_robots_rfc.core.page_rules import combine, parse_headers, parse_metas
-from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by
+from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by, reservation_of
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.middleware.page_rules import metas_of
+from scrapy_robots_rfc.middleware.tdmrep import PATH, TdmFiles
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.core.preferences import Preference
+    from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
@@ -51,10 +53,11 @@ class DeclaredUse:
     :raises SettingError: the spider's `robotstxt_use` is not accepted.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, download: Downloader) -> None:
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
         self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
+        self._files = TdmFiles(download, settings.timeout, Runtime()) if settings.tdmrep else None
         self._told: set[str] = set()
         self._of_spider()
 
@@ -94,22 +97,29 @@ class DeclaredUse:
         self._count(stats.USE.format(source="robots.txt"))
         return f"{robots.source} {why}"
 
-    def received(self, request: Request, response: Response, agent: Agent) -> str | None:
-        """Take the header lines and metas of a response into account.
+    async def received(
+        self, request: Request, response: Response, robots: OriginPolicy | None, agent: Agent
+    ) -> str | None:
+        """Take the header lines and metas of a response into account, and the site's tdmrep.json.
 
+        :param robots: what is known of the site; ``None``: nothing any more.
         :returns: why the response is dropped; ``None``: it goes on.
         """
         if asks_for_payment(response):
             self._tell_of_payment(response)
-        uses = self.of(request)
-        own = _of_response(response, agent)
+        uses, tdm = self.of(request), list[tuple[str, object]]()
+        if self._files is not None and robots is not None and uses:
+            found = reservation_of(await self._files.of(request, robots), request.url)
+            tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
+        own = _of_response(response, agent, tdm)
         said = combined(request.meta.pop(_SAID, {}), own)
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
         why = refused_by(uses, said) if own else None
         if why is None:
             return None
         first = next((own[use].source for use in uses if use in own), "")
-        self._count(stats.USE.format(source="meta" if first.startswith("meta") else "header"))
+        source = "meta" if first.startswith("meta") else "tdmrep" if first.startswith(PATH) else "header"
+        self._count(stats.USE.format(source=source))
         return None if self._passes else why
 
     def _tell_of_payment(self, response: Response) -> None:
@@ -136,14 +146,14 @@ def asks_for_payment(response: Response) -> bool:
     return any(line.lower().split(None, 1)[:1] == [b"license"] for line in response.headers.getlist("WWW-Authenticate"))
 
 
-def _of_response(response: Response, agent: Agent) -> Mapping[str, Preference]:
+def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> Mapping[str, Preference]:
     headers, now = response.headers, Runtime().date()
     metas = metas_of(response)
     rules = combine(
         parse_headers(headers.getlist("X-Robots-Tag"), agent.tokens, now=now),
         parse_metas(metas, agent.tokens, now=now),
     )
-    tdm = [("header tdm-reservation", value.decode("latin-1")) for value in headers.getlist("tdm-reservation")]
+    tdm += [("header tdm-reservation", value.decode("latin-1")) for value in headers.getlist("tdm-reservation")]
     tdm += [(f"meta {name}", content) for name, content in metas if name.strip().lower() == "tdm-reservation"]
     stated = of_headers(headers.getlist("Content-Usage"), headers.getlist("Content-Signal"))
     return combined(stated, of_page(rules), of_tdm(*tdm))

@@ -14,7 +14,7 @@ from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc.core.labels import LABELS
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, settings
-from tests.support.site import PAGE, Reply, Site, robots
+from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.test_reference_pages import rows
 
 if TYPE_CHECKING:
@@ -257,3 +257,45 @@ async def test_pages_that_ask_for_payment(
     assert result.stat("payment") == count
     assert sum("asks for payment" in record.message for record in caplog.records) == bool(count)
     assert sorted(site.pages) == ["/closed", "/open"]
+
+
+TDMREP = [{"location": "/open", "tdm-reservation": 1}, {"location": "/*", "tdm-reservation": 0}]
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [(["tdm"], ["use", 200]), (["train-ai"], ["use", "use"]), ([], [200, 200]), (["search"], [200, 200])],
+)
+@ensureDeferred
+async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> None:
+    """On request, the site's tdmrep.json counts: asked for once, and the first location that matches decides."""
+    site.replies["/.well-known/tdmrep.json"] = redirect("/elsewhere.json")
+    site.replies["/elsewhere.json"] = Reply(200, json.dumps(TDMREP).encode())
+    pages = ("/open", "/open/2", "/closed")
+    site.replies["/open/2"] = PAGE
+    found = await outcomes(site, *pages, use=use, ROBOTSTXT_TDMREP=True)
+    assert [found[0], found[2]] == expected
+    assert found[1] == found[0]
+    asked = [page for page in site.pages if page.endswith(".json")]
+    assert asked == (["/.well-known/tdmrep.json", "/elsewhere.json"] if use else [])
+
+
+@ensureDeferred
+async def test_tdmrep_file_and_what_overrides_it(site: Site) -> None:
+    """A header overrides the file; a file that is missing, broken, or forbidden reserves nothing."""
+    name = "/.well-known/tdmrep.json"
+    site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
+    site.replies["/open"] = Reply(200, headers=(("tdm-reservation", "0"),))
+    assert await outcomes(site, "/open", use=["tdm"], ROBOTSTXT_TDMREP=True) == [200]
+    site.replies["/open"] = PAGE
+    for reply in (Reply(404), Reply(200, b"{"), Reply(reset=True), redirect(name)):
+        site.replies[name] = reply
+        assert await outcomes(site, "/open", use=["tdm"], ROBOTSTXT_TDMREP=True) == [200]
+    site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /.well-known/\n")
+    site.asked.clear()
+    assert await outcomes(site, "/open", use=["tdm"], ROBOTSTXT_TDMREP=True) == [200]
+    assert site.pages == ["/open"]
+    site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
+    assert await outcomes(site, "/open", use=["tdm"], ROBOTSTXT_TDMREP=True) == ["use"]
+    assert await outcomes(site, "/open", use=["tdm"]) == [200]
