@@ -1,4 +1,4 @@
-"""The add-on: `ADDONS = {"scrapy_robots_rfc.Addon": 500}` sets the middlewares and the parser in Scrapy's settings.
+"""The add-on: `ADDONS = {"scrapy_robots_rfc.Addon": 500}` sets middlewares, parser and queue in Scrapy's settings.
 
 It changes nothing that the user has set. What the settings of this package mean is in `settings.py`.
 """

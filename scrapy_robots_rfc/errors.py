@@ -1,4 +1,4 @@
-"""Every error that users of this package may see. What a site sends raises none of them, however hostile it is."""
+"""The errors of this package. Bad data of a site never stops a crawl: the last three count as a failed fetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps two crawls from fetching the same file: `FetchLocks` those that share a store, `Peers` those of one process.
+"""Keeps crawls from fetching the same file twice: `FetchLocks` those that share a store, `Peers` those of one process.
 
 `client.py` handles the failures of a store. `fetching/service.py` calls both in the course of a fetch.
 """

@@ -1,4 +1,4 @@
-"""What governed origins by the files of ROBOTSTXT_ARCHIVE, so that `check` can replay a decision."""
+"""Reads from ROBOTSTXT_ARCHIVE which robots.txt governed an origin at a given time, for `check --archive`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why. `diff` and `show` take verdicts from here, too.
+"""`scrapy robots check URL...`: may these URLs be fetched, and why. `diff` takes its verdicts from here, too.
 
-The verdicts are those of a crawl.
+The verdicts are the same that a crawl comes to.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     topic.add_argument(
         "--use", metavar="LABELS", help="what the pages are for, such as train-ai, as ROBOTSTXT_USE has it"
     )
-    topic.add_argument("--json", action="store_true", help="an object in one line for each URL")
+    topic.add_argument("--json", action="store_true", help="an object in one line for each URL and agent")
 
 
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:

@@ -1,1 +1,1 @@
-"""The parser and matcher of RFC 9309, 2.1 and 2.2. Nothing in this folder does I/O, reads a clock or imports Scrapy."""
+"""Reads robots.txt (RFC 9309, 2.1 and 2.2) and what sites say beside it. There is no I/O, no clock and no Scrapy here."""

@@ -1,7 +1,7 @@
 """The rules that changed between two robots.txt files, group by group.
 
-A rule is the same in another spelling of its escapes, unless that spelling is more or less specific so that it wins or
-loses against another rule. So where no change is significant, no URL changes its verdict.
+Two rules that differ only in how escapes are written are the same, unless the other spelling changes which rule wins.
+So where no change is significant, no URL changes its verdict.
 """
 
 from __future__ import annotations

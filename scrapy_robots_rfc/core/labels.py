@@ -1,4 +1,4 @@
-"""The labels of use that a crawl may declare. A table, since the vocabulary moves: drafts are drafts."""
+"""The labels of use that a crawl may declare. A table, since the drafts may still change these words."""
 
 from __future__ import annotations
 

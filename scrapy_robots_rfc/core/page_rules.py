@@ -1,6 +1,6 @@
 """Rules of a page: `X-Robots-Tag` header lines and robots metas. No standard defines them; `docs/page_rules.md` does.
 
-Members are separated by commas. A name with a colon in front of a member says for which crawler it and what follows is.
+Members are separated by commas. `NAME:` in front of a member limits it, and the members behind it, to that crawler.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a site says of the use of its pages: preferences by label, in robots.txt and beside a page.
 
-Most of it rests on drafts, whose words still move: `labels.py` names them. `docs/preferences.md` has the decisions.
+Most of it rests on drafts, which may still change: `labels.py` names them. `docs/preferences.md` has the decisions.
 """
 
 from __future__ import annotations

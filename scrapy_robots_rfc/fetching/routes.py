@@ -1,6 +1,7 @@
 """The proxies that requests go through.
 
-A robots.txt is the same through every proxy. A failure is not: it closes the site for the requests of that route only.
+A robots.txt is the same through every proxy. A failure without an answer may be the fault of the proxy: it closes the
+site for the requests of that route only.
 """
 
 from __future__ import annotations

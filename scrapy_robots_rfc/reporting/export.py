@@ -1,4 +1,4 @@
-"""The report of a crawl, ROBOTSTXT_REPORT: a record of each request that may not be fetched, written as Scrapy's items.
+"""The report of a crawl, ROBOTSTXT_REPORT: a record of each request that was decided, written as Scrapy's items.
 
 Each feed has its own `FeedExporter` of Scrapy's with its own settings, signals and stats, so that the feeds of items
 stay as they are. The storages are wrapped, so that a failing write does not stop the crawl, and no password is logged.
