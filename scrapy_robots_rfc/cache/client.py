@@ -1,4 +1,4 @@
-"""CacheClient: calls the store of a crawl on threads. A store that fails is warned of once an outage; the crawl goes on.
+"""CacheClient: calls a store on threads. One that fails is warned of once an outage, and the crawl goes on.
 
 Callers see times on the clock of the crawl; in the store they are seconds since 1970.
 """
