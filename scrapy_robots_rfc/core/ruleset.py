@@ -11,22 +11,26 @@ from bisect import bisect_right
 from collections import Counter
 from functools import lru_cache
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.lines import as_text, read_rule
+from scrapy_robots_rfc.core.lines import MAX_LINE, as_text, read_rule
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
-from scrapy_robots_rfc.core.scan import USUAL_KEYS, best_rule, other_lines, plain_rules
+from scrapy_robots_rfc.core.scan import USUAL_KEYS, Section, best_rule, other_lines, plain_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_robots_rfc.core.scan import RawRule, Section
+    from scrapy_robots_rfc.core.scan import RawRule
 
 ROBOTS_TXT = "/robots.txt"
 
 # More than the number of any line.
 _NO_LINE = 1 << 40
+# The keys of `Ruleset._first` for a whole line.
+_NO_KEY = frozenset({b""})
+_START = attrgetter("start")
 
 # With fewer literals than this, it is faster to look for each of them than to look up the target's own pieces.
 _FEW = 64
@@ -35,13 +39,17 @@ _GRAM = 3
 # More rules with one literal are divided by another literal of theirs when a target has the first one.
 _SHARING = 8
 
+# More plain rules are sorted before those of all pieces are: it is faster to merge them in one go than to sort them so,
+# and no other thread runs meanwhile.
+_RUN = 1000
+
 # Decisions that are kept, so that a crawl to which every rule of a large file applies does not double its memory. They
 # are in a dict that is cleared when full, because a warm verdict takes 10 % longer with `lru_cache`.
 _KEPT_DECISIONS = 256
 
 # Octets of memory, as measured: for a plain rule beside its pattern, for an allow beside that, for a plain rule that
 # another one begins with, for a line that is not plain, for one of these that is parsed, with as much for each wildcard
-# and each escape, for the number of a line, for a decision, for a part of the group.
+# and each escape, for a line number that is kept, for a decision, for a part of the group.
 _PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150, 510, 500, 60, 260
 _NUMBER, _DECISION, _SECTION = 180, 400, 150
 
@@ -99,6 +107,15 @@ class WildcardRules:
                 if better is not None:
                     found, rank = better, better[0]
         return found
+
+    def open_shared(self) -> None:
+        """Parse the rules of each literal that is shared by many."""
+        for literal, rules in self._lines.items():
+            if type(rules) is list and len(rules) > _SHARING:
+                opened = self._lines[literal] = self._opened(literal, rules)
+                if type(opened) is WildcardRules:
+                    opened.open_shared()
+                    self.weight += opened.weight
 
     def _opened(self, literal: str, rules: list[_Line]) -> WildcardRules | tuple[_Parsed, ...]:
         """Return rules that share a literal, parsed; if they are many, divided by the rarest other literal of each."""
@@ -177,6 +194,7 @@ class Ruleset:
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
         self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
+        self._numbers: dict[str, int] = {}  # of the line with an end
         self._odd: WildcardRules | None = None
         self._weight = 0
 
@@ -205,6 +223,14 @@ class Ruleset:
                 return self._decision(odd[2], target, odd)
         return self._decision(head, target) if head else no_rule(self._token)
 
+    def prepare(self) -> None:
+        """Build the index, and parse rules of which many share a literal: one target may have it."""
+        self._asked = True
+        if self._heads is None:
+            self._build()
+        if self._odd is not None:
+            self._odd.open_shared()
+
     def _before(self, head: str, odd: _Parsed) -> bool:
         """Return whether a plain rule is more specific than another one, or as specific and above it in the file."""
         own, other = len(head) << 1 | (head in self._allowed), odd[0] - 1 >> _PLACE_BITS
@@ -215,13 +241,16 @@ class Ruleset:
         heads, allowed = [""], []
         odd: dict[str, list[_Line]] = {}
         self._unusual: dict[tuple[bool, str], list[str]] = {}  # lines of plain rules in an unusual spelling
-        place = 0
-        for section in self._sections:
+        place, seen = 0, set[str]()
+        for section in chain.from_iterable(map(Section.pieces, self._sections)):
             text = section.text()
             disallows, allows = plain_rules(text)
+            if len(disallows) + len(allows) > _RUN:
+                disallows.sort()
+                allows.sort()
             heads += disallows
             allowed += allows
-            for line, literal in other_lines(text):
+            for line, literal in other_lines(text, seen):
                 place += 1
                 self._weight += _OTHER_LINE + 2 * len(line)
                 if literal is not None:
@@ -234,7 +263,6 @@ class Ruleset:
         heads.sort()
         self._allowed = frozenset(allowed)
         self._odd = WildcardRules(odd) if odd else None
-        self._numbers: dict[str, int] = {}
         self._weight += (
             sum(section.end - section.start for section in self._sections)
             + _PLAIN_RULE * len(heads)
@@ -292,19 +320,35 @@ class Ruleset:
     def _line_of(self, pattern: str) -> int:
         """Return the number of the first line that is the plain rule of a pattern."""
         allow = pattern in self._allowed
-        lines = [key + pattern for key in USUAL_KEYS[allow]]
-        if self._unusual:
-            lines += self._unusual.get((allow, pattern), ())
-        return min(map(self._number_of, lines))
+        number = self._first(pattern, USUAL_KEYS[allow])
+        unusual = self._unusual.get((allow, pattern)) if self._unusual else None
+        return min(number, *map(self._number_of, unusual)) if unusual else number
 
     def _number_of(self, line: str) -> int:
-        """Return the number of the first line that is equal to one; a very large one if there is none."""
-        if not self._numbers:
-            found: dict[str, int] = {}
-            for section in reversed(self._sections):
-                lines, first = section.text().split("\n"), section.agent_line
-                numbers = range(first + len(lines) - 1, first - 1, -1)
-                found.update(zip(reversed(lines), numbers, strict=True))
-            self._weight += _NUMBER * len(found) + sum(map(len, found))
-            self._numbers = found
-        return self._numbers.get(line, _NO_LINE)
+        """Return the number of the first line that is equal to one."""
+        return self._first(f"\n{line}", _NO_KEY)
+
+    def _first(self, end: str, keys: frozenset[bytes]) -> int:
+        """Return the number of the first line with an end, and with a key before that; a very large one if none has."""
+        number = self._numbers.get(end)
+        if number is not None:
+            return number
+        first = self._sections[0]
+        octets = first.octets if first.octets.endswith(b"\n") else first.octets + b"\n"
+        # Of a line that is too long, only the beginning counts.
+        wanted = (end if len(end) > MAX_LINE else f"{end}\n").encode("latin-1")
+        number, at = _NO_LINE, octets.find(wanted, first.start)
+        while at >= 0:
+            start = octets.rfind(b"\n", 0, at + 1)
+            if octets[start + 1 : at] in keys:
+                section = self._sections[bisect_right(self._sections, start, key=_START) - 1]
+                if start < section.end:  # else the line stands in a group of other tokens
+                    number = section.agent_line + octets.count(b"\n", section.start, start) + 1
+                    break
+            at = octets.find(wanted, at + 1)
+        if len(self._numbers) >= _KEPT_DECISIONS:
+            self._weight -= sum(_NUMBER + len(known) for known in self._numbers)
+            self._numbers.clear()
+        self._weight += _NUMBER + len(end)
+        self._numbers[end] = number
+        return number
