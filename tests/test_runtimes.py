@@ -165,7 +165,7 @@ def test_report(results: Results) -> None:
 
 
 def test_large_file_does_not_stop_the_event_loop(results: Results) -> None:
-    """A timer goes on while 512,000 hostile octets are parsed: of the time that takes, the event loop has a small part."""
+    """A timer goes on while 512,000 hostile octets are parsed: the event loop takes a small part of that time."""
     found = dict(results["large_file"])
     assert found.pop("share") < 0.5
     assert found.pop("ticks") > 3

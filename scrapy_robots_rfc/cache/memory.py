@@ -112,7 +112,7 @@ class MemoryCache(Generic[_T]):
         return self._octets + self._weight
 
     def get(self, origin: Origin) -> _T | None:
-        """Return the value of an origin, fresh or not; ``None`` if there is none, or if its file is large and packed."""
+        """Return the value of an origin, fresh or not; ``None``: there is none, or its file is large and packed."""
         parsed = self._kept.get(origin)
         if parsed is None or type(parsed) is _Large:
             return None

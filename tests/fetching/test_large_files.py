@@ -1,4 +1,4 @@
-"""Large files in real crawls: they are parsed on a thread, also when they were packed, and say the same as small ones."""
+"""Large files in real crawls: they are parsed on a thread, also when they were packed, and say what small ones say."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pytest_twisted import ensureDeferred
 
-from scrapy_robots_rfc import RobotsService
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.ruleset import Ruleset
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
+    from scrapy_robots_rfc import RobotsService
     from tests.support.service_crawls import Clock
 
 pytestmark = pytest.mark.reactor

@@ -1,4 +1,4 @@
-"""Crawls of a site whose robots.txt takes long to parse: see scenarios_obeying.py; what must come of it: test_runtimes.py."""
+"""Crawls of a site whose file takes long to parse: see scenarios_obeying.py; what must come of it: test_runtimes.py."""
 
 from __future__ import annotations
 
