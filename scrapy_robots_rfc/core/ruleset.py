@@ -37,7 +37,7 @@ _FEW = 64
 # Octets of a piece.
 _GRAM = 3
 # More rules with one literal are divided by another literal of theirs when a target has the first one.
-_SHARING = 8
+_SHARING = 3
 
 # More plain rules are sorted before those of all pieces are: it is faster to merge them in one go than to sort them so,
 # and no other thread runs meanwhile.
@@ -89,13 +89,14 @@ class WildcardRules:
 
     def best(self, target: str, rank: int) -> _Parsed | None:
         """Return the rule of the highest rank above `rank` that matches a target, or ``None``."""
-        found = None
-        for literal in self._literals_for(target) if self._grams else self._lines:
+        found, lines = None, self._lines
+        near = [(literal, lines[literal]) for literal in self._literals_for(target)] if self._grams else lines.items()
+        for literal, kept in near:
             if literal not in target:
                 continue
-            rules = self._lines[literal]
+            rules = kept
             if type(rules) is list:
-                rules = self._lines[literal] = self._opened(literal, rules)
+                rules = lines[literal] = self._opened(literal, rules)
             if type(rules) is tuple:
                 for rule in rules:
                     if rule[0] > rank and rule[1].matches(target):
@@ -179,6 +180,7 @@ class Ruleset:
         "_asked",
         "_decisions",
         "_heads",
+        "_no_rule",
         "_numbers",
         "_odd",
         "_parents",
@@ -189,7 +191,7 @@ class Ruleset:
     )
 
     def __init__(self, sections: Sequence[Section], token: str) -> None:
-        self._sections, self._token = sections, token
+        self._sections, self._token, self._no_rule = sections, token, no_rule(token)
         self._asked = False
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
@@ -211,7 +213,7 @@ class Ruleset:
             if not self._asked:
                 self._asked = True
                 rule = best_rule(self._sections, target)
-                return no_rule(self._token) if rule is None else self._decision(rule[1], target, rule)
+                return self._no_rule if rule is None else self._decision(rule[1], target, rule)
             heads = self._build()
         head = heads[bisect_right(heads, target) - 1]
         while not target.startswith(head):
@@ -221,7 +223,10 @@ class Ruleset:
             odd = self._odd.best(target, len(head) << 1 + _PLACE_BITS)
             if odd is not None and not (head and self._before(head, odd)):
                 return self._decision(odd[2], target, odd)
-        return self._decision(head, target) if head else no_rule(self._token)
+        if not head:
+            return self._no_rule
+        decision = self._decisions.get(head)
+        return self._decision(head, target) if decision is None or target == ROBOTS_TXT else decision
 
     def prepare(self) -> None:
         """Build the index, and parse rules of which many share a literal: one target may have it."""
