@@ -11,13 +11,13 @@ from bisect import bisect_right
 from collections import Counter
 from functools import lru_cache
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import MAX_LINE, as_text, read_rule
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
-from scrapy_robots_rfc.core.scan import USUAL_KEYS, Section, best_rule, other_lines, plain_rules
+from scrapy_robots_rfc.core.scan import USUAL_KEYS, Section, best_rule, no_others, other_lines, plain_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,12 +54,19 @@ _PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150
 _NUMBER, _DECISION, _SECTION = 180, 400, 150
 
 
-# A line that is not a plain rule: its place among these lines, and itself.
-_Line = tuple[int, str]
-# Its rule: its rank, its pattern, that as written, and the line. The upper bits of a rank are `pattern.precedence`, the
-# lower ones the place counted backwards, as of equal rules the first one counts.
+# The rule of a line that is not plain: its rank, its pattern, that as written, and the line. The upper bits of a rank
+# are `pattern.precedence`, the lower ones the place counted backwards, as of equal rules the first one counts.
 _Parsed = tuple[int, Pattern, str, str]
 _PLACE_BITS = 32
+
+
+def _add(table: dict[str, str | list[str]], key: str, line: str) -> None:
+    """Add a line to those of a key. One alone is not in a list: the garbage collector would go through 50,000 lists."""
+    before = table.setdefault(key, line)
+    if type(before) is list:
+        before.append(line)
+    elif before is not line:
+        table[key] = [str(before), line]
 
 
 def _parsed(place: int, line: str) -> _Parsed:
@@ -76,14 +83,17 @@ class WildcardRules:
     """The rules that are not plain. They are parsed when a target contains a literal of theirs.
 
     :param rules: their lines, by a literal that a target must contain.
+    :param places: the place of each of these lines among them all.
     :param known: other literals that a target is known to contain.
     """
 
-    __slots__ = ("_grams", "_known", "_lines", "weight")
+    __slots__ = ("_grams", "_known", "_lines", "_places", "weight")
 
-    def __init__(self, rules: dict[str, list[_Line]], known: frozenset[str] = frozenset()) -> None:
-        self._lines: dict[str, list[_Line] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
-        self._known = known
+    def __init__(
+        self, rules: dict[str, str | list[str]], places: dict[str, int], known: frozenset[str] = frozenset()
+    ) -> None:
+        self._lines: dict[str, str | list[str] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
+        self._places, self._known = places, known
         self._grams = _grams_of(rules) if len(rules) > _FEW else {}
         self.weight = 0  # octets of memory, beside the lines; grows with the questions
 
@@ -95,7 +105,7 @@ class WildcardRules:
             if literal not in target:
                 continue
             rules = kept
-            if type(rules) is list:
+            if type(rules) is str or type(rules) is list:
                 rules = lines[literal] = self._opened(literal, rules)
             if type(rules) is tuple:
                 for rule in rules:
@@ -118,22 +128,20 @@ class WildcardRules:
                     opened.open_shared()
                     self.weight += opened.weight
 
-    def _opened(self, literal: str, rules: list[_Line]) -> WildcardRules | tuple[_Parsed, ...]:
+    def _opened(self, literal: str, lines: str | list[str]) -> WildcardRules | tuple[_Parsed, ...]:
         """Return rules that share a literal, parsed; if they are many, divided by the rarest other literal of each."""
-        parsed = [_parsed(*line) for line in rules]
+        rules = [lines] if type(lines) is str else lines
         if len(rules) > _SHARING:
             known = self._known | {literal}
-            others = [[one for one in pattern.needles if one not in known] for _, pattern, _, _ in parsed]
+            others = [tuple(one for one in _parsed(0, line)[1].needles if one not in known) for line in rules]
             if any(others):
                 times = Counter(chain.from_iterable(others))
-                divided: dict[str, list[_Line]] = {}
+                divided: dict[str, str | list[str]] = {}
                 for line, choice in zip(rules, others, strict=True):
-                    rarest = min(choice, key=lambda one: (times[one], -len(one)), default="")
-                    divided.setdefault(rarest, []).append(line)
-                return WildcardRules(divided, known)
-            parsed.sort(key=lambda rule: rule[0], reverse=True)
-        self.weight += sum(_weight_of(line) for _, line in rules)
-        return tuple(parsed)
+                    _add(divided, min(choice, key=lambda one: (times[one], -len(one)), default=""), line)
+                return WildcardRules(divided, self._places, known)
+        self.weight += sum(map(_weight_of, rules))
+        return tuple(sorted((_parsed(self._places[line], line) for line in rules), reverse=True, key=itemgetter(0)))
 
     def _literals_for(self, target: str) -> Iterator[str]:
         """Yield the literals of which a piece is in a target."""
@@ -244,9 +252,9 @@ class Ruleset:
     def _build(self) -> list[str]:
         """Index all rules; return the patterns of plain ones, sorted, and before them an empty one."""
         heads, allowed = [""], []
-        odd: dict[str, list[_Line]] = {}
+        odd: dict[str, str | list[str]] = {}
         self._unusual: dict[tuple[bool, str], list[str]] = {}  # lines of plain rules in an unusual spelling
-        place, seen = 0, set[str]()
+        places, seen = dict[str, int](), set[str]()
         for section in chain.from_iterable(map(Section.pieces, self._sections)):
             text = section.text()
             disallows, allows = plain_rules(text)
@@ -255,11 +263,13 @@ class Ruleset:
                 allows.sort()
             heads += disallows
             allowed += allows
+            if no_others(text, len(disallows) + len(allows)):
+                continue
             for line, literal in other_lines(text, seen):
-                place += 1
                 self._weight += _OTHER_LINE + 2 * len(line)
                 if literal is not None:
-                    odd.setdefault(literal, []).append((place, line))
+                    places[line] = len(places)
+                    _add(odd, literal, line)
                     continue
                 rule = read_rule(line) or (False, "")
                 self._unusual.setdefault(rule, []).append(line)
@@ -267,7 +277,7 @@ class Ruleset:
         heads += allowed
         heads.sort()
         self._allowed = frozenset(allowed)
-        self._odd = WildcardRules(odd) if odd else None
+        self._odd = WildcardRules(odd, places) if odd else None
         self._weight += (
             sum(section.end - section.start for section in self._sections)
             + _PLAIN_RULE * len(heads)
