@@ -7,7 +7,6 @@ one fetch at a time (`queue.py`).
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import replace
 from functools import partial
@@ -50,7 +49,8 @@ if TYPE_CHECKING:
 # Routes that failed, of all origins, of which it is remembered what is known by them; the oldest is forgotten first.
 _FAILED_ROUTES = 10_000
 
-# Seconds to wait for the thread that parses large files. After that, what it has not done is done when it is needed.
+# Seconds to wait for the thread that parses large files, which takes a second at most for a file of 500 KiB; many may
+# come at once. After that, a file is parsed when it is needed, on the event loop.
 _PARSING = 60.0
 
 
@@ -360,9 +360,11 @@ class RobotsService:
         """
         file = self._hooks.parse.tried(attempt.origin, body)
         if isinstance(file, ParsedRobots) and file.robots is not None and len(body) > LARGE and not self._closing():
-            with contextlib.suppress(TimeoutError):
-                prepare = partial(file.prepare, self._hooks.agent())
+            prepare = partial(file.prepare, self._hooks.agent())
+            try:
                 await attempt.wait_aside(self._threads.call(prepare, limit=_PARSING))
+            except TimeoutError:  # the thread may still be at work on this one
+                return self._hooks.parse.tried(attempt.origin, body)
         return file
 
     async def _revive_aside(self, attempt: Attempt, entry: CacheEntry) -> OriginPolicy:

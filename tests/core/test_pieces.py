@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from scrapy_robots_rfc.core import ruleset, scan
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.scan import Section
 
@@ -75,11 +76,10 @@ def test_rules_of_a_literal_that_many_share_are_parsed_beforehand(monkeypatch: p
     robots = RobotsTxt.parse(b"User-agent: *\n" + b"".join(b"Disallow: /*aaaaaaaa*%s\n" % w.encode() for w in words))
     robots.prepare("*")
     parsed: list[str] = []
-    parse = ruleset.parse_pattern
 
-    def noted(pattern: str) -> object:
+    def noted(pattern: str) -> Pattern:
         parsed.append(pattern)
-        return parse(pattern)
+        return parse_pattern(pattern)
 
     monkeypatch.setattr(ruleset, "parse_pattern", noted)
     assert not robots.decide("/aaaaaaaa/00abc", "*").allowed

@@ -96,3 +96,26 @@ async def test_large_file_whose_refresh_fails(site: Site, clock: Clock, elsewher
 
     await run(script)
     assert elsewhere == [True] * 2
+
+
+@ensureDeferred
+async def test_thread_that_hangs_holds_up_no_crawl(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some time a large file is parsed where it is needed."""
+    site.replies["/robots.txt"] = robots(RULES)
+    over, build, here = threading.Event(), Ruleset._build, threading.get_ident()
+
+    def hanging(ruleset: Ruleset) -> list[str]:
+        assert threading.get_ident() == here or over.wait(60)
+        return build(ruleset)
+
+    monkeypatch.setattr(Ruleset, "_build", hanging)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.service._PARSING", 0.05)
+
+    async def script(service: RobotsService) -> None:
+        assert await verdicts(service, site) == [False, True, False]
+        assert not over.is_set()
+
+    try:
+        await run(script)
+    finally:
+        over.set()
