@@ -42,6 +42,7 @@ PURE = {
     "ipaddress",
     "itertools",
     "math",
+    "operator",
     "re",
     "string",
     "typing",
