@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from bench import crawls, generate, hostile, memory, samples, targets, timing, verdicts
+from bench import bounds, crawls, generate, hostile, lives, memory, samples, targets, timing, verdicts
 from bench.crawl import OFF
 from bench.crawl import OURS as OUR_CRAWL
 from bench.peers import CORE, NAMES, OURS, PROTEGO, present
@@ -35,6 +35,8 @@ _SEED = 9309
 _WILDCARD_RULES = 528
 # Rules of the second growth table: more than any real file has together with so many wildcards.
 _WILD_GROWTH = 5000
+# The largest files, of which the longest block of the event loop is measured.
+_BLOCKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Plan:
     :param rounds: crawls in each mode.
     :param memory_files: files whose bytes are counted.
     :param growth: rules of the generated file that is compared with twelve.
+    :param life_files: files whose lives are measured.
+    :param origins: origins in memory at once.
     """
 
     files: int | None
@@ -57,10 +61,14 @@ class Plan:
     rounds: int
     memory_files: int
     growth: int
+    life_files: int
+    origins: int
 
 
-_FULL = Plan(files=1000, repeat=4, hostile_limit=5, pages=500, rounds=7, memory_files=1000, growth=generate.LARGEST)
-_QUICK = Plan(files=60, repeat=1, hostile_limit=1, pages=0, rounds=0, memory_files=30, growth=3000)
+_FULL = Plan(files=1000, repeat=4, hostile_limit=5, pages=500, rounds=7, memory_files=1000, growth=generate.LARGEST,
+             life_files=200, origins=10_000)  # fmt: skip
+_QUICK = Plan(files=60, repeat=1, hostile_limit=1, pages=0, rounds=0, memory_files=30, growth=3000, life_files=5,
+              origins=200)  # fmt: skip
 
 #: What a table found for the last one: a number of the design and ours.
 Found = list[tuple["Target", float]]
@@ -151,6 +159,47 @@ def _show_wildcards(peers: Sequence[Peer], plan: Plan) -> Found:
     head = ("", "us a URL", "ratio")
     print(table(f"4. Match with {_WILDCARD_RULES} wildcard rules, warm", head, with_ratios(NAMES, (warm,), OURS, 2)))
     return [(targets.WILDCARDS, warm[OURS])]
+
+
+def _show_lives(peers: Sequence[Peer], files: Sequence[Sample], plan: Plan) -> Found:
+    shown = [peer for peer in peers if peer.name in (OURS, CORE, PROTEGO)]
+    names = [peer.name for peer in shown]
+    means, after = lives.measure(shown, files[: plan.life_files], plan.repeat)
+    columns = [*means.values(), after]
+    head = ["", *(cell for n in lives.LENGTHS for cell in (f"n = {n:,}", "ratio")), f"2 to {lives.NEXT}", "ratio"]
+    print(table("8. Parse and n verdicts on other URLs, us a file, mean", head, with_ratios(names, columns, OURS)))
+    found: Found = [(targets.LIVES[length], means[length][CORE]) for length in lives.LENGTHS]
+    return [*found, (targets.NEXT, after[CORE])]
+
+
+def _show_patterns(peers: Sequence[Peer], plan: Plan) -> Found:
+    shown = [peer for peer in peers if peer.name in (CORE, PROTEGO)]
+    rows, found = [], []
+    for name, file in bounds.wildcards().items():
+        if len(file.urls) > 1:
+            took = {peer.name: bounds.following(peer, file, plan.repeat) for peer in shown}
+        else:
+            warm = timing.warm_match(shown, [file], plan.repeat)
+            took = {name: nanos / 1000 for name, nanos in warm.items()}
+        peers_took = took.get(PROTEGO)
+        ratio = "" if peers_took is None else f"{peers_took / took[CORE]:,.2f}x"
+        rows.append((name, f"{took[CORE]:,.1f}", ABSENT if peers_took is None else f"{peers_took:,.1f}", ratio))
+        found.append((targets.PATTERNS[name], took[CORE]))
+    print(table("9. Rules that cost much, us a URL, warm", ("", CORE, PROTEGO, "ratio"), rows))
+    return found
+
+
+def _show_bounds(files: Sequence[Sample], plan: Plan) -> Found:
+    in_turn, at_random = bounds.origins(files, plan.origins)
+    largest = sorted((file.body for file in files), key=len)[-_BLOCKS:]
+    real = max(bounds.longest_block(body, plan.repeat) for body in largest)
+    hostile_files = max(bounds.longest_block(body, plan.repeat) for body in bounds.hostile())
+    return [
+        (targets.ORIGINS, in_turn),
+        (targets.ORIGINS_AT_RANDOM, at_random),
+        (targets.BLOCK, real),
+        (targets.BLOCK_HOSTILE, hostile_files),
+    ]
 
 
 def _show_hostile(peers: Sequence[Peer], plan: Plan) -> Found:
@@ -250,6 +299,9 @@ def main() -> int:
     found += _show_wildcards(peers, plan)
     found += _show_hostile(peers, plan)
     found += _show_memory(peers, files, plan)
+    found += _show_lives(peers, files, plan)
+    found += _show_patterns(peers, plan)
+    found += _show_bounds(files, plan)
     if plan.rounds and not arguments.no_crawls:
         found += _show_crawls(plan)
     rows = [targets.row(target, value) for target, value in found]

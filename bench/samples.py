@@ -54,10 +54,13 @@ class Sample:
 
 def sample(name: str, body: bytes, rng: random.Random) -> Sample:
     """A file with URLs drawn from its rules."""
-    patterns = [match.decode("utf-8", "replace").strip() for match in _RULE.findall(body)]
-    origin = f"https://{name}"
-    urls = tuple(origin + _target(patterns[:_MOST_PATTERNS], rng) for _ in range(URLS))
-    return Sample(name, body, urls, len(patterns))
+    return Sample(name, body, urls_for(name, body, URLS, rng), len(_RULE.findall(body)))
+
+
+def urls_for(name: str, body: bytes, count: int, rng: random.Random) -> tuple[str, ...]:
+    """So many URLs, most of them drawn from the rules of a file."""
+    patterns = [match.decode("utf-8", "replace").strip() for match in _RULE.findall(body)[:_MOST_PATTERNS]]
+    return tuple(f"https://{name}{_target(patterns, rng)}" for _ in range(count))
 
 
 def _target(patterns: list[str], rng: random.Random) -> str:

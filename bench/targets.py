@@ -32,6 +32,21 @@ MATCH_OF_PROTEGO = Target("match, share of Protego's", "", round(1 / 3.5, 3))
 GROWTH = Target("match with 31,843 rules, times that with 12", "", 1.5)
 WILDCARDS = Target("match with 528 wildcard rules", "us/URL", 6)
 HOSTILE = Target("hostile rule, cost when the octets double (2: linear)", "", 3)
+LIVES = {n: Target(f"parse and {n:,} verdicts", "us/file", us) for n, us in
+         {1: 45, 2: 60, 5: 62, 20: 80, 100: 200, 1000: 1250}.items()}  # fmt: skip
+NEXT = Target("verdicts 2 to 21 together", "us/file", 36)
+#: What `bounds.wildcards` measures.
+PATTERNS = {
+    "100 wildcard rules": Target("match with 100 wildcard rules", "us/URL", 3),
+    "5,000 that share a literal": Target("match with 5,000 rules that share their longest literal", "us/URL", 20),
+    "32,236 of /*aaa*X": Target("match with 32,236 rules /*aaa*X, URL of 2,071 octets", "us/URL", 2000),
+    "8,000 octets of escapes": Target("match of a URL of 8,000 octets full of escapes", "us/URL", 150),
+    "1,000 plain, 2 to 20": Target("1,000 plain rules, verdicts 2 to 20 together", "us", 100),
+}
+ORIGINS = Target("10,000 origins in memory, one after the other", "us/question", 10)
+ORIGINS_AT_RANDOM = Target("10,000 origins in memory, at random", "us/question", 10)
+BLOCK = Target("longest block of the event loop, files of the tables", "ms", 10)
+BLOCK_HOSTILE = Target("longest block of the event loop, hostile files of 512,000 octets", "ms", 20)
 MEMORY = Target("memory of an origin whose file is not in use", "KiB", 3)
 HOST = Target("memory of a host, everything included", "KiB/host", 3)
 CRAWL = Target("whole crawl, share of ROBOTSTXT_OBEY=False", "", 0.97, at_least=True)

@@ -43,6 +43,7 @@ PURE = {
     "itertools",
     "json",  # the format of tdmrep.json
     "math",
+    "operator",
     "re",
     "string",
     "types",  # a mapping that is read only

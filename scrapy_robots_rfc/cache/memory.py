@@ -32,6 +32,10 @@ AT_LEAST = 16 * 1024 * 1024
 #: origins, the default bound, stay parsed.
 PARSED = 256 * 1024 * 1024
 
+#: Octets of a file above which it is parsed on a thread (`RobotsService`): a smaller one takes 5 ms at most, however
+#: hostile it is, a file of 500 KiB up to a second. When such a file was packed, `MemoryCache.get` does not return it.
+LARGE = 16 * 1024
+
 # Octets that an entry takes beside its packed octets: its origin, and its places in tables.
 _ENTRY = 400
 # Octets that a value takes beside what `weigh` counts.
@@ -42,11 +46,18 @@ _SELDOM = 10
 _LEVEL = 1
 
 
+class _Large(bytes):
+    """The packed octets of a large file."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True, eq=False)
 class _Parsed(Generic[_T]):
     """A value that is parsed.
 
     :param entry: what it is made from; ``None`` if that is packed.
+    :param large: whether its file is.
     :param place: its index in the list of all that are parsed; below 0 when it is no longer kept.
     :param weight: octets.
     """
@@ -54,6 +65,7 @@ class _Parsed(Generic[_T]):
     value: _T
     entry: CacheEntry | None
     packed: bytes = b""
+    large: bool = False
     place: int = -1
     weight: int = 0
 
@@ -100,9 +112,9 @@ class MemoryCache(Generic[_T]):
         return self._octets + self._weight
 
     def get(self, origin: Origin) -> _T | None:
-        """Return the value of an origin, fresh or not; ``None`` if there is none."""
+        """Return the value of an origin, fresh or not; ``None``: there is none, or its file is large and packed."""
         parsed = self._kept.get(origin)
-        if parsed is None:
+        if parsed is None or type(parsed) is _Large:
             return None
         if isinstance(parsed, bytes):
             parsed = _Parsed(self._revive(origin, decode(parsed)), None, parsed)
@@ -121,7 +133,8 @@ class MemoryCache(Generic[_T]):
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
-        self._insert(origin, _Parsed(value, entry_of(head_of(entry), entry.body)))
+        large = entry.body is not None and len(entry.body) > LARGE
+        self._insert(origin, _Parsed(value, entry_of(head_of(entry), entry.body), large=large))
 
     def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:
         """Return a function that returns the value, or a later one of its origin, even after that was dropped.
@@ -136,9 +149,9 @@ class MemoryCache(Generic[_T]):
     def _recall(self, origin: Origin, packed: bytes) -> _T:
         value = self.get(origin)
         if value is None:
-            value = self._revive(origin, decode(packed))
-            self._octets += len(packed)
-            self._insert(origin, _Parsed(value, None, packed))
+            entry = decode(packed)
+            value = self._revive(origin, entry)
+            self.put(origin, value, entry)
         return value
 
     def _packed(self, parsed: _Parsed[_T]) -> bytes:
@@ -204,7 +217,8 @@ class MemoryCache(Generic[_T]):
         """Keep only the packed octets of an origin."""
         parsed = self._kept[origin]
         assert isinstance(parsed, _Parsed)
-        self._kept[origin] = self._packed(parsed)
+        packed = self._packed(parsed)
+        self._kept[origin] = _Large(packed) if parsed.large else packed
         self._leave(parsed)
 
     def _leave(self, parsed: _Parsed[_T]) -> None:

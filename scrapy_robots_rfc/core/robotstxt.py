@@ -80,6 +80,15 @@ class RobotsTxt:
         normal = is_normal_url(url) if type(url) is str else None
         return rules.decide(normal[1] if normal else request_target(url))
 
+    def prepare(self, tokens: str | Sequence[str]) -> None:
+        """Build the index of the group that applies, which the second question would build. It may take a second.
+
+        :param tokens: as for `decide`.
+        """
+        rules = self._rules_for(tokens)
+        if rules is not None:
+            rules.prepare()
+
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset | None:
         key = tokens if isinstance(tokens, str) else tuple(tokens)
         if key not in self._asked:

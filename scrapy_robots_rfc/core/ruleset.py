@@ -11,29 +11,37 @@ from bisect import bisect_right
 from collections import Counter
 from functools import lru_cache
 from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.lines import as_text, read_rule
+from scrapy_robots_rfc.core.lines import MAX_LINE, as_text, read_rule
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
-from scrapy_robots_rfc.core.scan import USUAL_KEYS, best_rule, other_lines, plain_rules
+from scrapy_robots_rfc.core.scan import USUAL_KEYS, Section, best_rule, no_others, other_lines, plain_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_robots_rfc.core.scan import RawRule, Section
+    from scrapy_robots_rfc.core.scan import RawRule
 
 ROBOTS_TXT = "/robots.txt"
 
 # More than the number of any line.
 _NO_LINE = 1 << 40
+# The keys of `Ruleset._first` for a whole line.
+_NO_KEY = frozenset({b""})
+_START = attrgetter("start")
 
 # With fewer literals than this, it is faster to look for each of them than to look up the target's own pieces.
 _FEW = 64
 # Octets of a piece.
 _GRAM = 3
 # More rules with one literal are divided by another literal of theirs when a target has the first one.
-_SHARING = 8
+_SHARING = 3
+
+# More plain rules are sorted before those of all pieces are: it is faster to merge them in one go than to sort them so,
+# and no other thread runs meanwhile.
+_RUN = 1000
 
 # Decisions that are kept, so that a crawl to which every rule of a large file applies does not double its memory. They
 # are in a dict that is cleared when full, because a warm verdict takes 10 % longer with `lru_cache`.
@@ -41,17 +49,24 @@ _KEPT_DECISIONS = 256
 
 # Octets of memory, as measured: for a plain rule beside its pattern, for an allow beside that, for a plain rule that
 # another one begins with, for a line that is not plain, for one of these that is parsed, with as much for each wildcard
-# and each escape, for the number of a line, for a decision, for a part of the group.
+# and each escape, for a line number that is kept, for a decision, for a part of the group.
 _PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150, 510, 500, 60, 260
 _NUMBER, _DECISION, _SECTION = 180, 400, 150
 
 
-# A line that is not a plain rule: its place among these lines, and itself.
-_Line = tuple[int, str]
-# Its rule: its rank, its pattern, that as written, and the line. The upper bits of a rank are `pattern.precedence`, the
-# lower ones the place counted backwards, as of equal rules the first one counts.
+# The rule of a line that is not plain: its rank, its pattern, that as written, and the line. The upper bits of a rank
+# are `pattern.precedence`, the lower ones the place counted backwards, as of equal rules the first one counts.
 _Parsed = tuple[int, Pattern, str, str]
 _PLACE_BITS = 32
+
+
+def _add(table: dict[str, str | list[str]], key: str, line: str) -> None:
+    """Add a line to those of a key. One alone is not in a list: the garbage collector would go through 50,000 lists."""
+    before = table.setdefault(key, line)
+    if type(before) is list:
+        before.append(line)
+    elif before is not line:
+        table[key] = [str(before), line]
 
 
 def _parsed(place: int, line: str) -> _Parsed:
@@ -68,26 +83,30 @@ class WildcardRules:
     """The rules that are not plain. They are parsed when a target contains a literal of theirs.
 
     :param rules: their lines, by a literal that a target must contain.
+    :param places: the place of each of these lines among them all.
     :param known: other literals that a target is known to contain.
     """
 
-    __slots__ = ("_grams", "_known", "_lines", "weight")
+    __slots__ = ("_grams", "_known", "_lines", "_places", "weight")
 
-    def __init__(self, rules: dict[str, list[_Line]], known: frozenset[str] = frozenset()) -> None:
-        self._lines: dict[str, list[_Line] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
-        self._known = known
+    def __init__(
+        self, rules: dict[str, str | list[str]], places: dict[str, int], known: frozenset[str] = frozenset()
+    ) -> None:
+        self._lines: dict[str, str | list[str] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
+        self._places, self._known = places, known
         self._grams = _grams_of(rules) if len(rules) > _FEW else {}
         self.weight = 0  # octets of memory, beside the lines; grows with the questions
 
     def best(self, target: str, rank: int) -> _Parsed | None:
         """Return the rule of the highest rank above `rank` that matches a target, or ``None``."""
-        found = None
-        for literal in self._literals_for(target) if self._grams else self._lines:
+        found, lines = None, self._lines
+        near = [(literal, lines[literal]) for literal in self._literals_for(target)] if self._grams else lines.items()
+        for literal, kept in near:
             if literal not in target:
                 continue
-            rules = self._lines[literal]
-            if type(rules) is list:
-                rules = self._lines[literal] = self._opened(literal, rules)
+            rules = kept
+            if type(rules) is str or type(rules) is list:
+                rules = lines[literal] = self._opened(literal, rules)
             if type(rules) is tuple:
                 for rule in rules:
                     if rule[0] > rank and rule[1].matches(target):
@@ -100,22 +119,29 @@ class WildcardRules:
                     found, rank = better, better[0]
         return found
 
-    def _opened(self, literal: str, rules: list[_Line]) -> WildcardRules | tuple[_Parsed, ...]:
+    def open_shared(self) -> None:
+        """Parse the rules of each literal that is shared by many."""
+        for literal, rules in self._lines.items():
+            if type(rules) is list and len(rules) > _SHARING:
+                opened = self._lines[literal] = self._opened(literal, rules)
+                if type(opened) is WildcardRules:
+                    opened.open_shared()
+                    self.weight += opened.weight
+
+    def _opened(self, literal: str, lines: str | list[str]) -> WildcardRules | tuple[_Parsed, ...]:
         """Return rules that share a literal, parsed; if they are many, divided by the rarest other literal of each."""
-        parsed = [_parsed(*line) for line in rules]
+        rules = [lines] if type(lines) is str else lines
         if len(rules) > _SHARING:
             known = self._known | {literal}
-            others = [[one for one in pattern.needles if one not in known] for _, pattern, _, _ in parsed]
+            others = [tuple(one for one in _parsed(0, line)[1].needles if one not in known) for line in rules]
             if any(others):
                 times = Counter(chain.from_iterable(others))
-                divided: dict[str, list[_Line]] = {}
+                divided: dict[str, str | list[str]] = {}
                 for line, choice in zip(rules, others, strict=True):
-                    rarest = min(choice, key=lambda one: (times[one], -len(one)), default="")
-                    divided.setdefault(rarest, []).append(line)
-                return WildcardRules(divided, known)
-            parsed.sort(key=lambda rule: rule[0], reverse=True)
-        self.weight += sum(_weight_of(line) for _, line in rules)
-        return tuple(parsed)
+                    _add(divided, min(choice, key=lambda one: (times[one], -len(one)), default=""), line)
+                return WildcardRules(divided, self._places, known)
+        self.weight += sum(map(_weight_of, rules))
+        return tuple(sorted((_parsed(self._places[line], line) for line in rules), reverse=True, key=itemgetter(0)))
 
     def _literals_for(self, target: str) -> Iterator[str]:
         """Yield the literals of which a piece is in a target."""
@@ -162,6 +188,7 @@ class Ruleset:
         "_asked",
         "_decisions",
         "_heads",
+        "_no_rule",
         "_numbers",
         "_odd",
         "_parents",
@@ -172,11 +199,12 @@ class Ruleset:
     )
 
     def __init__(self, sections: Sequence[Section], token: str) -> None:
-        self._sections, self._token = sections, token
+        self._sections, self._token, self._no_rule = sections, token, no_rule(token)
         self._asked = False
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
         self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
+        self._numbers: dict[str, int] = {}  # of the line with an end
         self._odd: WildcardRules | None = None
         self._weight = 0
 
@@ -193,7 +221,7 @@ class Ruleset:
             if not self._asked:
                 self._asked = True
                 rule = best_rule(self._sections, target)
-                return no_rule(self._token) if rule is None else self._decision(rule[1], target, rule)
+                return self._no_rule if rule is None else self._decision(rule[1], target, rule)
             heads = self._build()
         head = heads[bisect_right(heads, target) - 1]
         while not target.startswith(head):
@@ -203,7 +231,18 @@ class Ruleset:
             odd = self._odd.best(target, len(head) << 1 + _PLACE_BITS)
             if odd is not None and not (head and self._before(head, odd)):
                 return self._decision(odd[2], target, odd)
-        return self._decision(head, target) if head else no_rule(self._token)
+        if not head:
+            return self._no_rule
+        decision = self._decisions.get(head)
+        return self._decision(head, target) if decision is None or target == ROBOTS_TXT else decision
+
+    def prepare(self) -> None:
+        """Build the index, and parse rules of which many share a literal: one target may have it."""
+        self._asked = True
+        if self._heads is None:
+            self._build()
+        if self._odd is not None:
+            self._odd.open_shared()
 
     def _before(self, head: str, odd: _Parsed) -> bool:
         """Return whether a plain rule is more specific than another one, or as specific and above it in the file."""
@@ -213,19 +252,24 @@ class Ruleset:
     def _build(self) -> list[str]:
         """Index all rules; return the patterns of plain ones, sorted, and before them an empty one."""
         heads, allowed = [""], []
-        odd: dict[str, list[_Line]] = {}
+        odd: dict[str, str | list[str]] = {}
         self._unusual: dict[tuple[bool, str], list[str]] = {}  # lines of plain rules in an unusual spelling
-        place = 0
-        for section in self._sections:
+        places, seen = dict[str, int](), set[str]()
+        for section in chain.from_iterable(map(Section.pieces, self._sections)):
             text = section.text()
             disallows, allows = plain_rules(text)
+            if len(disallows) + len(allows) > _RUN:
+                disallows.sort()
+                allows.sort()
             heads += disallows
             allowed += allows
-            for line, literal in other_lines(text):
-                place += 1
+            if no_others(text, len(disallows) + len(allows)):
+                continue
+            for line, literal in other_lines(text, seen):
                 self._weight += _OTHER_LINE + 2 * len(line)
                 if literal is not None:
-                    odd.setdefault(literal, []).append((place, line))
+                    places[line] = len(places)
+                    _add(odd, literal, line)
                     continue
                 rule = read_rule(line) or (False, "")
                 self._unusual.setdefault(rule, []).append(line)
@@ -233,8 +277,7 @@ class Ruleset:
         heads += allowed
         heads.sort()
         self._allowed = frozenset(allowed)
-        self._odd = WildcardRules(odd) if odd else None
-        self._numbers: dict[str, int] = {}
+        self._odd = WildcardRules(odd, places) if odd else None
         self._weight += (
             sum(section.end - section.start for section in self._sections)
             + _PLAIN_RULE * len(heads)
@@ -292,19 +335,35 @@ class Ruleset:
     def _line_of(self, pattern: str) -> int:
         """Return the number of the first line that is the plain rule of a pattern."""
         allow = pattern in self._allowed
-        lines = [key + pattern for key in USUAL_KEYS[allow]]
-        if self._unusual:
-            lines += self._unusual.get((allow, pattern), ())
-        return min(map(self._number_of, lines))
+        number = self._first(pattern, USUAL_KEYS[allow])
+        unusual = self._unusual.get((allow, pattern)) if self._unusual else None
+        return min(number, *map(self._number_of, unusual)) if unusual else number
 
     def _number_of(self, line: str) -> int:
-        """Return the number of the first line that is equal to one; a very large one if there is none."""
-        if not self._numbers:
-            found: dict[str, int] = {}
-            for section in reversed(self._sections):
-                lines, first = section.text().split("\n"), section.agent_line
-                numbers = range(first + len(lines) - 1, first - 1, -1)
-                found.update(zip(reversed(lines), numbers, strict=True))
-            self._weight += _NUMBER * len(found) + sum(map(len, found))
-            self._numbers = found
-        return self._numbers.get(line, _NO_LINE)
+        """Return the number of the first line that is equal to one."""
+        return self._first(f"\n{line}", _NO_KEY)
+
+    def _first(self, end: str, keys: frozenset[bytes]) -> int:
+        """Return the number of the first line with an end, and with a key before that; a very large one if none has."""
+        number = self._numbers.get(end)
+        if number is not None:
+            return number
+        first = self._sections[0]
+        octets = first.octets if first.octets.endswith(b"\n") else first.octets + b"\n"
+        # Of a line that is too long, only the beginning counts.
+        wanted = (end if len(end) > MAX_LINE else f"{end}\n").encode("latin-1")
+        number, at = _NO_LINE, octets.find(wanted, first.start)
+        while at >= 0:
+            start = octets.rfind(b"\n", 0, at + 1)
+            if octets[start + 1 : at] in keys:
+                section = self._sections[bisect_right(self._sections, start, key=_START) - 1]
+                if start < section.end:  # else the line stands in a group of other tokens
+                    number = section.agent_line + octets.count(b"\n", section.start, start) + 1
+                    break
+            at = octets.find(wanted, at + 1)
+        if len(self._numbers) >= _KEPT_DECISIONS:
+            self._weight -= sum(_NUMBER + len(known) for known in self._numbers)
+            self._numbers.clear()
+        self._weight += _NUMBER + len(end)
+        self._numbers[end] = number
+        return number

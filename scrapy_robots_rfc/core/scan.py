@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
@@ -30,8 +31,8 @@ _LIKE_A_RULE = re.compile(rb"[lL][oOaA][wW]")  # every key of a rule contains th
 _KEY = "(?:[Dd]isa|[Aa])llow: ?"
 #: How a plain rule may begin, by whether it allows; the same spellings as those of `_KEY`.
 USUAL_KEYS = (
-    ("Disallow: ", "disallow: ", "Disallow:", "disallow:"),
-    ("Allow: ", "allow: ", "Allow:", "allow:"),
+    frozenset({b"Disallow: ", b"disallow: ", b"Disallow:", b"disallow:"}),
+    frozenset({b"Allow: ", b"allow: ", b"Allow:", b"allow:"}),
 )
 # A pattern of bare octets, without a wildcard; a longer one is read as an unusual one, because its line may be cut.
 _PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]{0,8000}+'
@@ -51,6 +52,10 @@ _OTHERS = re.compile(rf"\n(?!{_KEY}{_PLAIN}\n|[#\n]|\Z)({_RULE}[^\n]*)").findall
 # in a text larger than this, the compilation takes less time than the lines that more octets exclude.
 _LARGE = 65_536
 _DEEP = 8
+
+# Octets that one call of a regular expression or of a sort goes through, about: no other thread runs meanwhile, and
+# 64 KiB take some milliseconds.
+_PIECE = 65_536
 
 # A user-agent line: start and end offset, and its token in the form in which tokens compare.
 AgentLine = tuple[int, int, str]
@@ -105,6 +110,20 @@ class Section(NamedTuple):
     start: int
     end: int
     agent_line: int
+
+    def pieces(self) -> Sequence[Section]:
+        """Return sections of whole lines, 64 KiB or one line each, that it consists of."""
+        if self.end - self.start <= _PIECE:
+            return (self,)
+        found, start, line = [], self.start, self.agent_line
+        while self.end - start > _PIECE:
+            stop = self.octets.rfind(b"\n", start + 1, start + _PIECE)
+            stop = stop if stop >= 0 else self.octets.find(b"\n", start + _PIECE, self.end - 1)
+            if stop < 0:
+                break
+            found.append(Section(self.octets, start, stop + 1, line))
+            line, start = line + self.octets.count(b"\n", start, stop), stop
+        return [*found, Section(self.octets, start, self.end, line)]
 
     def text(self) -> str:
         """Return its lines as octets, one character each, from line end to line end; over-long lines are cut."""
@@ -187,7 +206,7 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     """
     best, found = 0, None
     missed: set[str] = set()  # a hostile file may repeat a pattern that takes long to parse
-    for section in sections:
+    for section in chain.from_iterable(map(Section.pieces, sections)):
         text = section.text()
         for match in _possible_rules(target, len(text)).finditer(text):
             disallow, head, rest, needle, line = match.groups()
@@ -241,12 +260,25 @@ def plain_rules(text: str) -> tuple[list[str], list[str]]:
     return _DISALLOWS(text), _ALLOWS(text)
 
 
-def other_lines(text: str) -> Iterator[tuple[str, str | None]]:
+def no_others(text: str, plain: int) -> bool:
+    """Whether a text has only plain rules, comments and single blank lines; far faster than to read its other lines.
+
+    :param plain: how many plain rules it has.
+    """
+    return text.count("\n") - 1 == plain + text.count("\n#") + text.count("\n\n")
+
+
+def other_lines(text: str, seen: set[str]) -> Iterator[tuple[str, str | None]]:
     """Yield the other lines of a text that may be rules, each with octets that every target has that it matches.
 
     These octets are ``None`` where only the spelling of the line is unusual, so that its pattern is plain or empty.
+
+    :param seen: lines that are passed over; those that are yielded are added.
     """
-    for line, _, head, rest, needle, other in dict.fromkeys(_OTHERS(text)):
+    for line, _, head, rest, needle, other in _OTHERS(text):
+        if line in seen:
+            continue
+        seen.add(line)
         if other:
             rule = read_rule(other)
             if rule is not None and rule[1][:1] in ("/", "*"):  # every path begins with `/`

@@ -101,6 +101,13 @@ class ParsedRobots:
                 self._told = True
             return Decision(False, Reason.PARSER)
 
+    def prepare(self, agent: Agent) -> None:
+        """Read all that the questions of an agent need, if the core reads the file. May be called on any thread."""
+        if self.robots is not None:
+            self.robots.prepare(agent.tokens)
+            if not self._own_delay:
+                self.pace(agent)
+
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds: the core's, or that of the user's parser, if it has such a method."""
         if self.robots is not None and not self._own_delay:

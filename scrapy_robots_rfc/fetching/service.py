@@ -13,15 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc import _scrapy, signals, stats
-from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.memory import MemoryCache
+from scrapy_robots_rfc._runtime import Runtime, Threads
+from scrapy_robots_rfc.cache.memory import LARGE, MemoryCache
 from scrapy_robots_rfc.cache.shared import FetchLocks, Peers, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.faults import no_answer
 from scrapy_robots_rfc.fetching.fetch import Fetched, Fetcher, following, set_aside, through
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, RouteWait
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.policy import backoff
@@ -41,13 +41,17 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.fetch import Attempt
     from scrapy_robots_rfc.fetching.overrides import Overrides
-    from scrapy_robots_rfc.fetching.parsed import FileParser, ParsedRobots
+    from scrapy_robots_rfc.fetching.parsed import FileParser
     from scrapy_robots_rfc.fetching.queue import PendingFetch, Result
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
 
 # Routes that failed, of all origins, of which it is remembered what is known by them; the oldest is forgotten first.
 _FAILED_ROUTES = 10_000
+
+# Seconds to wait for the thread that parses large files, which takes a second at most for a file of 500 KiB; many may
+# come at once. After that, a file is parsed when it is needed, on the event loop.
+_PARSING = 60.0
 
 
 class Hooks(NamedTuple):
@@ -95,6 +99,7 @@ class RobotsService:
         self._peers = Peers(self.routes.way, self._closing)
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
+        self._threads = Threads(1, self._runtime, "robots.txt parser")
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
         self._sharing = None if store is None else FetchLocks(store, settings, self._runtime)
         self._memory: MemoryCache[OriginPolicy] = MemoryCache(
@@ -203,6 +208,7 @@ class RobotsService:
     async def close(self) -> None:
         """Write what is still to be written, for a second or two at most, and close the store."""
         self._peers.leave()
+        self._threads.stop()
         if self._sharing is not None:
             await self._sharing.close()
 
@@ -215,16 +221,22 @@ class RobotsService:
         """
         attempt.held = self._memory.entry(attempt.origin)
         attempt.before = None if attempt.held is None else attempt.held.validity
-        access: Access | None = None
-        found = await self._look_into_store(attempt) or self._look_at_peers(attempt)
+        held, access = attempt.held, None
+        packed = held is not None and self._memory.get(attempt.origin) is None
+        if held is not None and packed and self._runtime.clock() < held.validity.fresh_until:
+            robots = await self._revive_aside(attempt, held)
+            self._memory.put(attempt.origin, robots, held)
+            return Attempted(robots)
+        found = await self._look_into_store(attempt) or await self._look_at_peers(attempt)
         if found is None:
             if attempt.held is not None and self._sharing is not None and self._sharing.shared:
-                self._hooks.expected(self._revive(attempt.origin, attempt.held))
+                self._hooks.expected(await self._revive_aside(attempt, attempt.held))
             attempt.began = self._runtime.clock()
             fetched = await self._fetcher.fetch(attempt)
             found = await self._found_meanwhile(attempt, fetched)
             if found is None:
-                found, access = self._conclude(attempt, fetched), fetched.access
+                file, fetched = await self._parsed(attempt, fetched)
+                found, access = self._conclude(attempt, fetched, file), fetched.access
         if isinstance(found, Attempted):
             attempt.result = found  # those who wait get it even if a signal handler hangs
             await self._tell(attempt, found.value, access)
@@ -245,17 +257,17 @@ class RobotsService:
             return None
         attempt.held, fresh, ours = await attempt.wait_aside(self._sharing.look(attempt.origin, attempt.held))
         if fresh and attempt.held is not None and attempt.suits(attempt.held):
-            return self._adopt(attempt, attempt.held)
+            return await self._adopt(attempt, attempt.held)
         return None if ours or fresh else self._look_later(attempt)
 
-    def _look_at_peers(self, attempt: Attempt) -> Result:
+    async def _look_at_peers(self, attempt: Attempt) -> Result:
         """Do the same with the other crawls of the process."""
         entry, busy = self._peers.look(attempt.origin, attempt.asker)
         if entry is not None and (attempt.held is None or entry.fetched > attempt.held.fetched):
             now = self._runtime.clock()
             attempt.held = entry = entry.reviewed(now, self._settings)
             if now < entry.validity.fresh_until:
-                return self._adopt(attempt, entry, shared=True)
+                return await self._adopt(attempt, entry, shared=True)
         if busy:
             self._peers.end(attempt.origin)
             return self._look_later(attempt)
@@ -277,15 +289,15 @@ class RobotsService:
             return None
         self._count(stats.RESULT.format(outcome=fetched.access.outcome.value))
         self._sharing.leave(attempt.origin)
-        return self._adopt(attempt, newer)
+        return await self._adopt(attempt, newer)
 
-    def _adopt(self, attempt: Attempt, entry: CacheEntry, *, shared: bool = False) -> Attempted:
+    async def _adopt(self, attempt: Attempt, entry: CacheEntry, *, shared: bool = False) -> Attempted:
         """Go by a fresh entry of the store, or of another crawl.
 
         :param shared: whether other crawls of the process may take it from this one.
         """
         self._count(stats.CACHE_STORE_HITS)
-        robots = self._revive(attempt.origin, entry)
+        robots = await self._revive_aside(attempt, entry)
         if robots.validity.unreachable_since is not None:
             self.origin_log.failed(robots, attempt)
         self._keep(attempt, robots, entry, shared=shared)
@@ -293,9 +305,11 @@ class RobotsService:
 
     # Conclude.
 
-    def _conclude(self, attempt: Attempt, fetched: Fetched) -> Attempted:
-        """Turn the result of a fetch into what is known from now on; keep it, unless another attempt follows."""
-        file, fetched = self._parsed(attempt.origin, fetched)
+    def _conclude(self, attempt: Attempt, fetched: Fetched, file: ParsedRobots | None = None) -> Attempted:
+        """Turn the result of a fetch into what is known from now on; keep it, unless another attempt follows.
+
+        :param file: that of the answer, parsed; without one, that of the entry that is held, if it is parsed already.
+        """
         access, now, limits = fetched.access, self._runtime.clock(), self._settings
         # Such a failure says nothing about the site, so that it governs the requests of its route only.
         of_route = isinstance(access, Local) or (isinstance(access, Unreachable) and access.route)
@@ -327,31 +341,52 @@ class RobotsService:
             self.origin_log.again(robots)
         return Attempted(robots, to_come[0] if to_come else None, alone=alone)
 
-    def _parsed(self, origin: Origin, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
-        access = fetched.access
+    async def _parsed(self, attempt: Attempt, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
+        """Return the file of an answer; without one, the earlier file if it is large, because it may be obeyed."""
+        access, earlier = fetched.access, None if attempt.held is None else attempt.held.body
         if not isinstance(access, Successful):
-            return None, fetched
+            old = await self._parse(attempt, earlier) if earlier is not None and len(earlier) > LARGE else None
+            return old if isinstance(old, ParsedRobots) else None, fetched
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
-        file = self._hooks.parse.tried(origin, access.body)
+        file = await self._parse(attempt, access.body)
         if isinstance(file, str):
             failed = Unreachable(access.status, file, hopeless=True)
             return None, Fetched(failed, Freshness(stored=False))  # other crawls may have a parser that works
         return file, fetched
 
-    def _revive(self, origin: Origin, entry: CacheEntry, file: ParsedRobots | None = None) -> OriginPolicy:
+    async def _parse(self, attempt: Attempt, body: bytes) -> ParsedRobots | str:
+        """Return a parsed file, or why it cannot be parsed. A large one is read on a thread before it is handed out.
+
+        Otherwise the first pages of a site would stop the event loop for up to a second.
+        """
+        file = self._hooks.parse.tried(attempt.origin, body)
+        if isinstance(file, ParsedRobots) and file.robots is not None and len(body) > LARGE and not self._closing():
+            prepare = partial(file.prepare, self._hooks.agent())
+            try:
+                await attempt.wait_aside(self._threads.call(prepare, limit=_PARSING))
+            except TimeoutError:  # the thread may still be at work on this one
+                return self._hooks.parse.tried(attempt.origin, body)
+        return file
+
+    async def _revive_aside(self, attempt: Attempt, entry: CacheEntry) -> OriginPolicy:
+        """Do what `_revive` does, but read a large file on a thread."""
+        file = None if entry.body is None else await self._parse(attempt, entry.body)
+        return self._revive(attempt.origin, entry, file)
+
+    def _revive(self, origin: Origin, entry: CacheEntry, file: ParsedRobots | str | None = None) -> OriginPolicy:
         """Return what is known of an origin by a cache entry.
 
-        :param file: the body of the entry, if it is parsed already.
+        :param file: the body of the entry, or why it cannot be parsed, if that is known already.
         """
         validity, cause = entry.validity, entry.cause
-        if file is None and entry.body is not None:
-            parsed = self._hooks.parse.tried(origin, entry.body)
-            if isinstance(parsed, str):  # a file that cannot be read must not open the origin
-                cause = parsed
-                validity = Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched)
-            else:
-                file = parsed
+        if entry.body is None:
+            file = None
+        elif file is None:
+            file = self._hooks.parse.tried(origin, entry.body)
+        if isinstance(file, str):  # a file that cannot be read must not open the origin
+            validity = Validity(Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched)
+            cause, file = file, None
         return OriginPolicy(origin, validity, entry.status, cause, file, self._hooks.agent, entry.fetched)
 
     # Keep.

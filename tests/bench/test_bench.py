@@ -37,7 +37,17 @@ def test_a_quick_run_ends_well_and_shows_every_table() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "verdicts of ours: right" in done.stdout
-    for title in ("1. Parse", "2. Match", "3. Growth", "4. Match", "5. One hostile", "6. Bytes", "The numbers"):
+    for title in (
+        "1. Parse",
+        "2. Match",
+        "3. Growth",
+        "4. Match",
+        "5. One hostile",
+        "6. Bytes",
+        "8. Parse",
+        "9. Rules",
+        "The numbers",
+    ):
         assert f"\n{title}" in done.stdout
 
 

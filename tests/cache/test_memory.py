@@ -303,3 +303,32 @@ def test_real_files_take_little_memory() -> None:
         crawl.fetch(number)
     assert len(crawl.memory) == 200
     assert taken() - before < 200 * 3 * 1024
+
+
+@pytest.mark.usefixtures("small")
+def test_large_file_is_not_parsed_while_somebody_waits() -> None:
+    """A large file that was packed has to be parsed elsewhere; its copy is there, and what is held still comes back."""
+    crawl = Crawl(100, FEW)
+    value = crawl.fetch(1, RULES + b"#" * module.LARGE)
+    held = crawl.memory.hold(origin(1), value)
+    crawl.fetch(2)
+    assert crawl.memory.get(origin(1)) is None
+    assert crawl.memory.entry(origin(1)) == value.copy
+    again = held()
+    assert again is not value
+    assert again.copy == value.copy
+    assert crawl.memory.get(origin(1)) is again
+    assert len(crawl.memory) == 2
+
+
+def test_hostile_files_in_turn_are_parsed_once() -> None:
+    """Four files of 512,000 octets, made to take much memory, stay parsed while their origins are asked in turn."""
+    crawl = Crawl(100)
+    for number in range(4):
+        crawl.fetch(number, hostile("wildcards", 511_000)).file.prepare(AGENT)
+    for turn in range(12):
+        value = crawl.memory.get(origin(turn % 4))
+        assert value is not None
+        value.file.decide(f"https://a.example/{turn}", AGENT)
+    assert crawl.memory.at_hand == 4
+    assert crawl.counts == {}
