@@ -220,6 +220,10 @@ def fleet(redis: str, delay: float, paced: tuple[int, int], free: tuple[int, int
                 processes[0].send_signal(signal.SIGTERM)
             for process in processes:
                 process.wait(300)
+            if len(
+                queue
+            ):  # the others had found the queue empty, and ended, before the first one gave its requests back
+                subprocess.run(command, timeout=300, check=True)
         finally:
             for process in processes:
                 process.kill()
