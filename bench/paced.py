@@ -6,7 +6,7 @@
    SIGKILL: whether more pages are lost than with Scrapy's own middleware.
 3. A fleet of four workers with one queue in Redis, by scrapy-redis, one of which gets SIGTERM: 50 paced sites with 10
    pages each, and 20 free ones with 225. The pages of paced sites take places of CONCURRENT_REQUESTS, too, while they
-   are under way: with a tenth of the delay they are a third of all pages, and the free sites get as many fewer.
+   are under way: with a delay that is much shorter, the free sites get fewer for that reason alone.
 """
 
 from __future__ import annotations
