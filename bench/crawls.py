@@ -33,9 +33,12 @@ class Crawl:
 
 
 @contextmanager
-def _site() -> Iterator[int]:
-    """The site's port; it ends with the block."""
-    command = [sys.executable, "-m", "bench.site"]
+def serving(address: str = "127.0.0.1") -> Iterator[int]:
+    """The site's port; it ends with the block.
+
+    :param address: where it listens.
+    """
+    command = [sys.executable, "-m", "bench.site", address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -58,7 +61,7 @@ def measure(pages: int, rounds: int) -> dict[str, Crawl]:
     """
     runs: list[dict[str, dict[str, float]]] = []
     modes = list(MODES)
-    with _site() as port:
+    with serving() as port:
         for turn in range(rounds):
             order = modes[turn % len(modes) :] + modes[: turn % len(modes)]
             runs.append({mode: _crawl(mode, port, pages) for mode in order})

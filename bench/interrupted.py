@@ -128,6 +128,12 @@ class Crawled:
     closing: float
     errors: str
 
+    @property
+    def missing(self) -> int:
+        """How many allowed pages were not fetched."""
+        allowed = [target for target in _TARGETS if target.startswith("/open/")]
+        return sum(target not in pages for pages in self.pages for target in allowed)
+
 
 def crawl(after: float | None, sign: signal.Signals = signal.SIGINT, runtime: str = "asyncio") -> Crawled:
     """Crawl the sites from the beginning to the end.

@@ -29,11 +29,12 @@ SETTINGS: dict[str, Any] = {
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
 }
 
-#: Settings and process of each runtime.
+#: Settings and process of each runtime; "alone" is Scrapy with its own middleware.
 RUNTIMES: dict[str, tuple[dict[str, Any], type[AsyncCrawlerProcess | CrawlerProcess]]] = {
     "asyncio": ({}, AsyncCrawlerProcess),
     "select": ({"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"}, CrawlerProcess),
     "none": ({"TWISTED_REACTOR_ENABLED": False}, AsyncCrawlerProcess),
+    "alone": ({"ADDONS": {}, "ROBOTSTXT_OBEY": True}, AsyncCrawlerProcess),
 }
 
 

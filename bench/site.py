@@ -1,4 +1,4 @@
-"""The local site that crawls are measured on: `python -m bench.site` prints its port and serves until its input ends.
+"""The local site that crawls are measured on: `python -m bench.site ADDRESS` prints its port, and ends with its input.
 
 It answers as fast as Python can, so that the crawler is what is measured.
 """
@@ -51,13 +51,13 @@ class _Site(asyncio.Protocol):
             self._transport.write(_ANSWERS[head.startswith(b"GET /robots.txt ")])
 
 
-async def _serve() -> None:
+async def _serve(address: str) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(_Site, "127.0.0.1", 0)
+    server = await loop.create_server(_Site, address, 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)  # whoever started it closes its input, or dies
     server.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve())
+    asyncio.run(_serve(sys.argv[1]))

@@ -147,6 +147,11 @@ class DeferredRequests(Generic[_T]):
         """Whether no more requests may be set aside."""
         return len(self) >= self._limit
 
+    @property
+    def nothing_to_take(self) -> bool:
+        """Whether no file is being fetched that requests wait for, and no request is about to be returned."""
+        return not self.leaving and not self._groups
+
     def waits(self) -> Waits | None:
         """Return what waits; ``None`` if nothing does."""
         groups = [group for group in self._groups.values() if len(group)]

@@ -101,7 +101,7 @@ class RfcRobotsTxtMiddleware:
         self._enforcement = Enforcement(crawler, settings, self._throttle, self.feeds, runtime.utc)
         if settings.use is not None or getattr(crawler.spider, "robotstxt_use", None) is not None:
             self._declare_use(settings)
-        self._bridge = SchedulerBridge(crawler)
+        self._bridge = SchedulerBridge(crawler, self._request_scheduled)
         self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(
             settings.max_waiting,
             hold=self._hold,
@@ -112,7 +112,6 @@ class RfcRobotsTxtMiddleware:
         self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime)
         for handler, signal in (
             (self._spider_opened, scrapy_signals.spider_opened),
-            (self._request_scheduled, scrapy_signals.request_scheduled),
             (self._spider_idle, scrapy_signals.spider_idle),
             (self._spider_closed, scrapy_signals.spider_closed),
         ):
@@ -207,6 +206,11 @@ class RfcRobotsTxtMiddleware:
             return self._finish(request, wait.value, agent)
         if not self._bridge.usable() or (self._deferred.full and not wait.settled):
             return self._wait_in_place(request, agent, wait)
+        return self._set_aside(request, wait)
+
+    def _set_aside(self, request: Request, wait: RouteWait[OriginPolicy] | None) -> Request:
+        """Have the engine schedule a request, so that `_request_scheduled` takes it."""
+        self._bridge.listen(on=True)
         self._deferred.leave(request, wait)
         return request
 
@@ -218,8 +222,7 @@ class RfcRobotsTxtMiddleware:
             found = self._finish(request, robots, agent)
             return await found if isawaitable(found) else found
         if not direct and self._bridge.usable():
-            self._deferred.leave(request, wait)  # to the scheduler, for a crawl that is resumed
-            return request
+            return self._set_aside(request, wait)  # to the scheduler, for a crawl that is resumed
         self._count(stats.UNDECIDED)
         logger.debug("Not decided before the spider closed: %s", request_text(request), extra=self._extra)
         raise undecided(wait.key)
@@ -250,8 +253,7 @@ class RfcRobotsTxtMiddleware:
         direct = MARK in request.meta or self._deferred.leaving.pop(id(request), None) is not None
         if direct or not self._bridge.usable() or self._deferred.full:
             return self._wait_for_turn_in_place(request, then, direct=direct)
-        self._deferred.leave(request, None)
-        return request
+        return self._set_aside(request, None)
 
     async def _check_use(self, request: Request, response: Response) -> Response:
         """Drop a response that refuses all that it is for.
@@ -274,8 +276,7 @@ class RfcRobotsTxtMiddleware:
         except NoTurn:
             if direct or not self._bridge.usable():
                 raise
-            self._deferred.leave(request, None)
-            return request
+            return self._set_aside(request, None)
         found = then()
         return await found if isawaitable(found) else found
 
@@ -340,6 +341,8 @@ class RfcRobotsTxtMiddleware:
 
     def _hold(self, origin: Origin, robots: OriginPolicy) -> tuple[Callable[[], OriginPolicy], float]:
         """See `DeferredRequests`; requests that have to wait for their turn come one interval later."""
+        if self._deferred.nothing_to_take:
+            self._bridge.listen(on=False)
         late = 0.0
         agent = self._user_agents.expected()
         if self._throttle is not None and robots.paces(agent):

@@ -24,15 +24,23 @@ class SchedulerBridge:
     """Gives requests that were set aside back to the scheduler, without the engine.
 
     :param crawler: the crawl; its engine need not be there yet.
+    :param taken: called with each request that is about to be queued, while `listen` is on.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+    def __init__(self, crawler: Crawler, taken: Callable[[Request], object]) -> None:
+        self._crawler, self._taken, self._listening = crawler, taken, False
         self._doorstop = Request("data:,", callback=NO_CALLBACK)
         kind = "DISK" if crawler.settings["JOBDIR"] else "MEMORY"
         usual = crawler.settings[f"SCHEDULER_{kind}_QUEUE"]
         for_start = crawler.settings[f"SCHEDULER_START_{kind}_QUEUE"] or usual
         self._backwards = {start: "Lifo" in str(queue) for start, queue in ((True, for_start), (False, usual))}
+
+    def listen(self, *, on: bool) -> None:
+        """Begin, or end, to listen for requests that are about to be queued: it costs every page some time."""
+        if on != self._listening:
+            self._listening = on
+            manager = self._crawler.signals
+            (manager.connect if on else manager.disconnect)(self._taken, signals.request_scheduled)
 
     def usable(self) -> bool:
         """Whether requests can be set aside, so that `put_back`, `keep_open` and `let_close` work."""

@@ -370,8 +370,10 @@ class Throttle:
 
     def _judged(self, request: Request) -> Origin | None:
         """Return the origin that a request was judged for, whatever a middleware has made of its URL since."""
-        judged, sent = request.meta.get(JUDGED, (None, None))
-        return self._origin_of(request) if judged is None or sent not in (None, request.url) else Origin.of(judged)
+        if JUDGED not in request.meta:  # as of most requests; each is asked about when it is queued
+            return self._origin_of(request)
+        judged, sent = request.meta[JUDGED]
+        return Origin.of(judged) if sent in (None, request.url) else self._origin_of(request)
 
     def _begin(self, request: Request, paced: PacedOrigin) -> None:
         self._requests[request] = paced

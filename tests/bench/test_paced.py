@@ -1,10 +1,11 @@
-"""A small run of `bench/paced.py`: what one crawl does with paced sites beside free ones."""
+"""Small runs of `bench/paced.py`: what a crawl, and a fleet, do with paced sites beside free ones."""
 
 from __future__ import annotations
 
 import pytest
 
-from bench.paced import beside
+from bench.paced import beside, fleet
+from tests.support.redis_server import COMMAND, RedisServer
 
 pytestmark = pytest.mark.once
 
@@ -16,3 +17,12 @@ def test_paced_sites_beside_free_ones() -> None:
     assert told["most"] <= 4
     assert told["left_over"] > 150
     assert found.pages[0] == found.pages[1]
+
+
+@pytest.mark.skipif(COMMAND is None, reason="redis-server is not installed")
+def test_fleet_with_one_queue_in_redis() -> None:
+    """Two workers keep the interval together; what one has set aside that gets SIGTERM, the other fetches."""
+    with RedisServer() as server:
+        found = fleet(server.url, delay=1.0, paced=(3, 6), free=(3, 40), workers=2)
+    assert found.least >= 1.0
+    assert found.pages == (138, 138)
