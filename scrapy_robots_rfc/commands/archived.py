@@ -59,7 +59,9 @@ def time_of(text: str | None) -> float:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise Failed(f"--at {text} is no time; write it as 2026-11-22T19:30:00Z") from None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    # A time without a fraction means the whole second, as `check` prints it.
+    whole = 0.0 if time.microsecond else 0.999999
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() + whole
 
 
 def found_in(paths: Sequence[str], at: float, urls: Iterable[str], console: Console) -> dict[Origin, Found]:

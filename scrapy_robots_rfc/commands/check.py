@@ -420,7 +420,7 @@ def use_facts(use: Mapping[str, Preference], style: Style, licenses: Sequence[Re
     """Yield what a file says of the use of pages, and under which licenses."""
     for label, preference in use.items():
         word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
-        yield from style.fact("use", f"{label}: {word} (line {preference.line}: {preference.source})")
+        yield from style.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
     for record in licenses:
         yield from style.fact("license", f"{record.value} (line {record.line})")
 

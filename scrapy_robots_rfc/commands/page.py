@@ -115,6 +115,8 @@ def _rules(
 
 def _lines(asker: str, holds: PageRules, rules: list[dict[str, Any]], style: Style) -> Iterator[str]:
     yield from style.fact("agent", asker)
+    if not rules:
+        yield from style.fact("rules", "none")
     for name, value in holds.directives.items():
         but = ", though it is permitted elsewhere" if name in holds.conflicts else ""
         yield from style.fact("holds", f"{_text(name, value)}{but} ({'; '.join(holds.where(name))})")

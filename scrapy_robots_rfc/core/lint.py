@@ -364,6 +364,8 @@ def _mended(value: str) -> str:
     """Return what was probably meant by a Content-Usage that is void; empty where nobody can tell."""
     path, said = usage_parts(value)
     words = said.split()
+    if not path and words and words[0][0] in "*$." and "=" not in words[0]:  # a path without its slash
+        path = f"/{words.pop(0)}"
     while path and words and "=" not in words[0]:  # a path with spaces
         path = f"{path}%20{words.pop(0)}"
     said = re.sub(", *", ", ", _BETWEEN.sub(", ", " ".join(words).lower())).rstrip("; ,")

@@ -96,7 +96,7 @@ class Enforcement:
         """
         why = None if self.use is None else await self.use.received(request, response, robots, agent)
         if why is not None:
-            self.refuse(request, Decision(False, Reason.USE, origin=str(origin)), why, robots)
+            self.refuse(request, Decision(False, Reason.USE, origin=str(origin)), why, robots, by="its page")
 
     def exempts(self, robots: OriginPolicy) -> bool:
         """Count a request to a site that is not asked, and say whether it is one."""
@@ -125,17 +125,23 @@ class Enforcement:
         if self._audit is not None:
             self._audit.decided(request, replace(decision, origin=str(robots.origin)), robots.why(decision), robots)
 
-    def refuse(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None = None) -> None:
+    def refuse(
+        self,
+        request: Request,
+        decision: Decision,
+        why: str,
+        robots: OriginPolicy | None = None,
+        by: str = "robots.txt",
+    ) -> None:
         """Count, log, report and signal that a request may not be fetched, and raise.
 
         :param robots: what is known of its origin; ``None``: it has no origin.
+        :param by: what forbids it, for the log.
         :raises RobotsDisallowed: always, except in a dry run.
         """
         dry = self._dry_run
-        message = (
-            "Forbidden by robots.txt, let through (dry run): %s (%s)" if dry else "Forbidden by robots.txt: %s (%s)"
-        )
-        logger.debug(message, request_text(request), why, extra={"spider": self._crawler.spider})
+        message = "Forbidden by %s, let through (dry run): %s (%s)" if dry else "Forbidden by %s: %s (%s)"
+        logger.debug(message, by, request_text(request), why, extra={"spider": self._crawler.spider})
         if robots is not None and decision.reason is not Reason.UNREACHABLE:  # there was a warning for those
             self._tell_once(robots.origin, why)
         self._count(stats.FORBIDDEN)

@@ -60,6 +60,10 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 
+# A tag of more characters, with more attributes (or words in one), is left out: the time of lxml for a tag grows
+# with the square of its attributes. Real tags have a few dozen.
+_LONG_TAG, _ATTRIBUTES_READ = 1000, 500
+
 # What `page_rules` has parsed: a response may be asked about often.
 _PARSED: WeakKeyDictionary[Response, PageRules] = WeakKeyDictionary()
 
@@ -93,10 +97,9 @@ def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
         return []
     try:
         text, path = response.text[:MAX_DOCUMENT], "//meta"
-        if head:
-            text, path = _head(text)
+        text, path = _head(text) if head else (_TOKEN.sub(_kept, text), path)
         found = Selector(text=text, type="html").xpath(f"({path})[@name and @content]")
-        return [(meta.attrib["name"], meta.attrib["content"]) for meta in found]
+        return [(meta.root.get("name"), meta.root.get("content")) for meta in found]
     except Exception:  # whatever a decoder or a parser raises about what a site sent
         logger.debug("Robots metas of %s cannot be read", without_userinfo(response.url), exc_info=True)
         return []
@@ -105,8 +108,15 @@ def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
 def _head(text: str) -> tuple[str, str]:
     """Return what of a document may have metas that count, and the XPath of those."""
     body = next((token.start() for token in _TOKEN.finditer(text) if token["body"]), None)
-    kept = _TOKEN.sub(lambda token: "" if token["skipped"] else token[0], text[:body])
+    kept = _TOKEN.sub(lambda token: "" if token["skipped"] else _kept(token), text[:body])
     return kept, "/html/head//meta | /html/meta" if body is None else "//meta"
+
+
+def _kept(token: re.Match[str]) -> str:
+    """Return a tag without its last `>`; only its name, if lxml would stop the crawl with it."""
+    tag = token[0]
+    crowded = len(tag) > _LONG_TAG and (tag.count("=") > _ATTRIBUTES_READ or len(tag.split()) > _ATTRIBUTES_READ)
+    return tag.split(None, 1)[0] if crowded and not token["skipped"] else tag
 
 
 class RfcPageRulesMiddleware:
@@ -207,11 +217,12 @@ def unendorsed(response: Response) -> set[str]:
         return set()
     try:
         text = response.text
-        document = response if len(text) <= MAX_DOCUMENT else Selector(text=text[:MAX_DOCUMENT], type="html")
+        kept = _TOKEN.sub(_kept, text[:MAX_DOCUMENT])
+        document = response if kept == text else Selector(text=kept, type="html")  # a selector of its own takes time
         hrefs: dict[bool, set[str]] = {True: set(), False: set()}
         for link in document.xpath("(//a | //area)[@href]"):
-            rel = re.split(r"[\s,]+", link.attrib.get("rel", "").lower())
-            hrefs[_UNENDORSED.isdisjoint(rel)].add(link.attrib["href"])
+            rel = re.split(r"[\s,]+", link.root.get("rel", "").lower())
+            hrefs[_UNENDORSED.isdisjoint(rel)].add(link.root.get("href"))
         marked = set(_urls(response, hrefs[False]))
         return marked.difference(_urls(response, hrefs[True])) if marked else marked
     except Exception:  # as in `metas_of`

@@ -69,7 +69,7 @@ class DeclaredUse:
                 from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
                 near = get_close_matches(label, LABELS, n=1, cutoff=0)[0]
-                text = "ROBOTSTXT_USE: %r is no label that is known; no site will refuse it. Did you mean %r?"
+                text = "Declared use %r is no known label: only a site that names it refuses it. Nearest known one: %r"
                 logger.warning(text, label, near, extra={"spider": self._crawler.spider})
 
     def of(self, request: Request) -> tuple[str, ...]:

@@ -139,6 +139,8 @@ class Archive:
         stem = self._path.name.removesuffix(suffixes)
         while True:
             self._number += 1
+            if self._path.exists() and not self._path.is_file():
+                raise OSError(f"{self._path} is no regular file")
             name = self._path.name if self._number == 1 else f"{stem}-{self._number}{suffixes}"
             with contextlib.suppress(FileExistsError):
                 self._file = (self._path.parent / name).open("xb")

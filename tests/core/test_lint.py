@@ -134,6 +134,7 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
     (Code.USE_VOID, OPEN + b"Content-Usage: Train-AI=n", 3, "void", "Content-Usage: train-ai=n"),
     (Code.USE_VOID, OPEN + b"Content-Usage: /a ai=no train-ai=yes;", 3, "", "Content-Usage: /a ai=n, train-ai=y"),
     (Code.USE_VOID, OPEN + b"Content-Usage: /my files train-ai=n", 3, "", "Content-Usage: /my%20files train-ai=n"),
+    (Code.USE_VOID, OPEN + b"Content-Usage: *.pdf train-ai=n", 3, "void", "Content-Usage: /*.pdf train-ai=n"),
     (Code.USE_VOID, OPEN + b"Content-Usage: all rights reserved", 3, "cannot tell", ""),
     (Code.USE_VOID, OPEN + b"Content-Usage:", 3, "cannot tell", ""),
     (Code.USE_NO_VALUE, OPEN + b"Content-Usage: train-ai=yes", 3, "neither", "train-ai=y or train-ai=n"),

@@ -187,8 +187,10 @@ async def test_exempt_requests_sites_and_dry_runs(site: Site) -> None:
 async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A label that nobody knows is warned of with the nearest one, since a typo refuses nothing."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
-    warning = "ROBOTSTXT_USE: 'trian-ai' is no label that is known; no site will refuse it. Did you mean 'train-ai'?"
-    assert [record.message for record in caplog.records if record.levelno == logging.WARNING].count(warning) == 1
+    warning = "Declared use 'trian-ai' is no known label: only a site that names it refuses it. Nearest known one:"
+    assert [record.message for record in caplog.records if record.levelno == logging.WARNING].count(
+        f"{warning} 'train-ai'"
+    ) == 1
 
 
 @pytest.mark.parametrize(
