@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Octets of a metadata record that are read: ours are far shorter.
 _MOST_FIELDS = 65_536
+# Digits of a number that no limit has.
+_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,20 @@ def time_of(text: str | None) -> float:
     """
     if text is None:
         return math.inf
+    seconds = _seconds(text)
+    if seconds is None:
+        raise Failed(f"--at {text} is no time; write it as 2026-11-22T19:30:00Z")
+    # A time without a fraction means the whole second, as `check` prints it.
+    return seconds if seconds % 1 else seconds + 0.999999
+
+
+def _seconds(text: str) -> float | None:
+    """Return a time of ISO 8601 in seconds since 1970, of UTC where it names no zone; ``None``: it is none."""
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
-        raise Failed(f"--at {text} is no time; write it as 2026-11-22T19:30:00Z") from None
-    # A time without a fraction means the whole second, as `check` prints it.
-    whole = 0.0 if time.microsecond else 0.999999
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() + whole
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def found_in(paths: Sequence[str], at: float, urls: Iterable[str], console: Console) -> dict[Origin, Found]:
@@ -75,15 +84,15 @@ def found_in(paths: Sequence[str], at: float, urls: Iterable[str], console: Cons
     said: dict[str, list[_Conclusion]] = {name: [] for name in origins}
     for record in _records(paths, "metadata", console):
         fields = _fields(record.content_stream().read(_MOST_FIELDS))
-        time = time_of(record.rec_headers.get_header("WARC-Date"))
-        if time <= at and fields.get("origin") in said:
+        time = _seconds(record.rec_headers.get_header("WARC-Date") or "")
+        if time is not None and time <= at and fields.get("origin") in said:
             response = record.rec_headers.get_header("WARC-Refers-To") or ""
             said[fields["origin"]].append(_Conclusion(time, fields, response))
     last = {name: max(all_, key=lambda one: one.time) for name, all_ in said.items() if all_}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
     # A file that was found unchanged (304), or is obeyed although it is stale, came with an earlier response.
     limits = {
-        one.response: int(one.fields.get("limit") or RobotsTxt.MAX_SIZE)
+        one.response: _limit(one.fields)
         for all_ in said.values()
         for one in all_
         if one.response and one.fields.get("digest") in digests
@@ -115,6 +124,12 @@ def _fields(block: bytes) -> dict[str, str]:
     return {name: value for name, _, value in lines}
 
 
+def _limit(fields: dict[str, str]) -> int:
+    """Return how many octets of a file count."""
+    text = fields.get("limit", "")
+    return int(text) if text.isdecimal() and len(text) < _DIGITS else RobotsTxt.MAX_SIZE
+
+
 def _body(record: Any, limit: int) -> bytes | None:  # noqa: ANN401 - warcio's
     """Return the decoded body of a response; ``None`` where it has none, or that cannot be decoded."""
     codings = [
@@ -139,9 +154,9 @@ def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], p
         body = bodies.get(fields.get("digest", ""))
         if body is None:
             return _unknown(origin, "the archive lacks the octets of the digest", paths)
-        file = ParsedRobots(None, RobotsTxt.parse(body, max_size=int(fields.get("limit") or RobotsTxt.MAX_SIZE)))
+        file = ParsedRobots(None, RobotsTxt.parse(body, max_size=_limit(fields)))
     validity = Validity(outcome, math.inf, unreachable_since=said.time if stale else None)
-    status = int(fields["status"]) if fields.get("status", "").isdecimal() else None
+    status = int(fields["status"]) if fields.get("status", "").isdecimal() and len(fields["status"]) < _DIGITS else None
     cause = f"{fields.get('cause')}, archived {datetime.fromtimestamp(said.time, UTC):%Y-%m-%dT%H:%M:%SZ}"
     return Found(OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY), origin.robots_url)
 

@@ -105,9 +105,9 @@ def test_octets_that_were_changed(path: Path) -> None:
         archive(path, site.url("/x"))
         url = site.url("/x")
     changed = gzip.decompress(path.read_bytes()).replace(b"Disallow: /x", b"Disallow: /z")
-    path.write_bytes(gzip.compress(changed))
-    ((verdict, _),) = verdicts("--archive", path.name, url, folder=path.parent)
-    assert verdict == "undecided"
+    path.write_bytes(changed)
+    ((verdict, why),) = verdicts("--archive", path.name, url, folder=path.parent)
+    assert (verdict, why) == ("undecided", "robots.txt unreachable: the archive lacks the octets of the digest")
 
 
 def test_damaged_archive(path: Path) -> None:
@@ -119,6 +119,42 @@ def test_damaged_archive(path: Path) -> None:
     done = run("check", "--archive", path.name, url, folder=path.parent)
     assert done.code == 1
     assert "robots.warc.gz is no whole WARC file: what stands behind the damage is left out" in done.err
+
+
+@pytest.mark.parametrize(
+    ("date", "at", "verdict"), [("00.000", "00.500", "disallowed"), ("00.600", "00.500", "undecided")]
+)
+def test_fraction_of_a_second(path: Path, date: str, at: str, verdict: str) -> None:
+    """A record of a whole second is there half a second later; only `--at` without a fraction means a whole second."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    dated = re.sub(
+        rb"WARC-Date: \S+", f"WARC-Date: 2030-01-01T00:00:{date}Z".encode(), gzip.decompress(path.read_bytes())
+    )
+    path.write_bytes(dated)  # a WARC file need not be packed
+    (found,) = verdicts("--archive", path.name, "--at", f"2030-01-01T00:00:{at}Z", url, folder=path.parent)
+    assert found[0] == verdict
+    assert (
+        verdicts("--archive", path.name, "--at", "2030-01-01T00:00:00Z", url, folder=path.parent)[0][0] == "disallowed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"limit: 512000", b"limit: \xc2\xb25"), (b"status: 200", b"status: " + b"9" * 5000)]
+)
+def test_odd_fields(path: Path, before: bytes, after: bytes) -> None:
+    """Numbers in an archive that nobody can mean are passed over."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    octets = gzip.decompress(path.read_bytes())
+    assert before in octets
+    length = re.findall(rb"Content-Length: (\d+)", octets)[-1]
+    changed = b"Content-Length: %d" % (int(length) + len(after) - len(before))
+    head, _, tail = octets.rpartition(b"Content-Length: " + length)
+    path.write_bytes(head + changed + tail.replace(before, after))
+    assert verdicts("--archive", path.name, url, folder=path.parent)[0][0] == "disallowed"
 
 
 @pytest.mark.parametrize(
