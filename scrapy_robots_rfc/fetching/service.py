@@ -222,8 +222,8 @@ class RobotsService:
         attempt.held = self._memory.entry(attempt.origin)
         attempt.before = None if attempt.held is None else attempt.held.validity
         held, access = attempt.held, None
-        packed = held is not None and self._memory.get(attempt.origin) is None
-        if held is not None and packed and self._runtime.clock() < held.validity.fresh_until:
+        fresh = held is not None and self._runtime.clock() < held.validity.fresh_until
+        if held is not None and fresh and self._memory.get(attempt.origin) is None:  # its file is large, and packed
             robots = await self._revive_aside(attempt, held)
             self._memory.put(attempt.origin, robots, held)
             return Attempted(robots)
