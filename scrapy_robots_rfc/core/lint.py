@@ -24,6 +24,7 @@ from scrapy_robots_rfc.core.preferences import RECORDS, SIGNAL, TRAINING, USAGE,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from scrapy_robots_rfc.core.preferences import Preference
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 
@@ -346,8 +347,7 @@ def _of_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
 
 def _of_use(line: Line) -> Iterator[Finding]:
     """Yield the findings on a Content-Usage or a Content-Signal."""
-    record = Record(line.key, to_octets(line.value), line.number)
-    found = [said for records in read_records([record]).values() for read in records for said in read.said.items()]
+    found = _said(Record(line.key, line.value, line.number))
     if line.key == USAGE and not found:
         effect = "void as a whole: crawlers cannot tell what it permits (RFC 9651)"
         yield _finding(Code.USE_VOID, line, effect, _mended(line.value))
@@ -358,6 +358,12 @@ def _of_use(line: Line) -> Iterator[Finding]:
             yield _finding(Code.USE_NO_VALUE, line, effect, f"{label}={yes} or {label}={no}")
         elif label not in LABELS and preference.allowed is not None:
             yield _finding(Code.USE_UNKNOWN, line, f"read, as any label; no crawler is known to ask for `{label}`")
+
+
+def _said(record: Record) -> list[tuple[str, Preference]]:
+    """Return what one record says of each label."""
+    read = read_records([Record(record.key, to_octets(record.value), record.line)])
+    return [said for found in read.values() for one in found for said in one.said.items()]
 
 
 def _mended(value: str) -> str:
@@ -379,8 +385,7 @@ def _of_uses(records: Sequence[Record]) -> Iterator[Finding]:
     first: dict[tuple[str, str], tuple[bool, int]] = {}  # what is said of a path and a label first, and on which line
     for record in (record for record in records if record.key in RECORDS):
         path = record.value if record.key in TRAINING else usage_parts(record.value)[0]
-        read = read_records([Record(record.key, to_octets(record.value), record.line)])
-        for label, said in (item for found in read.values() for one in found for item in one.said.items()):
+        for label, said in _said(record):
             if said.allowed is None:
                 continue
             allowed, line = first.setdefault((path.rstrip("*") or "/", label), (said.allowed, record.line))

@@ -36,6 +36,10 @@ _LONGEST = 200
 _PAGE_DIRECTIVES = ("noai", "noimageai", "noml")
 
 
+# Of several values for one label, the one with the highest number counts.
+_STRICTNESS = {None: 0, True: 1, False: 2}
+
+
 class Preference(NamedTuple):
     """What a site says of one use.
 
@@ -165,7 +169,7 @@ def parse_signal(value: bytes) -> Mapping[str, bool | None]:
 
 def _strictest(values: Iterable[bool | None]) -> bool | None:
     """Return no if one says no, else yes if one says yes, else unknown."""
-    return min((value for value in values if value is not None), default=None)
+    return max(values, key=_STRICTNESS.__getitem__)
 
 
 def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
@@ -173,7 +177,7 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
     found: dict[str, Preference] = {}
     for label, preference in ((label, one) for source in sources for label, one in source.items()):
         before = found.get(label)
-        if before is None or _weight(preference) > _weight(before):
+        if before is None or _STRICTNESS[preference.allowed] > _STRICTNESS[before.allowed]:
             found[label] = preference
     return found
 
@@ -186,10 +190,6 @@ def refused_by(uses: Iterable[str], said: Mapping[str, Preference]) -> str | Non
         return None
     texts = (f"line {one.line}: {one.source}" if one.line else one.source for one in refusals)
     return listed(tuple(dict.fromkeys(printable(text[:_LONGEST]) for text in texts)))
-
-
-def _weight(preference: Preference) -> int:
-    return {None: 0, True: 1, False: 2}[preference.allowed]
 
 
 class PathPreference(NamedTuple):
