@@ -31,7 +31,7 @@ from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.settings import BY_FIELD, read_row, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -66,6 +66,8 @@ _LONG_TAG, _ATTRIBUTES_READ = 1000, 500
 
 # What `page_rules` has parsed: a response may be asked about often.
 _PARSED: WeakKeyDictionary[Response, PageRules] = WeakKeyDictionary()
+# The metas that count: a declared use asks for them before the callback's middleware does.
+_METAS: WeakKeyDictionary[Response, list[tuple[str, str]]] = WeakKeyDictionary()
 
 
 def page_rules(response: Response, crawler: Crawler) -> PageRules:
@@ -82,10 +84,23 @@ def page_rules(response: Response, crawler: Crawler) -> PageRules:
     if rules is None:
         agents = UserAgents(crawler, read_row(BY_FIELD["user_agent"], crawler.settings))
         agent = agents.default() if response.request is None else agents.of(response.request)
-        now = Runtime().date()
-        headers = parse_headers(response.headers.getlist("X-Robots-Tag"), agent.tokens, now=now)
-        rules = _PARSED[response] = combine(headers, parse_metas(metas_of(response), agent.tokens, now=now))
+        rules = _PARSED[response] = rules_of(response, agent.tokens)
     return rules
+
+
+def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
+    """Return what the header lines of a response, and the metas in its head, ask of some product tokens."""
+    now = Runtime().date()
+    headers = parse_headers(response.headers.getlist("X-Robots-Tag"), tokens, now=now)
+    return combine(headers, parse_metas(head_metas(response), tokens, now=now))
+
+
+def head_metas(response: Response) -> list[tuple[str, str]]:
+    """Return what `metas_of` returns of the head, which is parsed once a response."""
+    metas = _METAS.get(response)
+    if metas is None:
+        metas = _METAS[response] = metas_of(response)
+    return metas
 
 
 def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
@@ -107,9 +122,14 @@ def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
 
 def _head(text: str) -> tuple[str, str]:
     """Return what of a document may have metas that count, and the XPath of those."""
-    body = next((token.start() for token in _TOKEN.finditer(text) if token["body"]), None)
-    kept = _TOKEN.sub(lambda token: "" if token["skipped"] else _kept(token), text[:body])
-    return kept, "/html/head//meta | /html/meta" if body is None else "//meta"
+    kept, at = list[str](), 0
+    for token in _TOKEN.finditer(text):
+        kept.append(text[at : token.start()])
+        at = token.end()
+        if token["body"]:
+            return "".join(kept), "//meta"
+        kept.append("" if token["skipped"] else _kept(token))
+    return "".join([*kept, text[at:]]), "/html/head//meta | /html/meta"
 
 
 def _kept(token: re.Match[str]) -> str:

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.labels import LABELS, uses_of
-from scrapy_robots_rfc.core.page_rules import combine, parse_headers, parse_metas
 from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by, reservation_of
 from scrapy_robots_rfc.errors import AgentError, SettingError
-from scrapy_robots_rfc.middleware.page_rules import metas_of
+from scrapy_robots_rfc.middleware.page_rules import head_metas, rules_of
 from scrapy_robots_rfc.middleware.tdmrep import PATH, TdmFiles
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
@@ -147,16 +146,11 @@ def asks_for_payment(response: Response) -> bool:
 
 
 def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> Mapping[str, Preference]:
-    headers, now = response.headers, Runtime().date()
-    metas = metas_of(response)
-    rules = combine(
-        parse_headers(headers.getlist("X-Robots-Tag"), agent.tokens, now=now),
-        parse_metas(metas, agent.tokens, now=now),
-    )
+    headers, metas = response.headers, head_metas(response)
     tdm += [("header tdm-reservation", value.decode("latin-1")) for value in headers.getlist("tdm-reservation")]
     tdm += [(f"meta {name}", content) for name, content in metas if name.strip().lower() == "tdm-reservation"]
     stated = of_headers(headers.getlist("Content-Usage"), headers.getlist("Content-Signal"))
-    return combined(stated, of_page(rules), of_tdm(*tdm))
+    return combined(stated, of_page(rules_of(response, agent.tokens)), of_tdm(*tdm))
 
 
 def _permitted(uses: tuple[str, ...], said: Mapping[str, Preference]) -> dict[str, bool | None]:
