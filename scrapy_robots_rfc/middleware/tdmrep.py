@@ -68,9 +68,8 @@ class TdmFiles:
         return entries
 
     async def _fetch(self, asker: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
-        url: str | None = f"{robots.origin}{PATH}"
-        if not robots.decide(f"{robots.origin}{PATH}").allowed:
-            return ()
+        first = f"{robots.origin}{PATH}"
+        url: str | None = first if robots.decide(first).allowed else None
         for _ in range(MAX_REDIRECTS + 1):
             if url is None:
                 break
