@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_LAST_TIME = 253_402_300_799.0  # 9999-12-31: what is fresh for ever has a time, too
 
 
 def printable(text: str) -> str:
@@ -45,3 +48,9 @@ def error_text(error: Exception) -> str:
     """Return the class and the text of an error on one short line, without the credentials of an address in it."""
     text = without_credentials(" ".join(str(error).split()))
     return f"{type(error).__name__}: {printable(text)[:200]}".removesuffix(": ")
+
+
+def utc_text(seconds: float) -> str:
+    """Return seconds since 1970 as ISO 8601 in UTC, with milliseconds."""
+    time = datetime.fromtimestamp(min(seconds, _LAST_TIME), UTC)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

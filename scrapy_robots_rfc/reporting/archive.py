@@ -21,11 +21,11 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.core.text import error_text
+from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.reporting.export import ERROR_INTERVAL, utc_text
+from scrapy_robots_rfc.reporting.opening import ERROR_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

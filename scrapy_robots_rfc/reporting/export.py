@@ -11,7 +11,6 @@ import copy
 import logging
 import math
 import os
-from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from io import BytesIO
@@ -29,9 +28,10 @@ from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import Exporter, can_export
-from scrapy_robots_rfc.core.text import error_text, many, printable, without_credentials
+from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text, without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.origins import without_userinfo
+from scrapy_robots_rfc.reporting.opening import ERROR_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger(__name__)
 
 REPORT = "ROBOTSTXT_REPORT"
-#: Seconds between two errors in the log about one feed: a full disk must not fill the log, too.
-ERROR_INTERVAL = 60.0
-_LAST_TIME = 253_402_300_799.0  # 9999-12-31: what is fresh for ever has a time, too
 
 # Settings for the feeds of items, with Scrapy's defaults: the values of the user do not apply to a report.
 _ITEMS = {
@@ -143,12 +140,6 @@ class Feeds:
     def _fresh_until(self, robots: OriginPolicy) -> str | None:
         left = robots.validity.fresh_until - self._runtime.clock()
         return None if left == math.inf else utc_text(self._runtime.date() + left)
-
-
-def utc_text(seconds: float) -> str:
-    """Return seconds since 1970 as ISO 8601 in UTC, with milliseconds."""
-    time = datetime.fromtimestamp(min(seconds, _LAST_TIME), UTC)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:

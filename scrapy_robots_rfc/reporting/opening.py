@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings
 
+#: Seconds between two errors in the log about one file or feed: a full disk must not fill the log, too.
+ERROR_INTERVAL = 60.0
+
 
 def records_of(crawler: Crawler, settings: Settings, runtime: Runtime) -> tuple[Feeds | None, Archive | None]:
     """Return the report and the archive of a crawl, each loaded when a setting asks for it."""
