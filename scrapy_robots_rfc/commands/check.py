@@ -5,17 +5,14 @@ The verdicts are the same that a crawl comes to.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import islice
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
-from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, NO_ANSWER, STANDARD, STRONG, Failed
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
-from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -27,29 +24,22 @@ from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.asking import Found, Inquirer
+    from scrapy_robots_rfc.commands.asking import Found
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.core.groups import Group, Record
+    from scrapy_robots_rfc.core.groups import Record
     from scrapy_robots_rfc.core.preferences import Preference
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.fetching.queue import RouteWait
     from scrapy_robots_rfc.settings import Settings
 
 HELP = "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
-_VERDICTS = {
-    "allowed": (0, Colour.GOOD),
-    "disallowed": (1, Colour.BAD),
-    "undecided": (NO_ANSWER, Colour.DOUBT),
-}
+_VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (NO_ANSWER, DOUBT)}
 
-_AHEAD = 64  # URLs whose robots.txt is asked for ahead of the one that is printed next
-_AROUND = 2  # lines of a group shown before and after one that matters
+_AROUND = 2  # lines of a group shown before and after the one that decided
 _MOST_LOST = 20
 
 
@@ -77,34 +67,27 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
     ours = asking.prepared(settings, opts)
     ours = ours if opts.use is None else replace(ours, use=uses_of(opts.use))
-    judge = _Judge(console, opts.json, ours, askers_for(opts.agent, ours, settings), len(urls))
-    judge.progress.show(0)  # the first site may be slow
-    try:
-        if opts.archive:
-            _replay(urls, judge, console, opts)
-        elif opts.robots is None:
-            asking.crawl(settings, partial(judge.ask, urls))
-        else:
-            (given,) = asking.given_files(settings, [opts.robots], console)
-            judge.progress.clear()
-            given.doubt(console)
-            for url in urls:
-                judge.judge(url, given.found(url))
-    finally:
-        judge.progress.clear()
-    if judge.done < len(urls):
-        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs")
-    return judge.code
-
-
-def _replay(urls: list[str], judge: _Judge, console: Console, opts: argparse.Namespace) -> None:
-    """Judge the URLs by an archive."""
-    from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
-
-    found = found_in(opts.archive, time_of(opts.at), urls, console)
-    for url in urls:
+    askers = askers_for(opts.agent, ours, settings)
+    found = _found_about(urls, settings, console, opts)
+    code = 0
+    for done, url in enumerate(urls):
         origin = Origin.of(url)
-        judge.judge(url, None if origin is None else found[origin])
+        if origin is not None and origin not in found:
+            raise Failed(f"stopped after {done:,} of {len(urls):,} URLs")
+        for number, asker in enumerate(askers):
+            judgement = judged(url, None if origin is None else found[origin], asker, ours)
+            if opts.json:
+                console.say_json(judgement_record(judgement))
+            else:
+                if done or number:
+                    console.say()
+                _show(judgement, console, agent=len(askers) > 1)
+            code = max(code, _VERDICTS[judgement.verdict][0])
+        if judgement.verdict == "undecided":
+            advice = "see whether the site is up, or name a copy of its file with --robots FILE"
+            advice = common.URL_ADVICE if origin is None else advice
+            console.complain(f"{judgement.url} is not decided: {judgement.why}; {advice}")
+    return code
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
@@ -120,126 +103,59 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
     return [url for source in sources for url in (found if source == STANDARD else [common.as_url(source)])]
 
 
-class _Judge:
-    """Judges URLs in their order, each for all who ask, and prints what it finds.
+def _found_about(
+    urls: list[str], settings: ScrapySettings, console: Console, opts: argparse.Namespace
+) -> dict[Origin, Found]:
+    """Return what governs the origins of some URLs: by an archive, a file that is given, or the sites' own files."""
+    if opts.archive:
+        from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
 
-    :param json: for programs.
-    :param total: how many URLs there are.
-    """
-
-    def __init__(self, console: Console, json: bool, settings: Settings, askers: list[Asker], total: int) -> None:
-        self._console, self._json, self._settings, self._askers = console, json, settings, askers
-        self._style = Style.of(console.stdout)
-        self.progress = ProgressBar(console.stderr, total)
-        #: How many URLs are done.
-        self.done = 0
-        #: The exit code so far.
-        self.code = 0
-
-    async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
-        """Judge the URLs by the robots.txt files of their sites, of which some are asked for ahead of their turn."""
-        ahead: deque[RouteWait[OriginPolicy] | None] = deque()
-        later = iter(urls)
-        for url in urls:
-            for origin in map(Origin.of, islice(later, _AHEAD - len(ahead))):
-                ahead.append(None if origin is None else inquirer.ask(origin))
-            wait = ahead.popleft()
-            if wait is None:
-                self.judge(url, None)
-            elif (found := await inquirer.answer(wait)) is not None:  # else the crawl was stopped first
-                self.judge(url, found)
-
-    def judge(self, url: str, found: Found | None) -> None:
-        """Print the verdicts on one URL, and what is wrong with it once.
-
-        :param found: ``None`` where it has no origin.
-        """
-        if self._console.stdout.isatty():
-            self.progress.clear()
-        for number, asker in enumerate(self._askers):
-            judgement = judged(url, found, asker, self._settings)
-            if self._json:
-                self._console.say_json(judgement_record(judgement))
-            else:
-                if self.done or number:
-                    self._console.say()
-                self._console.say_all(_lines(judgement, self._style, agent=len(self._askers) > 1))
-            self.code = max(self.code, _VERDICTS[judgement.verdict][0])
-        if judgement.verdict == "undecided":
-            advice = "see whether the site is up, or name a copy of its file with --robots FILE"
-            advice = common.URL_ADVICE if found is None else advice
-            self._console.complain(f"{judgement.url} is not decided: {judgement.why}; {advice}")
-        self.done += 1
-        self.progress.show(self.done)
+        return found_in(opts.archive, time_of(opts.at), urls, console)
+    origins = dict.fromkeys(origin for origin in map(Origin.of, urls) if origin is not None)
+    if opts.robots is None:
+        return asking.found_about(settings, origins, console)
+    (given,) = asking.given_files(settings, [opts.robots], console)
+    given.doubt(console)
+    return {origin: given.found(origin) for origin in origins}
 
 
 # A judgement for people.
 
 
-def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterator[str]:
-    """Yield the lines that explain a judgement.
+def _show(judgement: Judgement, console: Console, *, agent: bool) -> None:
+    """Print a judgement, and why it is so.
 
     :param agent: say who asks.
     """
-    word = style.paint(f"{judgement.verdict:<{FACTS - 1}}", Colour.STRONG, _VERDICTS[judgement.verdict][1])
-    yield f"{word} {printable(judgement.url)}"
+    word = console.paint(f"{judgement.verdict:<12}", STRONG, _VERDICTS[judgement.verdict][1])
+    console.say(f"{word} {printable(judgement.url)}")
     if agent:
-        yield from style.fact("agent", judgement.asker.name)
-    yield from style.fact("why", judgement.why)
+        console.fact("agent", judgement.asker.name)
+    console.fact("why", judgement.why)
     if judgement.found is None:
         return
-    yield from access_facts(judgement.found, style)
-    file = judgement.found.robots.robots
+    show_access(judgement.found, console)
+    file, rule, lost = judgement.found.robots.robots, judgement.rule, judgement.lost
     if judgement.explanation is None or file is None:
         return
-    yield from group_fact(judgement.explanation, style)
-    yield from use_facts(judgement.use, style)
-    lost = judgement.lost
-    if judgement.rule is not None:
-        yield from _excerpt(file, judgement.explanation.groups, judgement.rule, [rule.line for rule in lost], style)
-    for rule in lost[:_MOST_LOST]:
-        yield from style.fact("lost", f"line {rule.line}: {rule} ({_because(rule, judgement.rule)})")
+    show_group(judgement.explanation, console)
+    show_use(judgement.use, console)
+    if rule is not None:
+        _show_lines(file, judgement.explanation, rule, console)
+    for each in lost[:_MOST_LOST]:
+        console.fact("lost", f"line {each.line}: {each} ({_because(each, rule)})")
     if len(lost) > _MOST_LOST:
-        yield from style.fact("lost", f"and {len(lost) - _MOST_LOST:,} more")
+        console.fact("lost", f"and {len(lost) - _MOST_LOST:,} more")
 
 
-def _excerpt(
-    file: RobotsTxt, groups: Sequence[Group], decided: Rule, losers: Sequence[int], style: Style
-) -> Iterator[str]:
-    """Yield the lines of a group: its beginning, the rule that decided, those that lost, and a few around the first."""
-    group = next(group for group in groups if group.line <= decided.line <= group.last)
-    wanted = {group.line, *range(decided.line - _AROUND, decided.line + _AROUND + 1), *losers[:_MOST_LOST]}
-    wanted |= {number + 1 for number in wanted if number + 2 in wanted}  # a line as dots would be no shorter
-    numbers = [number for number in sorted(wanted) if group.line <= number <= group.last]
-    while not file.line_text(numbers[-1]).strip():  # the blank lines before the next record, which is not shown
-        numbers.pop()
-    digits = len(str(numbers[-1]))
-    before = group.line - 1
-    for number in numbers:
-        if number != before + 1:
-            yield f"    {' ' * digits}  {style.paint('...', Colour.FAINT)}"
-        before = number
-        if number == decided.line:
-            yield from _deciding(file.line_text(number), decided, digits, style)
-        else:
-            text = style.cut(printable(file.line_text(number).replace("\t", " ")), digits + 6)
-            yield f"    {number:>{digits}}  {text}".rstrip()
-
-
-def _deciding(line: str, rule: Rule, digits: int, style: Style) -> Iterator[str]:
-    """Yield the rule that decided, its pattern marked: by carets below it, and by colour where there is any."""
-    at = line.partition("#")[0].rfind(rule.pattern) if rule.pattern else -1
-    begin, end = (len(line), len(line)) if at < 0 else (at, at + len(rule.pattern))
-    parts = (line[:begin], line[begin:end], line[end:])
-    before, pattern, after = (printable(part.replace("\t", " ")) for part in parts)
-    indent = digits + 6
-    colour = Colour.GOOD if rule.kind is RuleKind.ALLOW else Colour.BAD
-    whole = style.cut(before + pattern + after, indent)
-    shown, rest = whole[len(before) :][: len(pattern)], whole[len(before) + len(pattern) :]
-    head = f"  {style.paint('>', Colour.STRONG)} {rule.line:>{digits}}  {whole[: len(before)]}"
-    yield f"{head}{style.paint(shown, Colour.STRONG, colour)}{rest}"
-    if shown:
-        yield f"{' ' * (indent + columns(before))}{style.paint('^' * columns(shown), colour)}"
+def _show_lines(file: RobotsTxt, explanation: Explanation, rule: Rule, console: Console) -> None:
+    """Print the line of the rule that decided, as it stands in the file, and those around it in its group."""
+    group = next(group for group in explanation.groups if group.line <= rule.line <= group.last)
+    for number in range(max(rule.line - _AROUND, group.line), min(rule.line + _AROUND, group.last) + 1):
+        text = file.line_text(number).replace("\t", " ").rstrip()
+        mark = console.paint(">", STRONG, GOOD) if number == rule.line else " "
+        if text:
+            console.say(f"{mark} {number:>5}  {printable(text)}")
 
 
 def _because(rule: Rule, decided: Rule | None) -> str:
@@ -381,7 +297,7 @@ def access_record(found: Found) -> dict[str, Any]:
         "stale": robots.stale,
         "override": robots.override,
         "exempt": robots.exempt,
-        "redirects": [{"url": hop.url, "status": hop.status, "target": hop.target} for hop in found.hops],
+        "redirects": [asdict(hop) for hop in found.hops],
     }
 
 
@@ -398,8 +314,8 @@ def rule_record(rule: Rule) -> dict[str, Any]:
 # What `check` and `show` say of a file, as text.
 
 
-def access_facts(found: Found, style: Style) -> Iterator[str]:
-    """Yield where the file came from, what came of it, and the redirects that its fetch followed."""
+def show_access(found: Found, console: Console) -> None:
+    """Print where the file came from, what came of it, and the redirects that its fetch followed."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
@@ -410,25 +326,25 @@ def access_facts(found: Found, style: Style) -> Iterator[str]:
     else:
         stale = ", an earlier copy is obeyed" if robots.stale else ""
         text = f"{source} ({robots.outcome.value}: {robots.cause}{stale})"
-    yield from style.fact("robots.txt", text)
+    console.fact("robots.txt", text)
     for hop in found.hops:
         where = "without a usable Location" if hop.target is None else f"to {hop.target}"
-        yield from style.fact("redirected", f"{hop.status} {where}")
+        console.fact("redirected", f"{hop.status} {where}")
 
 
-def use_facts(use: Mapping[str, Preference], style: Style, licenses: Sequence[Record] = ()) -> Iterator[str]:
-    """Yield what a file says of the use of pages, and under which licenses."""
+def show_use(use: Mapping[str, Preference], console: Console, licenses: Sequence[Record] = ()) -> None:
+    """Print what a file says of the use of pages, and under which licenses."""
     for label, preference in use.items():
         word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
-        yield from style.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
+        console.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
     for record in licenses:
-        yield from style.fact("license", f"{record.value} (line {record.line})")
+        console.fact("license", f"{record.value} (line {record.line})")
 
 
-def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:
-    """Yield which group applies, and where it stands."""
+def show_group(explanation: Explanation, console: Console) -> None:
+    """Print which group applies, and where it stands."""
     groups = explanation.groups
     ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
     plural = "" if len(ends) == 1 and ends[0].isdigit() else "s"
     places = f" (line{plural} {', '.join(ends)}{', together' if len(ends) > 1 else ''})" if ends else ""
-    yield from style.fact("group", f"{explanation.choice}{places}")
+    console.fact("group", f"{explanation.choice}{places}")

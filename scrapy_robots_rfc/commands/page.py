@@ -10,15 +10,16 @@ from scrapy.http import HtmlResponse, Response
 
 from scrapy_robots_rfc.commands import asking, check
 from scrapy_robots_rfc.commands.common import (
-    Colour,
+    DOUBT,
+    GOOD,
+    STRONG,
     Failed,
-    Style,
     as_url,
     is_url,
     origin_of,
     read,
-    safe_url,
     source_name,
+    stripped,
 )
 from scrapy_robots_rfc.core.page_rules import EVERYONE, combine, header_texts, parse_headers, parse_metas, read_members
 from scrapy_robots_rfc.core.text import printable
@@ -61,8 +62,8 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
             known = {"nofollow": holds.nofollow, "noindex": holds.noindex, "directives": dict(holds.directives)}
             console.say_json({**about, **known, "conflicts": list(holds.conflicts), "rules": rules})
         else:
-            console.say_all(["", printable(name)][not number :])
-            console.say_all(_lines(asker.name, holds, rules, Style.of(console.stdout)))
+            console.say(f"{chr(10) * (number > 0)}{printable(name)}")
+            _show(asker.name, holds, rules, console)
     return 0
 
 
@@ -73,16 +74,11 @@ def _response(settings: ScrapySettings, source: str, console: Console) -> Respon
     """
     if not is_url(source):
         return HtmlResponse("file:", body=read(source, console, 4 * MAX_DOCUMENT))
-    url, found = as_url(source), list[Response]()
+    url = as_url(source)
     origin_of(url)
-
-    async def fetch(inquirer: asking.Inquirer) -> None:
-        found.append(await inquirer.page(url))
-
-    asking.crawl(settings, fetch)
-    if not found:
-        raise Failed(f"stopped before {safe_url(url)} was there")
-    return found[0]
+    if (found := asking.crawl(settings, lambda inquirer: inquirer.page(url))) is None:
+        raise Failed(f"stopped before {stripped(url)} was there")
+    return found
 
 
 def _rules(
@@ -113,18 +109,17 @@ def _rules(
                 }
 
 
-def _lines(asker: str, holds: PageRules, rules: list[dict[str, Any]], style: Style) -> Iterator[str]:
-    yield from style.fact("agent", asker)
+def _show(asker: str, holds: PageRules, rules: list[dict[str, Any]], console: Console) -> None:
+    console.fact("agent", asker)
     if not rules:
-        yield from style.fact("rules", "none")
+        console.fact("rules", "none")
     for name, value in holds.directives.items():
         but = ", though it is permitted elsewhere" if name in holds.conflicts else ""
-        yield from style.fact("holds", f"{_text(name, value)}{but} ({'; '.join(holds.where(name))})")
+        console.fact("holds", f"{_text(name, value)}{but} ({'; '.join(holds.where(name))})")
     for rule in rules:
-        mark = style.paint(">", Colour.STRONG, Colour.GOOD) if rule["applies"] else " "
-        line = f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}"
-        odd = style.paint(f" ({rule['odd']})", Colour.DOUBT) if rule["odd"] else ""
-        yield f"  {mark} {style.cut(printable(line), 50 if odd else 4)}{odd}"
+        mark = console.paint(">", STRONG, GOOD) if rule["applies"] else " "
+        line = printable(f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}")
+        console.say(f"  {mark} {line}" + (console.paint(f" ({rule['odd']})", DOUBT) if rule["odd"] else ""))
 
 
 def _text(name: str, value: str | None) -> str:

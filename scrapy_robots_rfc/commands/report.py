@@ -11,7 +11,7 @@ from importlib.resources import files as resources
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, new_file
+from scrapy_robots_rfc.commands.common import FAINT, STANDARD, STRONG, Failed, new_file
 from scrapy_robots_rfc.commands.report_sums import ReportFile, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
@@ -59,7 +59,7 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
     if options.json:
         console.say_json(sums.record(files, options.top or TOP_OF_PAGE))
     else:
-        console.say_all(lines_of(sums, files, options.top or TOP, Style.of(console.stdout)))
+        show(sums, files, options.top or TOP, console)
     return 0
 
 
@@ -77,36 +77,24 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
 # As text.
 
 
-def lines_of(sums: Sums, files: Sequence[ReportFile], top: int, style: Style) -> Iterator[str]:
-    """Yield the lines for people.
+def show(sums: Sums, files: Sequence[ReportFile], top: int, console: Console) -> None:
+    """Print the sums for people.
 
     :param top: how many of each kind are listed.
     """
     record = sums.record(files, top)
-    requests, more = record["requests"], record["more"]
-    digits = max(len(f"{count:,}") for count in (requests, 10_000, *(row["requests"] for row in record["exempt"])))
-
-    def table(title: str, kind: str, name: Callable[[Row], str]) -> Iterator[str]:
-        if not record[kind]:
-            return
-        yield ""
-        count = f" ({top:,} of {top + more[kind]:,})" if more[kind] else ""
-        yield style.paint(f"{title}{count}", Colour.STRONG)
-        for row in record[kind]:
-            part = row["requests"] / requests if "share" in row else 0
-            share = f"{'<0.1%' if 0 < part < 0.0005 else f'{part:.1%}':>7}" if part else ""
-            before = f"  {row['requests']:>{digits},}{style.paint(share, Colour.FAINT)}  "
-            yield before + style.cut(printable(name(row)), 4 + digits + len(share))
-
-    yield style.paint(_headline(record), Colour.STRONG)
+    console.say(console.paint(_headline(record), STRONG))
     for name, text in _facts(record, [file.title for file in files], top):
-        yield from style.fact(name, text)
-    yield from table("by reason", "by_reason", lambda row: row["reason"])
-    yield from table("by origin", "by_origin", lambda row: row["origin"] or NO_ORIGIN)
-    yield from table("by rule", "by_rule", _rule_text)
-    causes = "robots.txt unreachable"
-    yield from table(causes, "unreachable", lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}")
-    yield from table("not asked, by entry of ROBOTSTXT_EXEMPT", "exempt", lambda row: row["entry"])
+        console.fact(name, text)
+    for kind, (title, name_of) in _TABLES.items():
+        rows, more = record[kind], record["more"][kind]
+        if rows:
+            console.say()
+            console.say(console.paint(f"{title} ({top:,} of {top + more:,})" if more else title, STRONG))
+        for row in rows:
+            part = row["requests"] / record["requests"] if "share" in row else 0
+            share = f"{'<0.1%' if part < 0.0005 else f'{part:.1%}':>7}" if part else ""
+            console.say(f"  {row['requests']:>9,}{console.paint(share, FAINT)}  {printable(name_of(row))}")
 
 
 def _facts(record: Row, titles: Sequence[str], top: int) -> Iterator[tuple[str, str]]:
@@ -142,6 +130,16 @@ def _rule_text(row: Row) -> str:
     line = "" if row["line"] is None else f" line {row['line']}"
     token = "" if row["token"] is None else f" (for {row['token']})"
     return f"{row['origin'] or NO_ORIGIN}{line}: {row['rule']}{token}"
+
+
+#: The lists of the sums that are shown as tables, each with its title, and how a row of it is called.
+_TABLES: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "by_reason": ("by reason", lambda row: row["reason"]),
+    "by_origin": ("by origin", lambda row: row["origin"] or NO_ORIGIN),
+    "by_rule": ("by rule", _rule_text),
+    "unreachable": ("robots.txt unreachable", lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}"),
+    "exempt": ("not asked, by entry of ROBOTSTXT_EXEMPT", lambda row: row["entry"]),
+}
 
 
 # As a page.

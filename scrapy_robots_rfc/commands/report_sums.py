@@ -35,8 +35,6 @@ MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
 #: Characters of a line that are read, and of an object over several lines: more than a JSON array in one line needs.
 LONGEST = 10_000_000
 
-_ADVICE = "name a file that ROBOTSTXT_REPORT wrote, or - for standard input"
-
 #: How packed files begin, and what opens them.
 _PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], Any]], ...] = (
     (b"\x1f\x8b", gzip.open),
@@ -98,7 +96,7 @@ class ReportFile:
 
         :raises Failed: the file cannot be read, or holds something else.
         """
-        with opened(self.name, console, _ADVICE) as file:
+        with opened(self.name, console) as file:
             try:
                 for fields in self._parsed(file):
                     if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
