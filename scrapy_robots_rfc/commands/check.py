@@ -5,14 +5,14 @@ The verdicts are the same that a crawl comes to.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, NO_ANSWER, STANDARD, STRONG, Failed
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
-from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
+from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.commands.asking import Found
     from scrapy_robots_rfc.commands.common import Console
+    from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Record
     from scrapy_robots_rfc.core.preferences import Preference
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -77,16 +78,17 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         for number, asker in enumerate(askers):
             judgement = judged(url, None if origin is None else found[origin], asker, ours)
             if opts.json:
-                console.say_json(judgement_record(judgement))
+                console.say_json(judgement.record)
             else:
                 if done or number:
                     console.say()
                 _show(judgement, console, agent=len(askers) > 1)
-            code = max(code, _VERDICTS[judgement.verdict][0])
-        if judgement.verdict == "undecided":
+            verdict = judgement.record["verdict"]
+            code = max(code, _VERDICTS[verdict][0])
+        if verdict == "undecided":
             advice = "see whether the site is up, or name a copy of its file with --robots FILE"
             advice = common.URL_ADVICE if origin is None else advice
-            console.complain(f"{judgement.url} is not decided: {judgement.why}; {advice}")
+            console.complain(f"{judgement.record['url']} is not decided: {judgement.record['why']}; {advice}")
     return code
 
 
@@ -127,45 +129,45 @@ def _show(judgement: Judgement, console: Console, *, agent: bool) -> None:
 
     :param agent: say who asks.
     """
-    word = console.paint(f"{judgement.verdict:<12}", STRONG, _VERDICTS[judgement.verdict][1])
-    console.say(f"{word} {printable(judgement.url)}")
-    if agent:
-        console.fact("agent", judgement.asker.name)
-    console.fact("why", judgement.why)
-    if judgement.found is None:
+    record, found, explanation, use = judgement
+    word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
+    console.say(f"{word} {printable(record['url'])}")
+    for name in ("agent", "why")[not agent :]:
+        console.fact(name, record[name])
+    if found is None:
         return
-    show_access(judgement.found, console)
-    file, rule, lost = judgement.found.robots.robots, judgement.rule, judgement.lost
-    if judgement.explanation is None or file is None:
+    show_access(found, console)
+    file, rule, lost = found.robots.robots, record["rule"], record["lost"]
+    if explanation is None or file is None:
         return
-    show_group(judgement.explanation, console)
-    show_use(judgement.use, console)
+    show_group(explanation, console)
+    show_use(use, console)
     if rule is not None:
-        _show_lines(file, judgement.explanation, rule, console)
+        _show_lines(file, explanation, rule["line"], console)
     for each in lost[:_MOST_LOST]:
-        console.fact("lost", f"line {each.line}: {each} ({_because(each, rule)})")
+        console.fact("lost", f"line {each['line']}: {each['kind']}: {each['pattern']} ({_because(each, rule)})")
     if len(lost) > _MOST_LOST:
         console.fact("lost", f"and {len(lost) - _MOST_LOST:,} more")
 
 
-def _show_lines(file: RobotsTxt, explanation: Explanation, rule: Rule, console: Console) -> None:
+def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: Console) -> None:
     """Print the line of the rule that decided, as it stands in the file, and those around it in its group."""
-    group = next(group for group in explanation.groups if group.line <= rule.line <= group.last)
-    for number in range(max(rule.line - _AROUND, group.line), min(rule.line + _AROUND, group.last) + 1):
+    group = next(group for group in explanation.groups if group.line <= line <= group.last)
+    for number in range(max(line - _AROUND, group.line), min(line + _AROUND, group.last) + 1):
         text = file.line_text(number).replace("\t", " ").rstrip()
-        mark = console.paint(">", STRONG, GOOD) if number == rule.line else " "
+        mark = console.paint(">", STRONG, GOOD) if number == line else " "
         if text:
             console.say(f"{mark} {number:>5}  {printable(text)}")
 
 
-def _because(rule: Rule, decided: Rule | None) -> str:
+def _because(rule: dict[str, Any], decided: dict[str, Any] | None) -> str:
     """Return why a rule that matches did not decide (RFC 9309, 2.2.2)."""
     if decided is None:
         return "it does not count here"
-    own, other = specificity(to_octets(rule.pattern)), specificity(to_octets(decided.pattern))
+    own, other = (specificity(to_octets(each["pattern"])) for each in (rule, decided))
     if own < other:
         return f"less specific: {own} octets, not {other}"
-    return f"as specific, and of such the {'first one' if rule.kind is decided.kind else 'allow'} decides"
+    return f"as specific, and of such the {'first one' if rule['kind'] == decided['kind'] else 'allow'} decides"
 
 
 # Who asks.
@@ -210,31 +212,19 @@ def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings:
 # What is found out about a URL.
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What is found out about a URL.
 
-    :param url: without userinfo.
-    :param verdict: ``undecided``, where the file is unreachable or the crawl itself failed, too.
-    :param why: what the verdict is based on, for people; or what is wrong with the URL.
-    :param decision: ``None``: nothing could be asked.
-    :param rule: the rule that decided.
-    :param lost: the rules that match, and did not decide.
-    :param found: what governs it; ``None`` where nothing could be asked.
-    :param explanation: ``None`` where there is no file, or another parser has it.
+    :param record: what `--json` prints; its keys are always the same.
+    :param found: what governs the URL; ``None`` where it has no origin.
+    :param explanation: which rules match; ``None`` where there is no file, or another parser has it.
     :param use: what the file says of the use of the page.
     """
 
-    url: str
-    asker: Asker
-    verdict: Literal["allowed", "disallowed", "undecided"]
-    why: str
-    decision: Decision | None = None
-    rule: Rule | None = None
-    lost: tuple[Rule, ...] = ()
-    found: Found | None = None
-    explanation: Explanation | None = None
-    use: Mapping[str, Preference] = field(default_factory=dict)
+    record: dict[str, Any]
+    found: Found | None
+    explanation: Explanation | None
+    use: Mapping[str, Preference]
 
 
 def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> Judgement:
@@ -242,13 +232,25 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
 
     :param found: ``None``: it has no origin.
     """
+    record: dict[str, Any] = {
+        "url": common.stripped(url),
+        "agent": asker.name,
+        "tokens": list(asker.agent.tokens),
+        "verdict": "undecided",
+        "why": f"it is {common.NO_URL}",
+        **dict.fromkeys(("reason", "rule", "group")),
+        "group_lines": [],
+        "lost": [],
+        "use": {},
+        "robots_txt": None,
+    }
+    explanation: Explanation | None = None
+    use: Mapping[str, Preference] = {}
     if found is None:
-        return Judgement(common.stripped(url), asker, "undecided", f"it is {common.NO_URL}")
+        return Judgement(record, None, explanation, use)
     robots, agent = found.robots, asker.agent
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
-    decision, rule = replace(decision, origin=str(robots.origin)), decision.rule
-    explanation, lost = None, tuple[Rule, ...]()
-    use: Mapping[str, Preference] = {}
+    decision = replace(decision, origin=str(robots.origin))
     if robots.robots is not None:
         assert robots.file is not None
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
@@ -256,35 +258,23 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
         explanation = explain(robots.robots, deciding, agent.tokens)
         use = robots.robots.preferences(url, agent.tokens)
         if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
-            decision, rule = replace(decision, allowed=False, reason=Reason.USE, rule=None), None
+            decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
             why = f"{robots.source} {refusal}"
-        lost = tuple(each for each in explanation.matches if rule is None or each.line != rule.line)
-    unknown, why = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL), why or robots.why(decision)
-    verdict: Any = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"
-    return Judgement(common.stripped(url), asker, verdict, why, decision, rule, lost, found, explanation, use)
+        line = None if decision.rule is None else decision.rule.line
+        record["group"] = explanation.token
+        record["group_lines"] = [[group.line, group.last] for group in explanation.groups]
+        record["lost"] = [rule_record(rule) for rule in explanation.matches if rule.line != line]
+        record["use"] = use_record(use)
+    unknown = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL)
+    record["verdict"] = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"
+    record["why"] = why or robots.why(decision)
+    record["reason"] = decision.reason.value
+    record["rule"] = None if decision.rule is None else rule_record(decision.rule)
+    record["robots_txt"] = {"url": found.source, **access_record(found)}
+    return Judgement(record, found, explanation, use)
 
 
-# A judgement as JSON.
-
-
-def judgement_record(judgement: Judgement) -> dict[str, Any]:
-    """Return a judgement as an object of JSON; its keys are always the same."""
-    decision, found, explanation = judgement.decision, judgement.found, judgement.explanation
-    groups = () if explanation is None else explanation.groups
-    return {
-        "url": judgement.url,
-        "agent": judgement.asker.name,
-        "tokens": list(judgement.asker.agent.tokens),
-        "verdict": judgement.verdict,
-        "why": judgement.why,
-        "reason": None if decision is None else decision.reason.value,
-        "rule": None if judgement.rule is None else rule_record(judgement.rule),
-        "group": None if explanation is None else explanation.token,
-        "group_lines": [[group.line, group.last] for group in groups],
-        "lost": [rule_record(rule) for rule in judgement.lost],
-        "use": use_record(judgement.use),
-        "robots_txt": None if found is None else {"url": found.source, **access_record(found)},
-    }
+# Parts of what is printed as JSON.
 
 
 def access_record(found: Found) -> dict[str, Any]:

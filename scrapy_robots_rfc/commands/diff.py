@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     #: Verdicts by the old file and by the new one, where they differ.
-    Changed = list[tuple[check.Judgement, check.Judgement]]
+    Changed = list[tuple[dict[str, Any], dict[str, Any]]]
 
 HELP = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
 #: Exit codes, as those of diff(1).
@@ -55,17 +55,16 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
     pairs = (
-        [check.judged(url, file.found(origin), who, ours) for file in (old, new)]
+        [check.judged(url, file.found(origin), who, ours).record for file in (old, new)]
         for url, origin in urls
         for who in askers
     )
-    changed = [(before, after) for before, after in pairs if before.verdict != after.verdict]
+    changed = [(before, after) for before, after in pairs if before["verdict"] != after["verdict"]]
     if opts.json:
         for change in changes:
             console.say_json(_record(change))
         for before, after in changed:
-            both = {"old": check.judgement_record(before), "new": check.judgement_record(after)}
-            console.say_json({"url": before.url, "agent": before.asker.name, **both})
+            console.say_json({"url": before["url"], "agent": before["agent"], "old": before, "new": after})
     else:
         _show(changes, changed, console, agent=len(askers) > 1)
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
@@ -93,9 +92,9 @@ def _show(changes: list[Change], changed: Changed, console: common.Console, *, a
             console.say(f"  = line {before.line}: {before}")
             console.say(f"    line {after.line}: {after} (says the same)")
     for before, after in changed:
-        console.say(f"{before.verdict} -> {console.paint(after.verdict, STRONG)}  {printable(before.url)}")
-        told = [f"agent {before.asker.name}"] if agent else []
-        for text in (*told, f"- {before.why}", f"+ {after.why}"):
+        console.say(f"{before['verdict']} -> {console.paint(after['verdict'], STRONG)}  {printable(before['url'])}")
+        told = [f"agent {before['agent']}"] if agent else []
+        for text in (*told, f"- {before['why']}", f"+ {after['why']}"):
             console.say(f"  {printable(text)}")
 
 
@@ -111,7 +110,7 @@ def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:
     if empty:
         text += f", {many(empty, 'group')} without a rule came or went"
     if urls is not None:
-        text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
+        text += f", {len({before['url'] for before, _ in changed}):,} of {urls:,} URLs change their verdict"
     return text
 
 

@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.http import HtmlResponse, Response
 
-from scrapy_robots_rfc.commands import asking, check
-from scrapy_robots_rfc.commands.common import (
-    DOUBT,
-    GOOD,
-    STRONG,
-    Failed,
-    as_url,
-    is_url,
-    origin_of,
-    read,
-    source_name,
-    stripped,
-)
+from scrapy_robots_rfc.commands import asking, check, common
+from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, Failed, is_url
 from scrapy_robots_rfc.core.page_rules import EVERYONE, combine, header_texts, parse_headers, parse_metas, read_members
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of
@@ -32,7 +21,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.core.page_rules import PageRules
 
 HELP = "Show the rules of a page, X-Robots-Tag lines and robots metas: for whom each is, what holds, what is odd."
@@ -47,11 +35,11 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     topic.add_argument("--json", action="store_true", help="an object in one line for each who asks")
 
 
-def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print the rules of a page for each who asks; return the exit code."""
     askers = check.askers_for(opts.agent, asking.prepared(settings, opts), settings)
     response = _response(settings, opts.page, console)
-    name = without_userinfo(response.url) if is_url(opts.page) else source_name(opts.page)
+    name = without_userinfo(response.url) if is_url(opts.page) else common.source_name(opts.page)
     lines, metas, now = response.headers.getlist("X-Robots-Tag"), metas_of(response), time.time()
     for number, asker in enumerate(askers):
         tokens = asker.agent.tokens
@@ -67,17 +55,17 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return 0
 
 
-def _response(settings: ScrapySettings, source: str, console: Console) -> Response:
+def _response(settings: ScrapySettings, source: str, console: common.Console) -> Response:
     """Return the document of a file, or the answer for a URL.
 
     :raises Failed: there is none.
     """
     if not is_url(source):
-        return HtmlResponse("file:", body=read(source, console, 4 * MAX_DOCUMENT))
-    url = as_url(source)
-    origin_of(url)
+        return HtmlResponse("file:", body=common.read(source, console, 4 * MAX_DOCUMENT))
+    url = common.as_url(source)
+    common.origin_of(url)
     if (found := asking.crawl(settings, lambda inquirer: inquirer.page(url))) is None:
-        raise Failed(f"stopped before {stripped(url)} was there")
+        raise Failed(f"stopped before {common.stripped(url)} was there")
     return found
 
 
@@ -109,7 +97,7 @@ def _rules(
                 }
 
 
-def _show(asker: str, holds: PageRules, rules: list[dict[str, Any]], console: Console) -> None:
+def _show(asker: str, holds: PageRules, rules: list[dict[str, Any]], console: common.Console) -> None:
     console.fact("agent", asker)
     if not rules:
         console.fact("rules", "none")
