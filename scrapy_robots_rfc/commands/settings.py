@@ -70,7 +70,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     except Exception as error:  # what the project's settings name raises what it likes
         raise told(error) from error
     if opts.json:
-        console.say_json({key: _plain(value) for key, value in found.items()})
+        console.say_json(found)
     else:
         _show(found, console)
     levels = {line["level"] for line in found["lines"]}
@@ -98,7 +98,7 @@ def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
 
 
 def _set_up(crawler: Crawler, spider: str | None) -> dict[str, Any]:
-    """Return all that is shown: what --json prints, but with the values of settings as they are."""
+    """Return all that is shown, as an object of JSON."""
     settings = crawler.settings
     lines: list[tuple[int, str]] = []
     if not _scrapy.apply_addons(crawler):
@@ -161,7 +161,7 @@ def _row(key: str, value: object, settings: ScrapySettings, read: Settings | Non
         value, source = read.cache_min_age, "ROBOTSTXT_CACHE_MAX_AGE"
     elif isinstance(value, float) and value.is_integer():
         value = int(value)  # as the documents have it
-    return {"key": key, "value": hidden(value), "source": source}
+    return {"key": key, "value": _plain(hidden(value)), "source": source}
 
 
 def _middlewares(settings: ScrapySettings, name: str) -> list[dict[str, Any]]:
@@ -209,8 +209,7 @@ def _show(found: dict[str, Any], console: Console) -> None:
         if found[kind]:
             console.say(f"\n{console.paint(title, STRONG)}")
         for row in found[kind]:
-            value = startup.path_of(row["value"]) if isinstance(row["value"], type) else repr(row["value"])
-            line = printable(f"  {row['key']:<33} {row['source']:<12} {value}")
+            line = printable(f"  {row['key']:<33} {row['source']:<12} {row['value']!r}")
             console.say(console.paint(line, FAINT) if row["source"] == "default" else line)
     for kind in ("downloader", "spider"):
         console.say(f"\n{console.paint(f'{kind} middlewares', STRONG)}")
