@@ -308,9 +308,10 @@ def send_once(crawler: Crawler) -> None:
 
 def unbound_pool(crawler: Crawler, handler: Private) -> None:
     """Lift a handler's bound of CONCURRENT_REQUESTS connections: the engine bounds pages, robots.txt is extra."""
-    session = _find(crawler, handler, "AiohttpDownloadHandler._session")
-    if session is not None and _has(crawler, session.connector, "BaseConnector._limit"):
-        session.connector._limit = 0
+    # A handler of the user's own may have something else by the name of `_session`.
+    connector = getattr(_find(crawler, handler, "AiohttpDownloadHandler._session"), "connector", None)
+    if connector is not None and _has(crawler, connector, "BaseConnector._limit"):
+        connector._limit = 0
     older = _there(handler, "HttpxDownloadHandler._client")
     newer = not older and _has(crawler, handler, "HttpxDownloadHandler._limits _default_client")
     if newer:  # for the clients of proxies, which are made later
