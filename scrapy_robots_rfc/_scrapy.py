@@ -263,10 +263,10 @@ def one_more(crawler: Crawler) -> Iterator[None]:
         downloader.total_concurrency -= 1
 
 
-def give_place(crawler: Crawler, request: Request) -> bool | None:
-    """Let the transfer of a request hold no place in its slot until it ends with its timeout. To be called once.
+def give_place(crawler: Crawler, request: Request) -> Private:
+    """Let the transfer of a request hold no place in its slot, until `end_late`. To be called once.
 
-    :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
+    :returns: its slot, if it is under way, or else false; ``None``: not yet, as it stands in the queue of its slot.
     """
     slot: Private = _slots(crawler).get(request.meta.get("download_slot"))
     process = None if slot is None else _find(crawler, _downloader(crawler), "Downloader._process_queue")
@@ -274,18 +274,15 @@ def give_place(crawler: Crawler, request: Request) -> bool | None:
         return False
     if request not in slot.transferring:
         return None if request in slot.active else False
-
-    def left(request: Request) -> None:
-        if request is given:
-            slot.concurrency -= 1
-            crawler.signals.disconnect(left, signals.request_left_downloader)
-
-    given = request
     slot.concurrency += 1
-    crawler.signals.connect(left, signals.request_left_downloader, weak=False)
     if slot.queue:
         process(slot)
-    return True
+    return slot
+
+
+def end_late(slot: Private) -> None:
+    """Take back what `give_place` gave a slot: the transfer has ended."""
+    slot.concurrency -= 1
 
 
 def handler_of(crawler: Crawler, scheme: str) -> Private:
