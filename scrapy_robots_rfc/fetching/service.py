@@ -194,7 +194,7 @@ class RobotsService:
     def hold(self, origin: Origin, robots: OriginPolicy) -> Callable[[], OriginPolicy]:
         """Return a function that gives this value, or a later one of its origin, as long as the function is kept.
 
-        It takes the memory of the compressed file, and not that of the parsed one.
+        When the file is no longer in use, it takes the memory of the compressed one.
         """
         return self._memory.hold(origin, robots)
 
