@@ -58,7 +58,8 @@ class Hooks(NamedTuple):
     """What the service calls in rooms above its own, which it must not import.
 
     :param parse: parses files.
-    :param agent: gives the agent of a request that brings none of its own.
+    :param agent: gives the agent of a request that brings none of its own; raises what the spider's property raises.
+    :param reader: gives the agent that large files are read for; does the same, but never raises.
     :param expected: called before a file of a shared store is asked for again, with what was known of it.
     :param found: called with what governs an origin from now on.
     :param concluded: the same, where a fetch of this crawl has ended; ``None``: nobody wants to know.
@@ -66,6 +67,7 @@ class Hooks(NamedTuple):
 
     parse: FileParser
     agent: Callable[[], Agent]
+    reader: Callable[[], Agent]
     expected: Callable[[OriginPolicy], None]
     found: Callable[[OriginPolicy], None]
     concluded: Callable[[OriginPolicy], None] | None = None
@@ -194,7 +196,7 @@ class RobotsService:
     def hold(self, origin: Origin, robots: OriginPolicy) -> Callable[[], OriginPolicy]:
         """Return a function that gives this value, or a later one of its origin, as long as the function is kept.
 
-        It takes the memory of the compressed file, and not that of the parsed one.
+        When the file is no longer in use, it takes the memory of the compressed one.
         """
         return self._memory.hold(origin, robots)
 
@@ -362,7 +364,7 @@ class RobotsService:
         """
         file = self._hooks.parse.tried(attempt.origin, body)
         if isinstance(file, ParsedRobots) and file.robots is not None and len(body) > LARGE and not self._closing():
-            prepare = partial(file.prepare, self._hooks.agent())
+            prepare = partial(file.prepare, self._hooks.reader())
             try:
                 await attempt.wait_aside(self._threads.call(prepare, limit=_PARSING))
             except TimeoutError:  # the thread may still be at work on this one
