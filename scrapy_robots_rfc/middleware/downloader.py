@@ -109,7 +109,7 @@ class RfcRobotsTxtMiddleware:
             runtime=runtime,
             throttle=self._throttle,
         )
-        self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime)
+        self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime, self.service)
         for handler, signal in (
             (self._spider_opened, scrapy_signals.spider_opened),
             (self._spider_idle, scrapy_signals.spider_idle),
@@ -320,7 +320,9 @@ class RfcRobotsTxtMiddleware:
             logger.info(text, extra=self._extra)
 
     def _tell_of_undecided(self) -> None:
-        turns = 0 if self._throttle is None else max(0, self._throttle.left_over) + self._throttle.held()[0]
+        turns = 0
+        if self._throttle is not None:
+            turns = max(0, self._throttle.left_over) + sum(site.requests for site in self._throttle.held())
         for key, count, what in (
             (stats.UNDECIDED, self._deferred.handed_back, "a robots.txt"),
             (stats.CRAWL_DELAY_LEFT_OVER, turns, "the turn of their site" if turns > 1 else "the turn of its site"),
