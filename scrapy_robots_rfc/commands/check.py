@@ -341,7 +341,7 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
         use = robots.robots.preferences(url, agent.tokens)
         if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
             decision, rule = replace(decision, allowed=False, reason=Reason.USE, rule=None), None
-            why = f"{robots.source} {refusal}"
+            why = f"{robots.source} {refusal.why}"
         lost = tuple(each for each in explanation.matches if rule is None or each.line != rule.line)
     unknown, why = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL), why or robots.why(decision)
     verdict: Any = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"

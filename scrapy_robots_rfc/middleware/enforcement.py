@@ -77,14 +77,16 @@ class Enforcement:
         if self.exempts(robots):
             return True
         decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
-        if why is None and self.use is not None and (why := self.use.refusal(request, robots, agent)) is not None:
+        line = None
+        if why is None and self.use is not None and (refusal := self.use.refusal(request, robots, agent)) is not None:
             decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
+            why, line = refusal
         # Requests that a dry run lets through keep the pace, too.
         if self._throttle is not None and (why is None or self._dry_run) and robots.paces(agent):
             self._throttle.note(request, robots, agent)
             if not self._throttle.take(request):
                 return False
-        self.conclude(request, robots, decision, why)
+        self.conclude(request, robots, decision, why, line)
         return True
 
     async def received(
@@ -94,9 +96,10 @@ class Enforcement:
 
         :raises RobotsDisallowed: they do.
         """
-        why = None if self.use is None else await self.use.received(request, response, robots, agent)
-        if why is not None:
-            self.refuse(request, Decision(False, Reason.USE, origin=str(origin)), why, robots, by="its page")
+        refusal = None if self.use is None else await self.use.received(request, response, robots, agent)
+        if refusal is not None:
+            decision = Decision(False, Reason.USE, origin=str(origin))
+            self.refuse(request, decision, refusal.why, robots, by="its page", line=refusal.line)
 
     def exempts(self, robots: OriginPolicy) -> bool:
         """Count a request to a site that is not asked, and say whether it is one."""
@@ -107,10 +110,18 @@ class Enforcement:
         self.cost.exempt[robots.exempt] += 1
         return True
 
-    def conclude(self, request: Request, robots: OriginPolicy, decision: Decision, why: str | None) -> None:
+    def conclude(
+        self,
+        request: Request,
+        robots: OriginPolicy,
+        decision: Decision,
+        why: str | None,
+        line: int | None = None,
+    ) -> None:
         """Count a decision, and refuse the request if it may not be fetched.
 
         :param why: the reason; ``None``: it may be fetched.
+        :param line: of robots.txt that decided, where that is no rule.
 
         :raises RobotsDisallowed: it may not be fetched.
         """
@@ -119,7 +130,7 @@ class Enforcement:
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
         if why is not None:
-            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots)
+            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots, line=line)
             return
         self._count(stats.ALLOWED)
         if self._audit is not None:
@@ -131,12 +142,15 @@ class Enforcement:
         decision: Decision,
         why: str,
         robots: OriginPolicy | None = None,
+        *,
         by: str = "robots.txt",
+        line: int | None = None,
     ) -> None:
         """Count, log, report and signal that a request may not be fetched, and raise.
 
         :param robots: what is known of its origin; ``None``: it has no origin.
         :param by: what forbids it, for the log.
+        :param line: as for `conclude`.
         :raises RobotsDisallowed: always, except in a dry run.
         """
         dry = self._dry_run
@@ -148,7 +162,7 @@ class Enforcement:
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
         self.cost.refused(decision)
         if self._feeds is not None:
-            self._feeds.decided(request, decision, why, robots)
+            self._feeds.decided(request, decision, why, robots, line)
         self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
         if not dry:
             raise RobotsDisallowed(decision, why)

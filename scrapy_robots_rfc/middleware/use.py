@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.core.preferences import Preference
+    from scrapy_robots_rfc.core.preferences import Preference, Refusal
     from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
@@ -84,25 +84,25 @@ class DeclaredUse:
         uses = self._of_spider()
         return self._setting if uses is None else uses
 
-    def refusal(self, request: Request, robots: OriginPolicy, agent: Agent) -> str | None:
-        """Return why a request that is allowed may not be sent, as robots.txt refuses all it is for; else ``None``."""
+    def refusal(self, request: Request, robots: OriginPolicy, agent: Agent) -> Refusal | None:
+        """Return what refuses, in robots.txt, all that a request is for which is allowed; ``None``: it may be sent."""
         said = {} if robots.robots is None else robots.robots.preferences(request.url, agent.tokens)
         uses = self.of(request)
         request.meta[_SAID] = said
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
-        why = refused_by(uses, said)
-        if why is None:
+        refusal = refused_by(uses, said)
+        if refusal is None:
             return None
         self._count(stats.USE.format(source="robots.txt"))
-        return f"{robots.source} {why}"
+        return refusal._replace(why=f"{robots.source} {refusal.why}")
 
     async def received(
         self, request: Request, response: Response, robots: OriginPolicy | None, agent: Agent
-    ) -> str | None:
+    ) -> Refusal | None:
         """Take the header lines and metas of a response into account, and the site's tdmrep.json.
 
         :param robots: what is known of the site; ``None``: nothing any more.
-        :returns: why the response is dropped; ``None``: it goes on.
+        :returns: because of what the response is dropped; ``None``: it goes on.
         """
         if asks_for_payment(response):
             self._tell_of_payment(response)
@@ -113,13 +113,13 @@ class DeclaredUse:
         own = _of_response(response, agent, tdm)
         said = combined(request.meta.pop(_SAID, {}), own)
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
-        why = refused_by(uses, said) if own else None
-        if why is None:
+        refusal = refused_by(uses, said) if own else None
+        if refusal is None:
             return None
         first = next((own[use].source for use in uses if use in own), "")
         source = "meta" if first.startswith("meta") else "tdmrep" if first.startswith(PATH) else "header"
         self._count(stats.USE.format(source=source))
-        return None if self._passes else why
+        return None if self._passes else refusal
 
     def _tell_of_payment(self, response: Response) -> None:
         """Count a response that asks for payment, and say so once a site."""

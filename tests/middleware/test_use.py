@@ -91,7 +91,7 @@ async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixtu
     assert f"Forbidden by robots.txt: <GET {site.url('/closed')}> ({error.why})" in caplog.text
     assert (result.stat("forbidden/use"), result.stat("use/robots.txt")) == (1, 1)
     record = json.loads((tmp_path / "r.jsonl").read_text(encoding="utf-8"))
-    assert (record["reason"], record["why"]) == ("use", error.why)
+    assert (record["reason"], record["why"], record["line"], record["rule"]) == ("use", error.why, 3, None)
 
 
 @ensureDeferred
