@@ -104,7 +104,7 @@ def _replay(urls: list[str], judge: _Judge, console: Console, opts: argparse.Nam
     found = found_in(opts.archive, time_of(opts.at), urls, console)
     for url in urls:
         origin = Origin.of(url)
-        judge.judge(url, None if origin is None else found[origin])
+        judge.judge(url, None if origin is None else found[origin], as_declared=opts.use is None)
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
@@ -149,15 +149,19 @@ class _Judge:
             elif (found := await inquirer.answer(wait)) is not None:  # else the crawl was stopped first
                 self.judge(url, found)
 
-    def judge(self, url: str, found: Found | None) -> None:
+    def judge(self, url: str, found: Found | None, *, as_declared: bool = False) -> None:
         """Print the verdicts on one URL, and what is wrong with it once.
 
         :param found: ``None`` where it has no origin.
+        :param as_declared: go by the uses that the crawl declared whose archive is read.
         """
+        settings = self._settings
+        if as_declared and found is not None and found.declared is not None:
+            settings = replace(settings, use=found.declared)
         if self._console.stdout.isatty():
             self.progress.clear()
         for number, asker in enumerate(self._askers):
-            judgement = judged(url, found, asker, self._settings)
+            judgement = judged(url, found, asker, settings)
             if self._json:
                 self._console.say_json(judgement_record(judgement))
             else:
@@ -189,6 +193,8 @@ def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterat
     if judgement.found is None:
         return
     yield from access_facts(judgement.found, style)
+    if judgement.found.declared is not None:
+        yield from style.fact("declared", f"{', '.join(judgement.found.declared)} (uses of the archived crawl)")
     file = judgement.found.robots.robots
     if judgement.explanation is None or file is None:
         return
@@ -367,6 +373,7 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
         "group_lines": [[group.line, group.last] for group in groups],
         "lost": [rule_record(rule) for rule in judgement.lost],
         "use": use_record(judgement.use),
+        "declared": None if found is None or found.declared is None else list(found.declared),
         "robots_txt": None if found is None else {"url": found.source, **access_record(found)},
     }
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.labels import LABELS, uses_of
+from scrapy_robots_rfc.core.labels import LABELS, USE_KEY, uses_of
 from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by, reservation_of
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.middleware.page_rules import head_metas, rules_of
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The name of the spider attribute and of the request meta key that say what a crawl, or a request, is for.
-USE_KEY = "robotstxt_use"
 #: The meta key of what is permitted: label -> bool, or ``None`` where nobody says.
 PERMITTED_KEY = "robots_use"
 # The meta key of what robots.txt said when the request was sent: it counts, not what robots.txt says later.
@@ -58,6 +56,8 @@ class DeclaredUse:
         self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
         self._files = TdmFiles(download, settings.timeout, Runtime()) if settings.tdmrep else None
         self._told: set[str] = set()
+        # The spider's `robotstxt_use`, and what it means: it is read again only where the spider has set another one.
+        self._own: tuple[object, tuple[str, ...] | None] = (None, None)
         self._of_spider()
 
     def opened(self) -> None:
@@ -132,8 +132,11 @@ class DeclaredUse:
 
     def _of_spider(self) -> tuple[str, ...] | None:
         value = getattr(self._crawler.spider, USE_KEY, None)
+        if value is self._own[0]:
+            return self._own[1]
         try:
-            return None if value is None else uses_of(value) or ()
+            self._own = value, uses_of(value)
+            return self._own[1]
         except TypeError:
             raise SettingError(f"the spider's {USE_KEY}", value, f"{_ACCEPTED}, or None") from None
 
