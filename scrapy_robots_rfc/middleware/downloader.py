@@ -20,6 +20,7 @@ from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.fetching.download import MARK, Downloader
@@ -99,7 +100,7 @@ class RfcRobotsTxtMiddleware:
         self.service: RobotsService = RobotsService(crawler, settings, downloader, hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
         self._enforcement = Enforcement(crawler, settings, self._throttle, self.feeds, runtime.utc)
-        if settings.use is not None or getattr(crawler.spider, "robotstxt_use", None) is not None:
+        if settings.use is not None or getattr(crawler.spider, USE_KEY, None) is not None:
             self._declare_use(settings)
         self._bridge = SchedulerBridge(crawler, self._request_scheduled)
         self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting.summary import Cost
@@ -65,6 +66,7 @@ class Enforcement:
         self._told: dict[int, None] = {}
         #: What requests are for; ``None``: nobody has said.
         self.use: DeclaredUse | None = None
+        self._told_of_use = False
         #: How many requests were refused, by origin and rule, and how many were exempt.
         self.cost: Cost = Cost()
 
@@ -81,6 +83,8 @@ class Enforcement:
         if why is None and self.use is not None and (refusal := self.use.refusal(request, robots, agent)) is not None:
             decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
             why, line = refusal
+        elif self.use is None and USE_KEY in request.meta:
+            self._tell_that_no_use_is_declared(request)
         # Requests that a dry run lets through keep the pace, too.
         if self._throttle is not None and (why is None or self._dry_run) and robots.paces(agent):
             self._throttle.note(request, robots, agent)
@@ -167,6 +171,15 @@ class Enforcement:
         if not dry:
             raise RobotsDisallowed(decision, why)
         self._count(stats.DRY_RUN)
+
+    def _tell_that_no_use_is_declared(self, request: Request) -> None:
+        """Warn once that a request says in vain what it is for."""
+        if not self._told_of_use:
+            self._told_of_use = True
+            text = (
+                "Meta robotstxt_use of %s counts for nothing, as the crawl declares no use: set ROBOTSTXT_USE, or to []"
+            )
+            logger.warning(text, request_text(request), extra={"spider": self._crawler.spider})
 
     def _tell_once(self, origin: Origin, why: str) -> None:
         """Log at INFO that pages of an origin are forbidden, once."""
