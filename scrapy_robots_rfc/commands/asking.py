@@ -86,11 +86,13 @@ class Found:
 
     :param source: the URL of the robots.txt, or the name of the file that was given in its place.
     :param hops: the redirects that its fetch followed.
+    :param declared: the uses that the crawl declared whose archive it is from; ``None``: it declared none.
     """
 
     robots: OriginPolicy
     source: str
     hops: tuple[Hop, ...] = ()
+    declared: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

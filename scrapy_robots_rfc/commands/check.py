@@ -75,8 +75,11 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         origin = Origin.of(url)
         if origin is not None and origin not in found:
             raise Failed(f"stopped after {done:,} of {len(urls):,} URLs")
+        governs = None if origin is None else found[origin]
+        declared = None if governs is None or opts.use is not None else governs.declared
+        limits = ours if declared is None else replace(ours, use=declared)
         for number, asker in enumerate(askers):
-            judgement = judged(url, None if origin is None else found[origin], asker, ours)
+            judgement = judged(url, governs, asker, limits)
             if opts.json:
                 console.say_json(judgement.record)
             else:
@@ -137,6 +140,8 @@ def _show(judgement: Judgement, console: Console, *, agent: bool) -> None:
     if found is None:
         return
     show_access(found, console)
+    if found.declared is not None:
+        console.fact("declared", f"{', '.join(found.declared)} (uses of the archived crawl)")
     file, rule, lost = found.robots.robots, record["rule"], record["lost"]
     if explanation is None or file is None:
         return
@@ -242,6 +247,7 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
         "group_lines": [],
         "lost": [],
         "use": {},
+        "declared": None,
         "robots_txt": None,
     }
     explanation: Explanation | None = None
@@ -259,7 +265,7 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
         use = robots.robots.preferences(url, agent.tokens)
         if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
             decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
-            why = f"{robots.source} {refusal}"
+            why = f"{robots.source} {refusal.why}"
         line = None if decision.rule is None else decision.rule.line
         record["group"] = explanation.token
         record["group_lines"] = [[group.line, group.last] for group in explanation.groups]
@@ -270,6 +276,7 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
     record["why"] = why or robots.why(decision)
     record["reason"] = decision.reason.value
     record["rule"] = None if decision.rule is None else rule_record(decision.rule)
+    record["declared"] = None if found.declared is None else list(found.declared)
     record["robots_txt"] = {"url": found.source, **access_record(found)}
     return Judgement(record, found, explanation, use)
 

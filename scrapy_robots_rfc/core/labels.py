@@ -27,6 +27,8 @@ LABELS: Mapping[str, Label] = MappingProxyType({
     "ai-input": Label((), "Content Signals (Cloudflare, 2025-09-24)"),
     "tdm": Label((), "TDMRep (W3C Community Group report, 2024-05-10)"),
 })  # fmt: skip
+#: The name of the spider attribute and of the request meta key that say what a crawl, or a request, is for.
+USE_KEY = "robotstxt_use"
 TRAIN_AI, TDM = "train-ai", "tdm"
 #: Synonym -> label.
 LABEL_OF = {synonym: label for label, row in LABELS.items() for synonym in row.synonyms}

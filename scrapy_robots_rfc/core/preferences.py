@@ -182,14 +182,26 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
     return found
 
 
-def refused_by(uses: Iterable[str], said: Mapping[str, Preference]) -> str | None:
-    """Return by which records, header lines or metas all of some uses are refused; ``None``: not all of them are."""
+class Refusal(NamedTuple):
+    """What refuses all of some uses.
+
+    :param why: the records, header lines or metas that do, for people.
+    :param line: the line of robots.txt that does; of several lines the first; ``None``: none does.
+    """
+
+    why: str
+    line: int | None
+
+
+def refused_by(uses: Iterable[str], said: Mapping[str, Preference]) -> Refusal | None:
+    """Return what refuses all of some uses; ``None``: not all of them are refused."""
     found = [said.get(use) for use in uses]
     refusals = [one for one in found if one is not None and one.allowed is False]
     if not found or len(refusals) < len(found):
         return None
     texts = (f"line {one.line}: {one.source}" if one.line else one.source for one in refusals)
-    return listed(tuple(dict.fromkeys(printable(text[:_LONGEST]) for text in texts)))
+    why = listed(tuple(dict.fromkeys(printable(text[:_LONGEST]) for text in texts)))
+    return Refusal(why, min((one.line for one in refusals if one.line), default=None))
 
 
 class PathPreference(NamedTuple):

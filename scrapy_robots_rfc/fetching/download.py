@@ -132,6 +132,8 @@ class Downloader:
         #: Content-Encoding of that, and whether its body was cut off. ``None``: nobody wants to know.
         self.exchanged: Callable[[Request, Response | None, Sequence[bytes], bool], object] | None = None
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
+        #: Octets of the bodies that came, before they were decoded.
+        self.octets: int = 0
         self._transfers = 0
         self._send = crawler.signals.send_catch_log
         self._schemes: set[str] = set()
@@ -182,6 +184,7 @@ class Downloader:
         response = None
         try:
             response = await self._transferred(request)
+            self.octets += len(response.body)
         finally:
             if self.exchanged is not None:
                 transfer: _Transfer = request.meta[MARK]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.text import listed
@@ -32,6 +32,9 @@ NAMED = 10
 #: How many causes are counted by name. A site can cause any number of them, because they may contain what it sends.
 KEPT_CAUSES = 100
 
+#: How many failing origins are kept, for those who look at a crawl; the one that was added first is dropped first.
+KEPT_FAILING = 1000
+
 #: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
 _FOLLOWS = {
     Outcome.SUCCESSFUL: "an earlier copy is obeyed",
@@ -43,6 +46,19 @@ _FOLLOWS = {
 # The same in a dry run, where nothing is dropped.
 _FETCHED = "all of its pages are forbidden, and fetched: this is a dry run"
 _FOLLOWS_DRY = {**_FOLLOWS, Outcome.UNREACHABLE: _FETCHED, Outcome.LOCAL: _FETCHED}
+
+
+class Failing(NamedTuple):
+    """An origin whose robots.txt cannot be fetched.
+
+    :param cause: what happened last.
+    :param since: when the first of these failures was.
+    :param again: from when on it is asked for again.
+    """
+
+    cause: str
+    since: float
+    again: float
 
 
 class Names:
@@ -77,6 +93,8 @@ class OriginLog:
         #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
         self.unreachable: Names = Names()
         self.stale: Names = Names()
+        #: Origins whose last fetch failed.
+        self.failing: dict[Origin, Failing] = {}
         self._waiting: dict[Origin, str] = {}
         self._local: set[str] = set()
 
@@ -96,6 +114,7 @@ class OriginLog:
         :param that_way: whether it is about the requests of one route only.
         """
         url, cause, pending = robots.origin.robots_url, robots.cause, attempt.pending
+        self._fails(robots, self._runtime.clock() + to_come[0] if to_come else robots.validity.fresh_until)
         if other_route and pending.untried() is not None:
             logger.warning("%s is unreachable (%s): it is asked for by the route of another request", url, cause)
             return
@@ -138,6 +157,7 @@ class OriginLog:
 
     def local(self, robots: OriginPolicy, access: Local) -> None:
         """Log that the crawl itself failed, once for each cause: the same failure may concern every origin."""
+        self._fails(robots, robots.validity.fresh_until)
         if access.cause in self._local or len(self._local) >= KEPT_CAUSES:
             return
         self._local.add(access.cause)
@@ -157,6 +177,8 @@ class OriginLog:
     def concluded(self, robots: OriginPolicy, attempt: Attempt) -> None:
         """Count what governs an origin after its last attempt, and log how several attempts ended."""
         origin, attempts, before = robots.origin, attempt.pending.attempts + 1, attempt.before
+        if robots.validity.unreachable_since is None:
+            self.failing.pop(origin, None)
         self._waiting.pop(origin, None)
         changed = attempt.changes(robots.outcome)
         if changed and robots.outcome is Outcome.UNREACHABLE:
@@ -171,6 +193,15 @@ class OriginLog:
         if robots.stale and not (before is not None and before.stale):
             self._count(stats.CACHE_STALE_ORIGINS)
             self.stale.add(str(origin), robots.cause)
+
+    def _fails(self, robots: OriginPolicy, again: float) -> None:
+        """Keep since when an origin fails."""
+        since, earlier = robots.validity.unreachable_since, self.failing.get(robots.origin)
+        since = self._runtime.clock() if since is None else since
+        since = since if earlier is None else min(since, earlier.since)
+        self.failing[robots.origin] = Failing(robots.cause, since, again)
+        if len(self.failing) > KEPT_FAILING:
+            del self.failing[next(iter(self.failing))]
 
     def _gave_up(self, robots: OriginPolicy, attempts: int, follows: str) -> None:
         message = "%s stays unreachable (%s) after %d attempts: %s"

@@ -106,6 +106,7 @@ class PendingFetch:
     :param alone: whether it ends with a value for each route, and none for all.
     :param delay: the number of the pause that it is in; ``None``: it is in none.
     :param open: whether a new route ends that pause.
+    :param due: when its attempt began, or when that pause ends; ``None``: it stands in line.
     """
 
     origin: Origin
@@ -118,6 +119,7 @@ class PendingFetch:
     alone: bool = False
     delay: int | None = None
     open: bool = False
+    due: float | None = None
 
     def __post_init__(self) -> None:
         self.routes[self.route.name] = self.route
@@ -172,7 +174,7 @@ class FetchQueue:
         settled: Callable[[PendingFetch], object],
     ) -> None:
         self._runtime, self._timeout, self._free = runtime, settings.timeout, settings.concurrent_fetches
-        self._roomy = self._free * 3 // 4
+        self._roomy, self._backoff = self._free * 3 // 4, settings.unreachable_backoff
         self._closing, self._work, self._late = closing, work, late
         self._queued, self._settled = queued, settled
         self._pending: dict[Origin, PendingFetch] = {}
@@ -184,6 +186,20 @@ class FetchQueue:
 
     def __contains__(self, origin: Origin) -> bool:
         return origin in self._pending
+
+    def given_up(self, origin: Origin) -> float | None:
+        """Return when the fetch for an origin ends at the latest, if its server asks for no longer pauses.
+
+        ``None``: there is none. A fetch that stands in line is taken to begin now.
+        """
+        pending = self._pending.get(origin)
+        if pending is None:
+            return None
+        pauses = self._backoff[pending.route.attempts :]
+        attempts = (1 + len(pauses)) * min(len(pending.routes), MOST_ROUTES)
+        # The queue notices the end of a pause, and that of an attempt, up to a tick late.
+        began = self._runtime.clock() if pending.due is None else pending.due
+        return began + sum(pauses) + attempts * (self._timeout + 2 * TICK)
 
     def ask(self, origin: Origin, asker: Request | None = None, route: Hashable = None) -> RouteWait[OriginPolicy]:
         """Return the wait for what governs an origin; begin to find it out unless that is under way.
@@ -210,6 +226,7 @@ class FetchQueue:
     # Attempts begin.
 
     def _stand_in_line(self, pending: PendingFetch) -> None:
+        pending.due = None
         heapq.heappush(self._line, (pending.attempts, pending.gave_way, next(self._number), pending))
         self._start_next()
 
@@ -226,7 +243,8 @@ class FetchQueue:
         self._free -= 1
         patience = math.inf if self._free >= self._roomy else PATIENCE * _GROWTH**pending.gave_way
         limit = min(patience, self._timeout)
-        attempt = Attempt(pending, limit, self._runtime.clock())
+        pending.due = self._runtime.clock()
+        attempt = Attempt(pending, limit, pending.due)
         self._under_way[attempt] = None
         attempt.task = self._runtime.spawn(self._run(attempt))
 
@@ -296,7 +314,8 @@ class FetchQueue:
 
     def _delay(self, pending: PendingFetch, seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
         pending.delay, pending.open = next(self._number), open
-        heapq.heappush(self._later, (self._runtime.clock() + seconds, pending.delay, pending))
+        pending.due = self._runtime.clock() + seconds
+        heapq.heappush(self._later, (pending.due, pending.delay, pending))
 
     def _settle(self, pending: PendingFetch, value: OriginPolicy | None) -> None:
         if self._pending.get(pending.origin) is not pending:

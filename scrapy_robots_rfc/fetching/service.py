@@ -104,7 +104,8 @@ class RobotsService:
         self._threads = Threads(1, self._runtime, "robots.txt parser")
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
         self._sharing = None if store is None else FetchLocks(store, settings, self._runtime)
-        self._memory: MemoryCache[OriginPolicy] = MemoryCache(
+        #: What the crawl remembers, and its fetches that are not over, for those who look at it.
+        self.memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
             evicted=lambda: self._count(stats.CACHE_EVICTIONS),
@@ -113,7 +114,7 @@ class RobotsService:
         self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
         #: What is told of origins whose file cannot be reached.
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
-        self._queue = FetchQueue(
+        self.queue: FetchQueue = FetchQueue(
             self._runtime,
             settings,
             closing=self._closing,
@@ -157,7 +158,7 @@ class RobotsService:
         """
         if self._overrides is not None and (override := self._overrides.robots(origin)) is not None:
             return override
-        robots, now = self._memory.get(origin), self._runtime.clock()
+        robots, now = self.memory.get(origin), self._runtime.clock()
         if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
             route = None if asker is None else self.routes.of(asker)
             if robots is None or now >= robots.validity.fresh_until or route is not None:
@@ -180,8 +181,8 @@ class RobotsService:
         override = None if self._overrides is None else self._overrides.robots(origin)
         if override is not None or self._closing():
             return RouteWait(origin, settled=True, value=override)
-        self._count(stats.WAITS if origin in self._queue else stats.CACHE_MISSES)
-        return self._queue.ask(origin, asker, None if asker is None else self.routes.of(asker))
+        self._count(stats.WAITS if origin in self.queue else stats.CACHE_MISSES)
+        return self.queue.ask(origin, asker, None if asker is None else self.routes.of(asker))
 
     def octets(self, origin: Origin) -> bytes | None:
         """Return the octets of the file that an origin is judged by; ``None`` if it is not at hand.
@@ -190,22 +191,15 @@ class RobotsService:
         """
         if self._overrides is not None and self._overrides.robots(origin) is not None:
             return self._overrides.octets(origin)
-        entry = self._memory.entry(origin)
+        entry = self.memory.entry(origin)
         return None if entry is None or entry.body is None else whole_lines(entry.body, self._settings.max_size)
-
-    def hold(self, origin: Origin, robots: OriginPolicy) -> Callable[[], OriginPolicy]:
-        """Return a function that gives this value, or a later one of its origin, as long as the function is kept.
-
-        When the file is no longer in use, it takes the memory of the compressed one.
-        """
-        return self._memory.hold(origin, robots)
 
     # The crawl begins and ends.
 
     def join(self, kind: Hashable) -> None:
         """Share files and fetches with the other crawls of the process that are of the same kind, until `close`."""
         if self._sharing is None or not self._sharing.shared:  # else they share through the store
-            self._peers.join(self._runtime.loop(), kind, self._memory.entry)
+            self._peers.join(self._runtime.loop(), kind, self.memory.entry)
 
     async def close(self) -> None:
         """Write what is still to be written, for a second or two at most, and close the store."""
@@ -221,13 +215,13 @@ class RobotsService:
 
         :raises RobotsUndecided: it took too long, so `_too_late` has concluded already.
         """
-        attempt.held = self._memory.entry(attempt.origin)
+        attempt.held = self.memory.entry(attempt.origin)
         attempt.before = None if attempt.held is None else attempt.held.validity
         held, access = attempt.held, None
         fresh = held is not None and self._runtime.clock() < held.validity.fresh_until
-        if held is not None and fresh and self._memory.get(attempt.origin) is None:  # its file is large, and packed
+        if held is not None and fresh and self.memory.get(attempt.origin) is None:  # its file is large, and packed
             robots = await self._revive_aside(attempt, held)
-            self._memory.put(attempt.origin, robots, held)
+            self.memory.put(attempt.origin, robots, held)
             return Attempted(robots)
         found = await self._look_into_store(attempt) or await self._look_at_peers(attempt)
         if found is None:
@@ -396,7 +390,7 @@ class RobotsService:
     def _keep(self, attempt: Attempt, robots: OriginPolicy, entry: CacheEntry, *, shared: bool) -> None:
         """Remember what governs an origin from now on."""
         self.origin_log.concluded(robots, attempt)
-        self._memory.put(attempt.origin, robots, entry)
+        self.memory.put(attempt.origin, robots, entry)
         self._peers.keep(attempt.origin, attempt.asker, shared=shared)
 
     def _settled(self, pending: PendingFetch) -> None:
@@ -405,7 +399,7 @@ class RobotsService:
         self._peers.end(origin)
         if not pending.alone:
             return
-        kept, now = self._memory.get(origin), self._runtime.clock()
+        kept, now = self.memory.get(origin), self._runtime.clock()
         failed = {wait.name: wait.last for wait in pending.routes.values() if wait.last is not None}
         for route, robots in failed.items():
             if now < robots.validity.fresh_until:

@@ -70,22 +70,6 @@ class Group(Generic[_T]):
         return len(self.requests) + self.in_place
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """What waits just now.
-
-    :param requests: how many requests wait.
-    :param keys: how many files they wait for.
-    :param longest: the origin whose file they have waited for longest.
-    :param seconds: how long that is.
-    """
-
-    requests: int
-    keys: int
-    longest: Any
-    seconds: float
-
-
 @dataclass(eq=False, slots=True)
 class ReservedDecision(Generic[_T]):
     """What requests are judged by that went back to the scheduler.
@@ -152,14 +136,14 @@ class DeferredRequests(Generic[_T]):
         """Whether no file is being fetched that requests wait for, and no request is about to be returned."""
         return not self.leaving and not self._groups
 
-    def waits(self) -> Waits | None:
-        """Return what waits; ``None`` if nothing does."""
-        groups = [group for group in self._groups.values() if len(group)]
-        if not groups:
-            return None
-        first = min(groups, key=lambda group: group.since)
-        requests = sum(len(group) for group in groups)
-        return Waits(requests, len(groups), first.wait.key, self._runtime.clock() - first.since)
+    def waiting(self) -> dict[Any, tuple[int, float]]:
+        """Return how many requests wait for the file of each origin, and since when."""
+        found: dict[Any, tuple[int, float]] = {}
+        for group in self._groups.values():
+            if len(group):
+                requests, since = found.get(group.wait.key, (0, group.since))
+                found[group.wait.key] = requests + len(group), min(since, group.since)
+        return found
 
     # Coming.
 

@@ -20,6 +20,7 @@ from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.fetching.download import MARK, Downloader
@@ -99,7 +100,7 @@ class RfcRobotsTxtMiddleware:
         self.service: RobotsService = RobotsService(crawler, settings, downloader, hooks, self._store, overrides)
         self._throttle = self._make_throttle(settings, overrides)
         self._enforcement = Enforcement(crawler, settings, self._throttle, self.feeds, runtime.utc)
-        if settings.use is not None or getattr(crawler.spider, "robotstxt_use", None) is not None:
+        if settings.use is not None or getattr(crawler.spider, USE_KEY, None) is not None:
             self._declare_use(settings)
         self._bridge = SchedulerBridge(crawler, self._request_scheduled)
         self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(
@@ -109,7 +110,7 @@ class RfcRobotsTxtMiddleware:
             runtime=runtime,
             throttle=self._throttle,
         )
-        self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime)
+        self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime, self.service)
         for handler, signal in (
             (self._spider_opened, scrapy_signals.spider_opened),
             (self._spider_idle, scrapy_signals.spider_idle),
@@ -320,7 +321,9 @@ class RfcRobotsTxtMiddleware:
             logger.info(text, extra=self._extra)
 
     def _tell_of_undecided(self) -> None:
-        turns = 0 if self._throttle is None else self._throttle.left_over + self._throttle.held()[0]
+        turns = 0
+        if self._throttle is not None:
+            turns = self._throttle.left_over + sum(site.requests for site in self._throttle.held())
         for key, count, what in (
             (stats.UNDECIDED, self._deferred.handed_back, "a robots.txt"),
             (stats.CRAWL_DELAY_LEFT_OVER, turns, "the turn of their site" if turns > 1 else "the turn of its site"),
@@ -348,7 +351,7 @@ class RfcRobotsTxtMiddleware:
         if self._throttle is not None and robots.paces(agent):
             self._throttle.expect(robots, agent)  # so that they stay in the scheduler
             late = self._settings.crawl_delay_max
-        return self.service.hold(origin, robots), robots.validity.fresh_until + late
+        return self.service.memory.hold(origin, robots), robots.validity.fresh_until + late
 
     @property
     def _extra(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.errors import RobotsDisallowed
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting.summary import Cost
@@ -65,6 +66,7 @@ class Enforcement:
         self._told: dict[int, None] = {}
         #: What requests are for; ``None``: nobody has said.
         self.use: DeclaredUse | None = None
+        self._told_of_use = False
         #: How many requests were refused, by origin and rule, and how many were exempt.
         self.cost: Cost = Cost()
 
@@ -77,14 +79,18 @@ class Enforcement:
         if self.exempts(robots):
             return True
         decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
-        if why is None and self.use is not None and (why := self.use.refusal(request, robots, agent)) is not None:
+        line = None
+        if why is None and self.use is not None and (refusal := self.use.refusal(request, robots, agent)) is not None:
             decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
+            why, line = refusal
+        elif self.use is None and USE_KEY in request.meta:
+            self._tell_that_no_use_is_declared(request)
         # Requests that a dry run lets through keep the pace, too.
         if self._throttle is not None and (why is None or self._dry_run) and robots.paces(agent):
             self._throttle.note(request, robots, agent)
             if not self._throttle.take(request):
                 return False
-        self.conclude(request, robots, decision, why)
+        self.conclude(request, robots, decision, why, line)
         return True
 
     async def received(
@@ -94,9 +100,10 @@ class Enforcement:
 
         :raises RobotsDisallowed: they do.
         """
-        why = None if self.use is None else await self.use.received(request, response, robots, agent)
-        if why is not None:
-            self.refuse(request, Decision(False, Reason.USE, origin=str(origin)), why, robots, by="its page")
+        refusal = None if self.use is None else await self.use.received(request, response, robots, agent)
+        if refusal is not None:
+            decision = Decision(False, Reason.USE, origin=str(origin))
+            self.refuse(request, decision, refusal.why, robots, by="its page", line=refusal.line)
 
     def exempts(self, robots: OriginPolicy) -> bool:
         """Count a request to a site that is not asked, and say whether it is one."""
@@ -107,10 +114,18 @@ class Enforcement:
         self.cost.exempt[robots.exempt] += 1
         return True
 
-    def conclude(self, request: Request, robots: OriginPolicy, decision: Decision, why: str | None) -> None:
+    def conclude(
+        self,
+        request: Request,
+        robots: OriginPolicy,
+        decision: Decision,
+        why: str | None,
+        line: int | None = None,
+    ) -> None:
         """Count a decision, and refuse the request if it may not be fetched.
 
         :param why: the reason; ``None``: it may be fetched.
+        :param line: of robots.txt that decided, where that is no rule.
 
         :raises RobotsDisallowed: it may not be fetched.
         """
@@ -119,7 +134,7 @@ class Enforcement:
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
         if why is not None:
-            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots)
+            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots, line=line)
             return
         self._count(stats.ALLOWED)
         if self._audit is not None:
@@ -131,12 +146,15 @@ class Enforcement:
         decision: Decision,
         why: str,
         robots: OriginPolicy | None = None,
+        *,
         by: str = "robots.txt",
+        line: int | None = None,
     ) -> None:
         """Count, log, report and signal that a request may not be fetched, and raise.
 
         :param robots: what is known of its origin; ``None``: it has no origin.
         :param by: what forbids it, for the log.
+        :param line: as for `conclude`.
         :raises RobotsDisallowed: always, except in a dry run.
         """
         dry = self._dry_run
@@ -148,11 +166,20 @@ class Enforcement:
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
         self.cost.refused(decision)
         if self._feeds is not None:
-            self._feeds.decided(request, decision, why, robots)
+            self._feeds.decided(request, decision, why, robots, line)
         self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
         if not dry:
             raise RobotsDisallowed(decision, why)
         self._count(stats.DRY_RUN)
+
+    def _tell_that_no_use_is_declared(self, request: Request) -> None:
+        """Warn once that a request says in vain what it is for."""
+        if not self._told_of_use:
+            self._told_of_use = True
+            text = (
+                "Meta robotstxt_use of %s counts for nothing, as the crawl declares no use: set ROBOTSTXT_USE, or to []"
+            )
+            logger.warning(text, request_text(request), extra={"spider": self._crawler.spider})
 
     def _tell_once(self, origin: Origin, why: str) -> None:
         """Log at INFO that pages of an origin are forbidden, once."""

@@ -1,5 +1,6 @@
-"""The INFO line that is logged from time to time while requests wait for a robots.txt, or for a Crawl-delay.
+"""What a crawl says while it runs: an INFO line from time to time while requests wait, and `robots()` in the console.
 
+The line says how many requests wait for a robots.txt, or for a Crawl-delay.
 It is logged at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled pages is, and never if that is 0.
 Waits of less than five seconds are not mentioned.
 """
@@ -7,6 +8,7 @@ Waits of less than five seconds are not mentioned.
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.core.text import many
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc._runtime import Cancellable, Runtime
+    from scrapy_robots_rfc.fetching.service import RobotsService
     from scrapy_robots_rfc.middleware.deferred import DeferredRequests
     from scrapy_robots_rfc.throttling.throttle import Throttle
 
@@ -22,6 +25,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 #: Seconds between two checks, and seconds from which on a wait is mentioned.
 LONG = 5.0
+# Settings without which there is no telnet console.
+_CONSOLE = ("TELNETCONSOLE_ENABLED", "TWISTED_REACTOR_ENABLED")
 
 
 class WaitLog:
@@ -29,12 +34,22 @@ class WaitLog:
 
     :param deferred: has the requests that wait for a robots.txt.
     :param throttle: holds requests back; ``None``: no interval is kept.
+    :param service: fetches files.
     """
 
     def __init__(
-        self, crawler: Crawler, deferred: DeferredRequests[Any], throttle: Throttle | None, runtime: Runtime
+        self,
+        crawler: Crawler,
+        deferred: DeferredRequests[Any],
+        throttle: Throttle | None,
+        runtime: Runtime,
+        service: RobotsService,
     ) -> None:
         self._crawler, self._deferred, self._throttle, self._runtime = crawler, deferred, throttle, runtime
+        self._service = service
+        telnet: Any = sys.modules.get("scrapy.extensions.telnet")  # Scrapy has loaded it where there is a console
+        if telnet is not None and all(map(crawler.settings.getbool, _CONSOLE)):
+            crawler.signals.connect(self._console_opened, telnet.update_telnet_vars)
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
         self._timer: Cancellable | None = None
@@ -49,6 +64,13 @@ class WaitLog:
         if self._timer is not None:
             self._timer.cancel()
 
+    def _console_opened(self, telnet_vars: dict[str, Any]) -> None:
+        """Let users call `robots()` in Scrapy's telnet console."""
+        from scrapy_robots_rfc.middleware.live import LiveView  # noqa: PLC0415 - loaded when a console is opened
+
+        view = LiveView(self._crawler, self._deferred, self._throttle, self._runtime, self._service)
+        telnet_vars["robots"] = view.show
+
     def _look(self) -> None:
         self.begin()
         now = self._runtime.clock()
@@ -60,13 +82,17 @@ class WaitLog:
     def text(self) -> str:
         """Return the line; empty where nothing has waited for long."""
         parts = []
-        waits = self._deferred.waits()
-        if waits is not None and waits.seconds >= LONG:
-            wait = f"{many(waits.requests, 'request')} {'waits' if waits.requests == 1 else 'wait'}"
-            longest = f"longest: {waits.longest}, {waits.seconds:.0f} s"
-            parts.append(f"{wait} for the robots.txt of {many(waits.keys, 'site')} ({longest})")
-        held, seconds = (0, 0.0) if self._throttle is None else self._throttle.held()
-        if held and seconds >= LONG:
+        waiting = self._deferred.waiting()
+        first = min(waiting, key=lambda origin: waiting[origin][1], default=None)
+        seconds = 0.0 if first is None else self._runtime.clock() - waiting[first][1]
+        if seconds >= LONG:
+            requests = sum(count for count, _ in waiting.values())
+            wait = f"{many(requests, 'request')} {'waits' if requests == 1 else 'wait'}"
+            longest = f"longest: {first}, {seconds:.0f} s"
+            parts.append(f"{wait} for the robots.txt of {many(len(waiting), 'site')} ({longest})")
+        sites = [] if self._throttle is None else self._throttle.held()
+        held, seconds = sum(site.requests for site in sites), max((site.last for site in sites), default=0.0)
+        if seconds >= LONG:
             due = f"{'it' if held == 1 else 'the last of them'} is due at {self._runtime.at(seconds)}"
             parts.append(f"{many(held, 'request')} held back by Crawl-delay or Request-rate, {due}")
         return "; ".join(parts)

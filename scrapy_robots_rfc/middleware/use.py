@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.labels import LABELS, uses_of
+from scrapy_robots_rfc.core.labels import LABELS, USE_KEY, uses_of
 from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by, reservation_of
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.middleware.page_rules import head_metas, rules_of
@@ -27,15 +27,13 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.core.preferences import Preference
+    from scrapy_robots_rfc.core.preferences import Preference, Refusal
     from scrapy_robots_rfc.fetching.download import Downloader
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-#: The name of the spider attribute and of the request meta key that say what a crawl, or a request, is for.
-USE_KEY = "robotstxt_use"
 #: The meta key of what is permitted: label -> bool, or ``None`` where nobody says.
 PERMITTED_KEY = "robots_use"
 # The meta key of what robots.txt said when the request was sent: it counts, not what robots.txt says later.
@@ -58,6 +56,8 @@ class DeclaredUse:
         self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
         self._files = TdmFiles(download, settings.timeout, Runtime()) if settings.tdmrep else None
         self._told: set[str] = set()
+        # The spider's `robotstxt_use`, and what it means: it is read again only where the spider has set another one.
+        self._own: tuple[object, tuple[str, ...] | None] = (None, None)
         self._of_spider()
 
     def opened(self) -> None:
@@ -84,25 +84,25 @@ class DeclaredUse:
         uses = self._of_spider()
         return self._setting if uses is None else uses
 
-    def refusal(self, request: Request, robots: OriginPolicy, agent: Agent) -> str | None:
-        """Return why a request that is allowed may not be sent, as robots.txt refuses all it is for; else ``None``."""
+    def refusal(self, request: Request, robots: OriginPolicy, agent: Agent) -> Refusal | None:
+        """Return what refuses, in robots.txt, all that a request is for which is allowed; ``None``: it may be sent."""
         said = {} if robots.robots is None else robots.robots.preferences(request.url, agent.tokens)
         uses = self.of(request)
         request.meta[_SAID] = said
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
-        why = refused_by(uses, said)
-        if why is None:
+        refusal = refused_by(uses, said)
+        if refusal is None:
             return None
         self._count(stats.USE.format(source="robots.txt"))
-        return f"{robots.source} {why}"
+        return refusal._replace(why=f"{robots.source} {refusal.why}")
 
     async def received(
         self, request: Request, response: Response, robots: OriginPolicy | None, agent: Agent
-    ) -> str | None:
+    ) -> Refusal | None:
         """Take the header lines and metas of a response into account, and the site's tdmrep.json.
 
         :param robots: what is known of the site; ``None``: nothing any more.
-        :returns: why the response is dropped; ``None``: it goes on.
+        :returns: because of what the response is dropped; ``None``: it goes on.
         """
         if asks_for_payment(response):
             self._tell_of_payment(response)
@@ -113,13 +113,13 @@ class DeclaredUse:
         own = _of_response(response, agent, tdm)
         said = combined(request.meta.pop(_SAID, {}), own)
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
-        why = refused_by(uses, said) if own else None
-        if why is None:
+        refusal = refused_by(uses, said) if own else None
+        if refusal is None:
             return None
         first = next((own[use].source for use in uses if use in own), "")
         source = "meta" if first.startswith("meta") else "tdmrep" if first.startswith(PATH) else "header"
         self._count(stats.USE.format(source=source))
-        return None if self._passes else why
+        return None if self._passes else refusal
 
     def _tell_of_payment(self, response: Response) -> None:
         """Count a response that asks for payment, and say so once a site."""
@@ -132,8 +132,11 @@ class DeclaredUse:
 
     def _of_spider(self) -> tuple[str, ...] | None:
         value = getattr(self._crawler.spider, USE_KEY, None)
+        if value is self._own[0]:
+            return self._own[1]
         try:
-            return None if value is None else uses_of(value) or ()
+            self._own = value, uses_of(value)
+            return self._own[1]
         except TypeError:
             raise SettingError(f"the spider's {USE_KEY}", value, f"{_ACCEPTED}, or None") from None
 

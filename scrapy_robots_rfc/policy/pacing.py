@@ -148,6 +148,26 @@ def _when(window: VisitTime | None) -> str:
     return "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
 
 
+class Held(NamedTuple):
+    """A site whose requests wait for their turns.
+
+    :param name: its origin.
+    :param requests: how many wait.
+    :param interval: the seconds from one request to the next.
+    :param seconds: after so many the next request may go, at the soonest.
+    """
+
+    name: str
+    requests: int
+    interval: float
+    seconds: float
+
+    @property
+    def last(self) -> float:
+        """After so many seconds the last of them may go, at the soonest."""
+        return self.seconds + (self.requests - 1) * self.interval
+
+
 @dataclass(slots=True, eq=False)
 class Turns:
     """Says when the next request to a server may start, so that the server sees no shorter interval than it asked for.

@@ -21,6 +21,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.core.labels import USE_KEY, uses_of
 from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.download import MARK
@@ -61,7 +62,11 @@ class Archive:
         self._count, self._runtime, self._spider = crawler.stats.inc_value, runtime, crawler.spider
         self._path, self._most = Path(settings.archive or ""), settings.archive_size
         self._limit = settings.max_size
+        self._use = ""
         self._robots = "ignore" if settings.dry_run else "obey"
+        with contextlib.suppress(TypeError):  # it stops the crawl, see `DeclaredUse`
+            own = uses_of(getattr(crawler.spider, USE_KEY, None))
+            self._use = ", ".join((settings.use if own is None else own) or ())
         self._buffer = BytesIO()
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
         self._file: IO[bytes] | None = None
@@ -146,7 +151,7 @@ class Archive:
                 self._file = (self._path.parent / name).open("xb")
                 break
         software = f"scrapy-robots-rfc/{version('scrapy-robots-rfc')}"
-        info = {"software": software, "format": "WARC File Format 1.1", "robots": self._robots}
+        info = {"software": software, "format": "WARC File Format 1.1", "robots": self._robots, "use": self._use}
         self._put("warcinfo", None, _fields(info), {"WARC-Filename": name})
 
     def _write(

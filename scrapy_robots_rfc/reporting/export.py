@@ -87,10 +87,18 @@ class Feeds:
         example = self._exempt("", 0)
         self._feeds = [Feed(crawler, uri, options, runtime.clock, example) for uri, options in report.items()]
 
-    def decided(self, request: Request, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
+    def decided(
+        self,
+        request: Request,
+        decision: Decision,
+        why: str,
+        robots: OriginPolicy | None,
+        line: int | None = None,
+    ) -> None:
         """Write the record of a request that was decided; never raises.
 
         :param robots: what is known of its origin; ``None`` where it has none.
+        :param line: of robots.txt that decided, where that is no rule.
         """
         rule, header = decision.rule, request.headers.get("Referer")
         referrer = None if header is None else header.decode("utf-8", "backslashreplace")
@@ -104,7 +112,7 @@ class Feeds:
             origin=decision.origin,
             token=decision.token,
             reason=decision.reason.value,
-            line=None if rule is None else rule.line,
+            line=line if rule is None else rule.line,
             rule=None if rule is None else str(rule),
             why=printable(why),
             robots_url=robots_url,

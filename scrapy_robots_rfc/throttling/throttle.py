@@ -22,7 +22,7 @@ from scrapy_robots_rfc.fetching.download import JUDGED, MARK, chosen_slot
 from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Bound, Limit, Over
+from scrapy_robots_rfc.policy.pacing import Bound, Held, Limit, Over
 from scrapy_robots_rfc.reporting.summary import TopK
 from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join, leave
 
@@ -177,21 +177,20 @@ class Throttle:
             self._crawls.forget(origin, paced)
         leave(self._runtime.loop(), self._listen)
 
-    def held(self) -> tuple[int, float]:
-        """Return how many requests wait for their turns, and in how many seconds the last is due at the soonest."""
+    def held(self) -> list[Held]:
+        """Return the sites whose requests wait for their turns."""
         now, utc = self.clock(), self._utc()
         held: Counter[str] = Counter(name for request in self._in_place if (name := self.name(request)))
         lines: list[PacedPriorityQueue | WaitingLine | None] = [*self.queues, self.line]
         for line in lines:
             held.update(dict(line.waiting() if line is not None else ()))
-        seconds = 0.0
+        found = []
         for name, count in held.items():
             paced = self.names.get(name)
-            if paced is not None:
-                interval = paced.interval(utc)
-                first = paced.turns.wait(None, interval, now, patient=False) or 0.0
-                seconds = max(seconds, first + (count - 1) * interval)
-        return held.total(), seconds
+            interval = 0.0 if paced is None else paced.interval(utc)
+            first = 0.0 if paced is None else paced.turns.wait(None, interval, now, patient=False) or 0.0
+            found.append(Held(name, count, interval, first))
+        return found
 
     # Turns.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -110,15 +111,87 @@ def test_octets_that_were_changed(path: Path) -> None:
     assert (verdict, why) == ("undecided", "robots.txt unreachable: the archive lacks the octets of the digest")
 
 
-def test_damaged_archive(path: Path) -> None:
-    """What stands before the damage counts, and the damage is told."""
+DAMAGED = "robots.warc.gz is no whole WARC file: what stands behind the damage is left out"
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\x1f\x8b\x08 no gzip member", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff no deflate"]
+)
+def test_damaged_archive(path: Path, tail: bytes) -> None:
+    """What stands before the damage counts, and the damage is told once, though the file is read twice."""
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
-    path.write_bytes(path.read_bytes() + b"\x1f\x8b\x08 no gzip member")
+    path.write_bytes(path.read_bytes() + tail)
     done = run("check", "--archive", path.name, url, folder=path.parent)
     assert done.code == 1
-    assert "robots.warc.gz is no whole WARC file: what stands behind the damage is left out" in done.err
+    assert done.err.count(DAMAGED) == 1
+
+
+def members(path: Path) -> list[int]:
+    """Where each gzip member of a file begins, and where the last one ends."""
+    data, begins = path.read_bytes(), [0]
+    while data:
+        member = zlib.decompressobj(31)
+        member.decompress(data)
+        begins.append(begins[-1] + len(data) - len(member.unused_data))
+        data = member.unused_data
+    return begins
+
+
+def test_damage_within_a_record(path: Path) -> None:
+    """Damage that shows when a record is read, and not when it is found, ends the command with a verdict as well."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    octets, begins = bytearray(path.read_bytes()), members(path)
+    octets[begins[2] - 8] ^= 0xFF  # of the checksum of the response
+    path.write_bytes(octets[begins[3] :] + octets)  # what follows from it comes first, as nothing behind it is read
+    done = run("check", "--archive", path.name, url, folder=path.parent)
+    assert done.code == 2
+    assert done.err.count(DAMAGED) == 1
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_cut_off_archive(path: Path, packed: bool) -> None:
+    """Where a file ends within a record, wherever that is, one line says so and from where on something is missing."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    whole, begins = path.read_bytes(), members(path)
+    begin, end = begins[-2:]
+    if not packed:
+        whole, begin = gzip.decompress(whole), len(gzip.decompress(whole[:begin]))
+        end = len(whole) - 4  # the two line ends behind a record say nothing
+    for cut in (begin + 12, (begin + end) // 2, end - 1):
+        path.write_bytes(whole[:cut])
+        done = run("check", "--archive", path.name, url, folder=path.parent)
+        if packed or cut != begin + 12:  # the beginning of a line is damage
+            missing = f"ends within a record, as that of a killed crawl: all from octet {begin} on is left out"
+            assert [
+                line for line in done.err.splitlines() if "robots.warc.gz" in line and "not decided" not in line
+            ] == [f"scrapy robots check: robots.warc.gz {missing}"]
+    path.write_bytes(whole)
+    assert run("check", "--archive", path.name, url, folder=path.parent).err == ""
+
+
+def test_refused_use(path: Path) -> None:
+    """A request that was refused because of its use is refused again, by what the crawl declared, or else `--use`."""
+    with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
+        archive(path, site.url("/x"), ROBOTSTXT_USE=["train-ai", "search"])
+        archive(path, site.url("/x"), ROBOTSTXT_USE=["train-ai"])
+        url = site.url("/x")
+    second = ["--archive", "robots-2.warc.gz"]
+    line = "robots.txt line 2: content-usage: train-ai=n"
+    assert verdicts("--archive", path.name, url, folder=path.parent)[0][0] == "allowed"
+    assert verdicts(*second, url, folder=path.parent) == [("disallowed", line)]
+    assert verdicts("--archive", path.name, "--use", "train-ai", url, folder=path.parent) == [("disallowed", line)]
+    assert verdicts(*second, "--use", "search", url, folder=path.parent)[0][0] == "allowed"
+    printed = run("check", "--archive", path.name, url, folder=path.parent).out
+    assert "  declared   train-ai, search (uses of the archived crawl)\n" in printed
+    record = json.loads(run("check", "--json", *second, url, folder=path.parent).out)
+    assert record["declared"] == ["train-ai"]
 
 
 @pytest.mark.parametrize(

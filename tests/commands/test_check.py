@@ -112,6 +112,7 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
         "group_lines": [[4, 10]],
         "lost": [],
         "use": {},
+        "declared": None,
         "robots_txt": {
             "url": given,
             "result": "successful",

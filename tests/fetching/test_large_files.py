@@ -72,7 +72,7 @@ async def test_large_file_that_was_packed(site: Site, other: Site, elsewhere: li
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
-        service._memory._most_parsed = 1  # one file is kept parsed
+        service.memory._most_parsed = 1  # one file is kept parsed
         for _ in range(2):
             assert await verdicts(service, site) == [False, True, False]
             assert await verdicts(service, other) == [False, True, False]

@@ -179,7 +179,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
         assert known.why(known.decide(site.url("/x"))) == f"local file {local}: no rule of the group `*` matches"
         assert service.at_hand(known.origin) is known
         assert known.fetched == -math.inf  # nobody's first page waits for a fetch that was none
-        assert service.hold(known.origin, known)() is known
+        assert service.memory.hold(known.origin, known)() is known
 
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: told.append(1), robots_fetched, weak=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.middleware.progress import WaitLog
@@ -44,7 +44,9 @@ class Timers(Clock):
 def begun(room: Room, clock: Timers, interval: float) -> WaitLog:
     """The line of a crawl that has begun."""
     room.room._runtime = clock
-    progress = WaitLog(make_crawler(settings={"LOGSTATS_INTERVAL": interval}), room.room, None, clock)
+    progress = WaitLog(
+        make_crawler(settings={"LOGSTATS_INTERVAL": interval}), room.room, None, clock, cast("Any", None)
+    )
     progress.begin()
     return progress
 

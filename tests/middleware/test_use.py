@@ -91,7 +91,18 @@ async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixtu
     assert f"Forbidden by robots.txt: <GET {site.url('/closed')}> ({error.why})" in caplog.text
     assert (result.stat("forbidden/use"), result.stat("use/robots.txt")) == (1, 1)
     record = json.loads((tmp_path / "r.jsonl").read_text(encoding="utf-8"))
-    assert (record["reason"], record["why"]) == ("use", error.why)
+    assert (record["reason"], record["why"], record["line"], record["rule"]) == ("use", error.why, 3, None)
+
+
+@pytest.mark.parametrize("use", [None, []])
+@ensureDeferred
+async def test_only_requests_say_what_they_are_for(site: Site, use: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Meta of requests counts where ROBOTSTXT_USE is []; where it is not set, one warning says that it does not."""
+    requests = [Request(site.url(path), meta={"robotstxt_use": "train-ai"}) for path in ("/open", "/closed")]
+    result = await crawl(requests, {"ROBOTSTXT_USE": use})
+    assert result.stat("forbidden/use") == (0 if use is None else 1)
+    told = [text for text in caplog.messages if text.startswith("Meta robotstxt_use of <GET http://")]
+    assert len(told) == (1 if use is None else 0)
 
 
 @ensureDeferred

@@ -20,7 +20,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.cli import main as warcio
 
 from scrapy_robots_rfc.reporting import archive as archives
-from tests.support.crawling import crawl
+from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, settings
 from tests.support.site import Reply, Site, redirect, robots
 from tests.test_reference_pages import rows
@@ -91,6 +91,27 @@ async def test_exchange_and_what_followed(tmp_path: Path) -> None:
         assert (fields["status"], fields["stale"]) == ("200", "no")
         assert fields["fresh-until"].endswith("Z")
         assert result.stat("archive/records") == 3
+
+
+class ForSearch(Pages):
+    """Declares what it is for."""
+
+    robotstxt_use = "search"
+
+
+@ensureDeferred
+async def test_declared_uses(tmp_path: Path) -> None:
+    """What a crawl is for stands at the beginning: by its spider, else by the setting; or nothing does."""
+    for number, (use, spider) in enumerate([(["train-ai", "tdm"], Pages), (["tdm"], ForSearch), (None, Pages)]):
+        path = tmp_path / f"{number}.warc.gz"
+        with Site({"/robots.txt": robots(FILE)}) as site:
+            await crawl([site.url("/y")], {"ROBOTSTXT_ARCHIVE": str(path), "ROBOTSTXT_USE": use}, spider=spider)
+    said = [records(tmp_path / f"{number}.warc.gz")[0][2].decode() for number in range(3)]
+    assert ["use: train-ai, tdm\r\n" in said[0], "use: search\r\n" in said[1], "use: " in said[2]] == [
+        True,
+        True,
+        False,
+    ]
 
 
 @ensureDeferred

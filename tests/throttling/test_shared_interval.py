@@ -184,7 +184,7 @@ def close_when_waiting(count: int) -> Callable[[Crawler], None]:
             middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
             assert middleware is not None
             assert middleware._throttle is not None
-            if middleware._throttle.held()[0] == count and not closed:
+            if sum(site.requests for site in middleware._throttle.held()) == count and not closed:
                 closed.append(True)
                 assert crawler.engine is not None
                 deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
