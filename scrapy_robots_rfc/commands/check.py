@@ -5,7 +5,7 @@ The verdicts are the same that a crawl comes to.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_robots_rfc._runtime import Runtime
@@ -178,8 +178,7 @@ def _because(rule: dict[str, Any], decided: dict[str, Any] | None) -> str:
 # Who asks.
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(NamedTuple):
     """A crawler that asks robots.txt.
 
     :param name: what the command line calls it, else the project.

@@ -5,6 +5,7 @@ What changed is found in `core/difference.py`.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, check, common
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     import argparse
 
     from scrapy.settings import Settings
-
-    #: Verdicts by the old file and by the new one, where they differ.
-    Changed = list[tuple[dict[str, Any], dict[str, Any]]]
 
 HELP = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
 #: Exit codes, as those of diff(1).
@@ -42,44 +40,38 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     ours = asking.prepared(settings, opts)
     askers = check.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
-    urls: list[tuple[str, Origin]] = []
+    urls = [(url, origin) for _, url in lines if (origin := Origin.of(url)) is not None]
     for number, url in lines:
-        if (origin := Origin.of(url)) is None:
+        if Origin.of(url) is None:
             place = f"{common.source_name(opts.urls)} line {number}"
             console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
-        else:
-            urls.append((url, origin))
     old, new = asking.given_files(settings, [opts.old, opts.new], console)
     for given in {each.source: each for each in (old, new)}.values():
         given.doubt(console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
-    pairs = (
-        [check.judged(url, file.found(origin), who, ours).record for file in (old, new)]
-        for url, origin in urls
-        for who in askers
-    )
-    changed = [(before, after) for before, after in pairs if before["verdict"] != after["verdict"]]
-    if opts.json:
-        for change in changes:
-            console.say_json(_record(change))
-        for before, after in changed:
-            console.say_json({"url": before["url"], "agent": before["agent"], "old": before, "new": after})
-    else:
-        _show(changes, changed, console, agent=len(askers) > 1)
-        console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
+    _show(changes, console, json=opts.json)
+    differ: set[str] = set()
+    for (url, origin), who in product(urls, askers):
+        before, after = (check.judged(url, file.found(origin), who, ours).record for file in (old, new))
+        if before["verdict"] != after["verdict"]:
+            differ.add(before["url"])
+            record = {"url": before["url"], "agent": who.name, "old": before, "new": after}
+            console.say_json(record) if opts.json else _show_verdicts(record, console, agent=len(askers) > 1)
+    if not opts.json:
+        console.say(_summary(changes, len(differ), None if opts.urls is None else len(urls)))
     if len(urls) < len(lines):
         return NO_ANSWER
-    return DIFFERENT if changed or any(change.significant for change in changes) else SAME
+    return DIFFERENT if differ or any(change.significant for change in changes) else SAME
 
 
-def _show(changes: list[Change], changed: Changed, console: common.Console, *, agent: bool) -> None:
-    """Print what changed.
-
-    :param agent: say whose verdict it is.
-    """
+def _show(changes: list[Change], console: common.Console, *, json: bool) -> None:
+    """Print what changed, an object a line or as text."""
     alike: dict[tuple[Any, ...], list[str]] = {}  # many tokens may share their groups
     for change in changes:
+        if json:
+            console.say_json(_record(change))
+            continue
         old, new = ("none" if token is None else f"that of {token}" for token in (change.old, change.new))
         applies = "" if old == new else f": it was {old}, now {new}"
         alike.setdefault((applies, change.removed, change.added, change.rewritten), []).append(change.name)
@@ -91,14 +83,20 @@ def _show(changes: list[Change], changed: Changed, console: common.Console, *, a
         for before, after in rewritten:
             console.say(f"  = line {before.line}: {before}")
             console.say(f"    line {after.line}: {after} (says the same)")
-    for before, after in changed:
-        console.say(f"{before['verdict']} -> {console.paint(after['verdict'], STRONG)}  {printable(before['url'])}")
-        told = [f"agent {before['agent']}"] if agent else []
-        for text in (*told, f"- {before['why']}", f"+ {after['why']}"):
-            console.say(f"  {printable(text)}")
 
 
-def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:
+def _show_verdicts(record: dict[str, Any], console: common.Console, *, agent: bool) -> None:
+    """Print the verdicts on a URL by both files.
+
+    :param agent: say whose they are.
+    """
+    old, new = record["old"], record["new"]
+    console.say(f"{old['verdict']} -> {console.paint(new['verdict'], STRONG)}  {printable(record['url'])}")
+    for text in (f"agent {record['agent']}", f"- {old['why']}", f"+ {new['why']}")[not agent :]:
+        console.say(f"  {printable(text)}")
+
+
+def _summary(changes: list[Change], differ: int, urls: int | None) -> str:
     """Say how much changed; a line counts once, however many groups it is in."""
     removed = {rule.line for change in changes for rule in change.removed}
     rules = len(removed) + len({rule.line for change in changes for rule in change.added})
@@ -110,7 +108,7 @@ def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:
     if empty:
         text += f", {many(empty, 'group')} without a rule came or went"
     if urls is not None:
-        text += f", {len({before['url'] for before, _ in changed}):,} of {urls:,} URLs change their verdict"
+        text += f", {differ:,} of {urls:,} URLs change their verdict"
     return text
 
 

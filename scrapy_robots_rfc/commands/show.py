@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.pacing import Limit
 
@@ -42,11 +41,13 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     if (found := asking.found_about(settings, [origin], console).get(origin)) is None:
         raise Failed(f"stopped before {origin.robots_url} was there")
     fresh_for = found.robots.validity.fresh_until - Runtime().clock()
-    if opts.json:
-        for asker in askers:
+    for number, asker in enumerate(askers):
+        if opts.json:
             console.say_json(_record(found, fresh_for, asker, ours.limit))
-    else:
-        _show(found, fresh_for, askers, ours.limit, console)
+        else:
+            if number:
+                console.say()
+            _show(found, fresh_for, asker, ours.limit, console)
     outcome, cause = found.robots.outcome, found.robots.cause
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
@@ -73,47 +74,29 @@ def _pace(robots: OriginPolicy, asker: check.Asker, limit: Limit | None) -> tupl
     return text, bound.seconds
 
 
-def _show(
-    found: asking.Found, fresh_for: float, askers: list[check.Asker], limit: Limit | None, console: Console
-) -> None:
+def _show(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Limit | None, console: Console) -> None:
     check.show_access(found, console)
     if math.isfinite(fresh_for):
         console.fact("fresh for", span(fresh_for))
-    file = found.robots.robots
+    file, tokens = found.robots.robots, asker.agent.tokens
     if file is None:
         return
     cut = ", the rest is too much and does not count" if file.truncated else ""
     console.fact("octets", f"{file.size:,}{cut}")
-    applying: dict[int, list[str]] = {}
-    for asker in askers:
-        explanation = explain(file, "/", asker.agent.tokens)
-        if len(askers) > 1:
-            console.fact("agent", asker.name)
-        check.show_group(explanation, console)
-        console.fact("delay", _pace(found.robots, asker, limit)[0])
-        tokens = asker.agent.tokens
-        check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
-        for group in explanation.groups:
-            applying.setdefault(group.line, []).append(asker.name)
+    console.fact("agent", asker.name)
+    explanation = explain(file, "/", tokens)
+    applying = {group.line for group in explanation.groups}
+    check.show_group(explanation, console)
+    console.fact("delay", _pace(found.robots, asker, limit)[0])
+    check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
     for sitemap in file.sitemaps:
         console.fact("sitemap", sitemap)
     for record in file.records:
         if record.key not in _SITEMAPS:
             console.fact("record", f"line {record.line}: {record.key}: {record.value}")
-    _show_groups(file, applying, console, agent=len(askers) > 1)
-
-
-def _show_groups(file: RobotsTxt, applying: dict[int, list[str]], console: Console, *, agent: bool) -> None:
-    """Print the groups; those that apply are marked.
-
-    :param applying: the lines of these, with the names of those to whom they apply.
-    :param agent: say to whom.
-    """
     for group in file.groups:
-        whose = f" to {', '.join(applying.get(group.line, []))}" if agent else ""
-        mark, rest = (console.paint(">", STRONG, GOOD), f" (applies{whose})") if group.line in applying else (" ", "")
-        console.say()
-        console.say(f"{mark} {group.line:>5}  {printable(', '.join(group.tokens) + rest)}")
+        mark, applies = (console.paint(">", STRONG, GOOD), " (applies)") if group.line in applying else (" ", "")
+        console.say(f"\n{mark} {group.line:>5}  {printable(', '.join(group.tokens))}{applies}")
         for rule in group.rules:
             console.say(f"  {rule.line:>5}    {rule}")
 
