@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
+from scrapy.core.downloader.handlers.ftp import FTPDownloadHandler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.extensions import feedexport
@@ -66,6 +67,10 @@ A robots.txt that a reset of its connection cuts short can count as whole
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
     HTTP11DownloadHandler._pool HTTPConnectionPool._factory
     AiohttpDownloadHandler._read_response@2.19.0 StreamReader._protocol@2.19.0
+A robots.txt of an FTP site is read to its end, however long it is, and for as long as that takes
+    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
+    FTPDownloadHandler.default_user FTPDownloadHandler.default_password FTPDownloadHandler.passive_mode
+    FTPDownloadHandler.CODE_MAPPING
 robots.txt files are not kept in the HTTP cache, and not looked up there
     HttpCacheMiddleware.policy HttpCacheMiddleware.storage
 The failure of a proxy of the environment counts as one of the site
@@ -331,6 +336,15 @@ def watch(crawler: Crawler, handler: Private, connections: Private, answers: Pri
     name = "AiohttpDownloadHandler"
     if _is(type(handler), name) and _has(crawler, handler, f"{name}._read_response"):
         handler._read_response = answers(handler._read_response)
+
+
+def ftp_account(crawler: Crawler, handler: Private) -> tuple[str, str, bool, dict[str, int]] | None:
+    """User, password, passive mode and statuses of Scrapy's FTP handler; ``None``: it is another one, or lacks them."""
+    own = getattr(type(handler), "download_request", None) is FTPDownloadHandler.download_request
+    names = "FTPDownloadHandler.default_user default_password passive_mode CODE_MAPPING"
+    if not own or not _has(crawler, handler, names):
+        return None
+    return handler.default_user, handler.default_password, handler.passive_mode, handler.CODE_MAPPING
 
 
 def end_of(crawler: Crawler, response: Private) -> BaseException | None:

@@ -29,12 +29,13 @@ from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, target_of
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.schemes import SCHEMES
 from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
@@ -98,11 +99,13 @@ class GivenFile:
     """A robots.txt that a command is given, in place of those of sites.
 
     :param source: a path, a URL, or ``-``.
+    :param settings: of the command; a Gemini page is judged by the rules of Gemini.
     :param hops: the redirects that its fetch followed.
     """
 
     source: str
     file: RobotsTxt
+    settings: Settings
     hops: tuple[Hop, ...] = ()
 
     @property
@@ -112,9 +115,11 @@ class GivenFile:
 
     def found(self, url: str) -> Found | None:
         """Return what governs a URL by this file; ``None``: it has no origin."""
-        if (origin := Origin.of(url)) is None:
+        if (origin := Origin.of(url, self.settings.schemes)) is None:
             return None
-        validity, file = Validity(Outcome.SUCCESSFUL, math.inf), ParsedRobots(None, self.file)
+        octets = "\n".join(self.file.raw_lines).encode("latin-1")
+        file = ParsedRobots(None, gemini_file(octets, self.settings, origin.scheme) or self.file)
+        validity = Validity(Outcome.SUCCESSFUL, math.inf)
         return Found(OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY), self.name, self.hops)
 
     def doubt(self, console: common.Console) -> None:
@@ -187,7 +192,7 @@ class Inquirer:
 
         :raises Failed: it has none.
         """
-        first, mark = Asking(urldefrag(stripped(url)).url), object()
+        first, mark = Asking(urldefrag(stripped(url)).url, scheme=SCHEMES[urlsplit(url).scheme]), object()
         clock, authorization = Runtime().clock, _authorization(url)
         end = clock() + self._settings.timeout
         state: Asking | Access = first
@@ -208,7 +213,7 @@ class Inquirer:
             advice = "check the address, see what its server sends, or name a copy of the file"
             raise Failed(f"{common.safe_url(url)} cannot be fetched: {because}; {advice}")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
-        return GivenFile(url, file, self._redirects(first.url))
+        return GivenFile(url, file, self._settings, self._redirects(first.url))
 
     async def page(self, url: str) -> Response:
         """Return the answer for a page, as a crawl gets it: robots.txt is obeyed, and redirects are followed.
@@ -316,9 +321,10 @@ def given_files(settings: ScrapySettings, sources: list[str], console: common.Co
     :raises Failed: one is not there, or the crawl was stopped before.
     """
     urls = {source: common.file_url(source) for source in sources if common.is_url(source)}
-    size = read_settings(settings).max_size
+    ours = read_settings(settings)
+    size = ours.max_size
     found = {
-        source: GivenFile(source, RobotsTxt.parse(common.read(source, console, size), max_size=size))
+        source: GivenFile(source, RobotsTxt.parse(common.read(source, console, size), max_size=size), ours)
         for source in sources
         if source not in urls
     }

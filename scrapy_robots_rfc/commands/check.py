@@ -16,6 +16,7 @@ from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.gemini import deciding_tokens
 from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -81,7 +82,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     judge.progress.show(0)  # the first site may be slow
     try:
         if opts.archive:
-            _replay(urls, judge, console, opts)
+            _replay(urls, judge, console, opts, ours)
         elif opts.robots is None:
             asking.crawl(settings, partial(judge.ask, urls))
         else:
@@ -97,13 +98,13 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return judge.code
 
 
-def _replay(urls: list[str], judge: _Judge, console: Console, opts: argparse.Namespace) -> None:
+def _replay(urls: list[str], judge: _Judge, console: Console, opts: argparse.Namespace, settings: Settings) -> None:
     """Judge the URLs by an archive."""
     from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
 
-    found = found_in(opts.archive, time_of(opts.at), urls, console)
+    found = found_in(opts.archive, time_of(opts.at), urls, settings, console)
     for url in urls:
-        origin = Origin.of(url)
+        origin = Origin.of(url, settings.schemes)
         judge.judge(url, None if origin is None else found[origin])
 
 
@@ -141,7 +142,8 @@ class _Judge:
         ahead: deque[RouteWait[OriginPolicy] | None] = deque()
         later = iter(urls)
         for url in urls:
-            for origin in map(Origin.of, islice(later, _AHEAD - len(ahead))):
+            for coming in islice(later, _AHEAD - len(ahead)):
+                origin = Origin.of(coming, self._settings.schemes)
                 ahead.append(None if origin is None else inquirer.ask(origin))
             wait = ahead.popleft()
             if wait is None:
@@ -337,7 +339,7 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
         assert robots.file is not None
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
         deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
-        explanation = explain(robots.robots, deciding, agent.tokens)
+        explanation = explain(robots.robots, deciding, deciding_tokens(robots.robots, deciding, agent.tokens))
         use = robots.robots.preferences(url, agent.tokens)
         if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
             decision, rule = replace(decision, allowed=False, reason=Reason.USE, rule=None), None

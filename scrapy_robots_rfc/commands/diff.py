@@ -45,7 +45,7 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
     urls = []
     for number, url in lines:
-        if Origin.of(url) is None:
+        if Origin.of(url, ours.schemes) is None:
             place = f"{common.source_name(opts.urls)} line {number}"
             console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
         else:
