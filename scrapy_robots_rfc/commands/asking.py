@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote_to_bytes, urldefrag, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urldefrag, urlsplit
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
@@ -200,6 +200,7 @@ class Inquirer:
             request = self._service.download.request(state.url, timeout=max(end - clock(), 0.1), mark=mark)
             if authorization is not None and Origin.of(state.url) == Origin.of(url):
                 request.headers[b"Authorization"] = authorization
+                request.meta.update(_ftp_account(url))
             try:
                 with _on_interrupt(self._handler):
                     response, body = await self._service.download.send(request)
@@ -242,6 +243,12 @@ def _authorization(url: str) -> bytes | None:
     userinfo, at, _ = urlsplit(url).netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
     return b"Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)) if at else None
+
+
+def _ftp_account(url: str) -> dict[str, str]:
+    """Return the meta by which Scrapy's FTP handler uses the userinfo of a URL; another handler does not look at it."""
+    parts = urlsplit(url)
+    return {"ftp_user": unquote(parts.username or ""), "ftp_password": unquote(parts.password or "")}
 
 
 class _Spider(Spider):

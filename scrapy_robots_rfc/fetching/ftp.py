@@ -72,7 +72,9 @@ async def retrieve(request: Request, account: Account, limit: int) -> Response:
         await maybe_deferred_to_future(done.addTimeout(seconds, reactor))
     except FTPError as error:
         reason = getattr(error.args[-1] if error.args else None, "value", error)  # of a refused login, for instance
-        line = str(reason.args[0][-1]) if isinstance(reason, CommandFailed) else str(reason)
+        if not isinstance(reason, CommandFailed):
+            raise
+        line = str(reason.args[0][-1])
         if reason is error and account.statuses.get(line[:3]) == 404:
             return Response(request.url, status=404)
         raise BrokenTransferError(f"the FTP server said {printable(line[:_LONGEST])}") from error
