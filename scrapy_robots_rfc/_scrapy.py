@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.extensions import feedexport
@@ -67,6 +67,10 @@ A robots.txt that a reset of its connection cuts short can count as whole
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
     HTTP11DownloadHandler._pool HTTPConnectionPool._factory
     AiohttpDownloadHandler._read_response@2.19.0 StreamReader._protocol@2.19.0
+A robots.txt of an FTP site is read to its end, however long it is, and for as long as that takes
+    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
+    FTPDownloadHandler.default_user FTPDownloadHandler.default_password FTPDownloadHandler.passive_mode
+    FTPDownloadHandler.CODE_MAPPING
 robots.txt files are not kept in the HTTP cache, and not looked up there
     HttpCacheMiddleware.policy HttpCacheMiddleware.storage
 The failure of a proxy of the environment counts as one of the site
@@ -88,9 +92,6 @@ An error that stops a crawl at its start is logged with a traceback
     defer.log
 """
 
-#: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
-ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
-
 #: The method in which Scrapy's handlers without a reactor read an answer; it is found in tracebacks, and not called.
 READING = "_read_response"
 
@@ -104,7 +105,7 @@ for _lost, _names in re.findall(r"^(\S.*)\n((?: .*\n)+)", _TABLE, re.MULTILINE):
         _before = f"{PRIVATE[_name][1]}; " if _name in PRIVATE else ""
         PRIVATE[_name] = _version or "2.15.0 and 2.19.0", f"{_before}{_lost}"
 
-# The private names -> what follows the dot. They are looked up for each request, so that this is not done each time.
+# The private names -> what follows the dot; looked up for each request, and so made once.
 _NAMES = {_key: _key.partition(".")[2] for _key in PRIVATE}
 
 
@@ -119,8 +120,7 @@ def _tell(crawler: Crawler | None, owner: str, key: str) -> None:
         told.add(key)
         seen, lost = PRIVATE[key]
         text = "%s: %s has no `%s` (a private name of Scrapy %s)"
-        extra = {"spider": crawler and crawler.spider}
-        logger.warning(text, lost, owner, key.partition(".")[2], seen, extra=extra)
+        logger.warning(text, lost, owner, _NAMES[key], seen, extra={"spider": crawler and crawler.spider})
 
 
 def _has(crawler: Crawler | None, owner: Private, names: str, *, own: bool = False) -> bool:
@@ -317,7 +317,6 @@ def send_once(crawler: Crawler) -> None:
 
 def unbound_pool(crawler: Crawler, handler: Private) -> None:
     """Lift a handler's bound of CONCURRENT_REQUESTS connections: the engine bounds pages, robots.txt is extra."""
-    # A handler of the user's own may have something else by the name of `_session`.
     connector = getattr(_find(crawler, handler, "AiohttpDownloadHandler._session"), "connector", None)
     if connector is not None and _has(crawler, connector, "BaseConnector._limit"):
         connector._limit = 0
@@ -341,6 +340,17 @@ def watch(crawler: Crawler, handler: Private, connections: Private, answers: Pri
     name = "AiohttpDownloadHandler"
     if _is(type(handler), name) and _has(crawler, handler, f"{name}._read_response"):
         handler._read_response = answers(handler._read_response)
+
+
+def ftp_account(crawler: Crawler, handler: Private) -> tuple[str, str, bool, dict[str, int]] | None:
+    """User, password, passive mode and statuses of Scrapy's FTP handler; ``None``: it is another one, or lacks them."""
+    from scrapy.core.downloader.handlers.ftp import FTPDownloadHandler as Ftp  # noqa: PLC0415 - few crawls need it
+
+    names = "FTPDownloadHandler.default_user default_password passive_mode CODE_MAPPING"
+    own = getattr(type(handler), "download_request", None) is Ftp.download_request
+    if not (own and _has(crawler, handler, names)):
+        return None
+    return handler.default_user, handler.default_password, handler.passive_mode, handler.CODE_MAPPING
 
 
 def end_of(crawler: Crawler, response: Private) -> BaseException | None:

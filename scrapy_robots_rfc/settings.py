@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import without_credentials
+from scrapy_robots_rfc.core.text import hidden
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.caching import MAX_AGE_24_HOURS
 from scrapy_robots_rfc.policy.origins import Site, named_origin
 from scrapy_robots_rfc.policy.pacing import Limit, Over
+from scrapy_robots_rfc.policy.schemes import SCHEME_ACCEPTED, SCHEMES, Scheme, with_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,6 +194,16 @@ def _overrides(value: object) -> dict[Origin, str]:
     return paths
 
 
+def _schemes(value: object) -> Mapping[str, Scheme]:
+    schemes = SCHEMES
+    for name, description in _dict(value).items():
+        try:
+            schemes = with_scheme(schemes, name, description)
+        except (ValueError, TypeError):
+            raise _WrongEntryError(_entry(name), description, SCHEME_ACCEPTED) from None
+    return schemes
+
+
 def _archive(value: object) -> str | None:
     if value in (None, "", "None"):
         return None
@@ -219,15 +230,6 @@ def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
     return uris
 
 
-def hidden(value: Value) -> Value:
-    """Return a value with ``***`` in place of the credentials that URIs in it hold, so that it can be shown."""
-    if isinstance(value, str):
-        return without_credentials(value, "***@")
-    if isinstance(value, Mapping):
-        return {hidden(key): hidden(item) for key, item in value.items()}
-    return [hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
 def _number_or_none(value: object) -> float | None:
     return None if value is None or value in ("", "None", "none") else _number(0, above=True)(value)
 
@@ -248,6 +250,10 @@ class Settings:
     user_agent: Agent | None = _setting(
         "ROBOTSTXT_USER_AGENT", "str, list or None", None, f"{ACCEPTED}, or None", _user_agent,
         "Product tokens in order of preference; commas separate them too. None: those of the User-Agent header.",
+    )
+    schemes: Mapping[str, Scheme] = _setting(
+        "ROBOTSTXT_SCHEMES", "dict", {}, f"a dict, or one in JSON, from schemes to descriptions: {SCHEME_ACCEPTED}",
+        _schemes, "Which schemes are obeyed beside http and https: ftp and gemini are, unless they are None here.",
     )
     timeout: float = _setting(
         "ROBOTSTXT_TIMEOUT", "seconds", 30.0, "a number above 0", _number(0, above=True),
@@ -387,12 +393,6 @@ class Settings:
     def limit(self) -> Limit | None:
         """The longest interval between requests that is kept; ``None``: intervals are not kept."""
         return Limit(self.crawl_delay_max, self.crawl_delay_over) if self.crawl_delay else None
-
-    @property
-    def unheeded(self) -> str:
-        """The settings that have no effect because ROBOTSTXT_OBEY is off, separated by commas; empty: none."""
-        asked = ("dry_run", "early", "overrides", "report")
-        return ", ".join(BY_FIELD[name].key for name in asked if getattr(self, name) and not self.obey)
 
 
 #: Name of a field -> its row.

@@ -23,7 +23,7 @@ PARSER = ("core", *LEAVES)
 
 #: The rooms in which no module imports these packages; Twisted is imported only by the leaves that wrap it.
 WITHOUT = {"scrapy": {"core", "policy"}, "redis": {"core", "policy"}}
-TWISTED = {"_runtime", "_scrapy", "fetching.download"}
+TWISTED = {"_runtime", "_scrapy", "fetching.download", "fetching.ftp"}
 REDIS = {"cache.stores.redis"}
 
 #: All that `core` and `policy` import from outside: nothing of it does I/O, reads a clock, or is random.

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
 LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
 
-#: What no crawl looks up: a command does, and a crawl that does not start.
-ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "defer.log"}
+#: What no crawl of the web looks up: a command does, a crawl that does not start, and one of FTP (`test_ftp.py`).
+_FTP = {f"FTPDownloadHandler.{name}" for name in ("default_user", "default_password", "passive_mode", "CODE_MAPPING")}
+ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "defer.log", *_FTP}
 _HANDLERS = "scrapy.core.downloader.handlers"
 #: Download handlers that have to be asked for, and where their private names are.
 HANDLERS = {

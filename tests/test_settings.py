@@ -14,6 +14,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy import origins
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Over
+from scrapy_robots_rfc.policy.schemes import SCHEME_ACCEPTED, SCHEMES, Answers, Dialect, Scheme
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.support.crawling import crawl, records
 
@@ -23,12 +24,18 @@ if TYPE_CHECKING:
 A = Origin("https", "a.example", 443)
 
 
+def without(name: str) -> dict[str, Scheme]:
+    """Return the table of schemes without one of them."""
+    return {other: scheme for other, scheme in SCHEMES.items() if other != name}
+
+
 def test_defaults() -> None:
     """Without a setting of the user's, every value is the documented default."""
     assert read_settings(ScrapySettings()) == Settings(
         obey=False,
         parser=OUR_PARSER,
         user_agent=None,
+        schemes=SCHEMES,
         timeout=30,
         max_size=512_000,
         cache=None,
@@ -118,6 +125,15 @@ def test_defaults() -> None:
         ("ROBOTSTXT_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
         ("ROBOTSTXT_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
         ("ROBOTSTXT_OVERRIDES", "", "overrides", {}),
+        ("ROBOTSTXT_SCHEMES", '{"ftp": null}', "schemes", without("ftp")),
+        ("ROBOTSTXT_SCHEMES", {"ftp": None, "gopher": None}, "schemes", without("ftp")),
+        ("ROBOTSTXT_SCHEMES", {"web": {"port": 8}}, "schemes", {**SCHEMES, "web": Scheme(8)}),
+        (
+            "ROBOTSTXT_SCHEMES",
+            {"titan": {"port": 8, "answers": "gemini", "rules": "gemini"}},
+            "schemes",
+            {**SCHEMES, "titan": Scheme(8, Answers.GEMINI, Dialect.GEMINI)},
+        ),
     ],
 )
 def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
@@ -160,6 +176,7 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_DRY_RUN", "perhaps"),
         ("ROBOTSTXT_EXEMPT", 7),
         ("ROBOTSTXT_OVERRIDES", "a.txt"),
+        ("ROBOTSTXT_SCHEMES", ["ftp"]),
         ("ROBOTSTXT_OVERRIDES", ["https://a.example"]),
     ],
 )
@@ -190,6 +207,20 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
         ("ROBOTSTXT_EXEMPT", ["a.example", "https://b.example/path"], "{}[1] = 'https://b.example/path'", SITE),
         ("ROBOTSTXT_EXEMPT", [7], "{}[0] = 7", SITE),
         ("ROBOTSTXT_EXEMPT", ["https://me:secret@a.example"], "{}[0] = 'https://***@a.example'", SITE),
+        ("ROBOTSTXT_SCHEMES", {"https": None}, "{}['https'] = None", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"ftp": {"port": 21}}, "{}['ftp'] = {{'port': 21}}", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"web": {}}, "{}['web'] = {{}}", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"web": {"port": "8"}}, "{}['web'] = {{'port': '8'}}", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"web": {"port": 0}}, "{}['web'] = {{'port': 0}}", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"web": {"port": 8, "like": 1}}, "{}['web'] = {{'port': 8, 'like': 1}}", SCHEME_ACCEPTED),
+        (
+            "ROBOTSTXT_SCHEMES",
+            {"web": {"port": 8, "rules": []}},
+            "{}['web'] = {{'port': 8, 'rules': []}}",
+            SCHEME_ACCEPTED,
+        ),
+        ("ROBOTSTXT_SCHEMES", {"Web": {"port": 8}}, "{}['Web'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {7: None}, "{}[7] = None", SCHEME_ACCEPTED),
         ("ROBOTSTXT_OVERRIDES", {"a.example": "a.txt"}, "a key of {} = 'a.example'", ORIGIN),
         ("ROBOTSTXT_OVERRIDES", {"https://*.a.example": "a.txt"}, "a key of {} = 'https://*.a.example'", ORIGIN),
         ("ROBOTSTXT_OVERRIDES", {"https://me:secret@a.b": "r.txt"}, "a key of {} = 'https://***@a.b'", ORIGIN),

@@ -15,6 +15,9 @@ ROBOTSTXT_USE = ["train-ai"]
 # Who we are. The product token `demobot` is taken from it; site owners write `User-agent: demobot` to address us.
 USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
 
+# Scrapy has no handler for Gemini. With one, robots.txt is obeyed there, too: see `scrapy crawl gemini`.
+DOWNLOAD_HANDLERS = {"gemini": "demo.gemini.GeminiHandler"}
+
 # Starts the demo site for the spiders that set DEMO_SITE_ENABLED, and stops it when they are done.
 EXTENSIONS = {"demo.extension.DemoSite": 0}
 

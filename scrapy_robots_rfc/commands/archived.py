@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import without_codings
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from scrapy_robots_rfc.commands.common import Console
+    from scrapy_robots_rfc.settings import Settings
 
 # Octets of a metadata record that are read: ours are far shorter.
 _MOST_FIELDS = 65_536
@@ -79,14 +80,17 @@ def _seconds(text: str) -> float | None:
         return None
 
 
-def found_in(paths: Sequence[str], at: float, urls: Iterable[str], console: Console) -> dict[Origin, Found]:
+def found_in(
+    paths: Sequence[str], at: float, urls: Iterable[str], settings: Settings, console: Console
+) -> dict[Origin, Found]:
     """Return what governed the origins of some URLs at a time.
 
     :param paths: the files of an archive.
     :param at: seconds since 1970.
     :raises Failed: a file cannot be read.
     """
-    origins = {str(origin): origin for origin in map(Origin.of, urls) if origin is not None}
+    wanted = (Origin.of(url, settings.schemes) for url in urls)
+    origins = {str(origin): origin for origin in wanted if origin is not None}
     said: dict[str, list[_Conclusion]] = {name: [] for name in origins}
     files = _Files(paths, console)
 
@@ -116,7 +120,7 @@ def found_in(paths: Sequence[str], at: float, urls: Iterable[str], console: Cons
             bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
 
     files.read("response", answered)
-    return {origin: _found(origin, last.get(name), bodies, paths) for name, origin in origins.items()}
+    return {origin: _found(origin, last.get(name), bodies, paths, settings) for name, origin in origins.items()}
 
 
 class _Files:
@@ -210,7 +214,9 @@ def _body(record: Any, limit: int) -> bytes | None:  # noqa: ANN401 - warcio's
         return None
 
 
-def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], paths: Sequence[str]) -> Found:
+def _found(
+    origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], paths: Sequence[str], settings: Settings
+) -> Found:
     if said is None:
         return _unknown(origin, "not in the archive at that time", paths)
     fields = said.fields
@@ -223,7 +229,9 @@ def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], p
         body = bodies.get(fields.get("digest", ""))
         if body is None:
             return _unknown(origin, "the archive lacks the octets of the digest", paths)
-        file = ParsedRobots(None, RobotsTxt.parse(body, max_size=_limit(fields)))
+        limits = replace(settings, max_size=_limit(fields))
+        gemini = gemini_file(body, limits, origin.scheme)
+        file = ParsedRobots(None, gemini or RobotsTxt.parse(body, max_size=limits.max_size))
     validity = Validity(outcome, math.inf, unreachable_since=said.time if stale else None)
     status = int(fields["status"]) if fields.get("status", "").isdecimal() and len(fields["status"]) < _DIGITS else None
     cause = f"{fields.get('cause')}, archived {datetime.fromtimestamp(said.time, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -11,7 +11,7 @@ from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote_to_bytes, urldefrag, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urldefrag, urlsplit
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
@@ -27,11 +27,12 @@ from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, target_of
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.schemes import SCHEMES
 from scrapy_robots_rfc.settings import read_settings
 
 if TYPE_CHECKING:
@@ -100,16 +101,20 @@ class GivenFile:
     """A robots.txt that a command is given, in place of those of sites.
 
     :param source: a path, a URL, or ``-``.
+    :param settings: of the command; a Gemini page is judged by the rules of Gemini.
     :param hops: the redirects that its fetch followed.
     """
 
     source: str
     file: RobotsTxt
+    settings: Settings
     hops: tuple[Hop, ...] = ()
 
     def found(self, origin: Origin) -> Found:
         """Return what governs an origin by this file."""
-        validity, file = Validity(Outcome.SUCCESSFUL, math.inf), ParsedRobots(None, self.file)
+        octets = "\n".join(self.file.raw_lines).encode("latin-1")
+        file = ParsedRobots(None, gemini_file(octets, self.settings, origin.scheme) or self.file)
+        validity = Validity(Outcome.SUCCESSFUL, math.inf)
         policy = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
         return Found(policy, source_name(self.source), self.hops)
 
@@ -181,14 +186,15 @@ class Inquirer:
         :raises Failed: it has none.
         """
         url = file_url(source)
-        first, mark = Asking(urldefrag(stripped(url)).url), object()
+        first, mark = Asking(urldefrag(stripped(url)).url, scheme=SCHEMES[urlsplit(url).scheme]), object()
         clock, authorization = Runtime().clock, _authorization(url)
         end = clock() + self._settings.timeout
         state: Asking | Access = first
         while isinstance(state, Asking):
             request = self._service.download.request(state.url, timeout=max(end - clock(), 0.1), mark=mark)
-            if Origin.of(state.url) == Origin.of(url):
+            if authorization and Origin.of(state.url) == Origin.of(url):
                 request.headers.update(authorization)
+                request.meta.update(_ftp_account(url))
             try:
                 response, body = await self._service.download.send(request)
             except Exception as error:  # noqa: BLE001 - whatever a download raises: it is told below
@@ -201,7 +207,7 @@ class Inquirer:
             advice = "check the address, see what its server sends, or name a copy of the file"
             raise Failed(f"{stripped(url)} cannot be fetched: {because}; {advice}")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
-        return GivenFile(url, file, self._redirects(first.url))
+        return GivenFile(url, file, self._settings, self._redirects(first.url))
 
     async def page(self, url: str) -> Response:
         """Return the answer for a page, as a crawl gets it: robots.txt is obeyed, and redirects are followed.
@@ -229,6 +235,12 @@ def _authorization(url: str) -> dict[str, bytes]:
     user, _, password = userinfo.partition(":")
     said = b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password))
     return {"Authorization": b"Basic " + said} if at else {}
+
+
+def _ftp_account(url: str) -> dict[str, str]:
+    """Return the meta by which Scrapy's FTP handler uses the userinfo of a URL; another handler does not look at it."""
+    parts = urlsplit(url)
+    return {"ftp_user": unquote(parts.username or ""), "ftp_password": unquote(parts.password or "")}
 
 
 class _Spider(Spider):
@@ -310,9 +322,10 @@ def given_files(settings: ScrapySettings, sources: list[str], console: Console) 
     :param settings: prepared.
     :raises Failed: one is not there, or the crawl was stopped before.
     """
-    urls, size = [file_url(source) for source in sources if is_url(source)], read_settings(settings).max_size
+    urls, ours = [file_url(source) for source in sources if is_url(source)], read_settings(settings)
+    size = ours.max_size
     files = [
-        None if is_url(source) else GivenFile(source, RobotsTxt.parse(read(source, console, size), max_size=size))
+        None if is_url(source) else GivenFile(source, RobotsTxt.parse(read(source, console, size), max_size=size), ours)
         for source in sources
     ]
 

@@ -13,6 +13,7 @@ from scrapy_robots_rfc.commands import asking, common
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, NO_ANSWER, STANDARD, STRONG, Failed
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
 from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.gemini import deciding_tokens
 from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -69,10 +70,10 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     ours = asking.prepared(settings, opts)
     ours = ours if opts.use is None else replace(ours, use=uses_of(opts.use))
     askers = askers_for(opts.agent, ours, settings)
-    found = _found_about(urls, settings, console, opts)
+    found = _found_about(urls, ours, settings, console, opts)
     code = 0
     for done, url in enumerate(urls):
-        origin = Origin.of(url)
+        origin = Origin.of(url, ours.schemes)
         if origin is not None and origin not in found:
             raise Failed(f"stopped after {done:,} of {len(urls):,} URLs")
         governs = None if origin is None else found[origin]
@@ -109,14 +110,14 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
 
 
 def _found_about(
-    urls: list[str], settings: ScrapySettings, console: Console, opts: argparse.Namespace
+    urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: argparse.Namespace
 ) -> dict[Origin, Found]:
     """Return what governs the origins of some URLs: by an archive, a file that is given, or the sites' own files."""
     if opts.archive:
         from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
 
-        return found_in(opts.archive, time_of(opts.at), urls, console)
-    origins = dict.fromkeys(origin for origin in map(Origin.of, urls) if origin is not None)
+        return found_in(opts.archive, time_of(opts.at), urls, ours, console)
+    origins = dict.fromkeys(origin for url in urls if (origin := Origin.of(url, ours.schemes)) is not None)
     if opts.robots is None:
         return asking.found_about(settings, origins, console)
     (given,) = asking.given_files(settings, [opts.robots], console)
@@ -260,7 +261,7 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
         assert robots.file is not None
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
         deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
-        explanation = explain(robots.robots, deciding, agent.tokens)
+        explanation = explain(robots.robots, deciding, deciding_tokens(robots.robots, deciding, agent.tokens))
         use = robots.robots.preferences(url, agent.tokens)
         if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
             decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)

@@ -21,10 +21,13 @@ from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.policy.schemes import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from io import BufferedReader
+
+    from scrapy_robots_rfc.policy.schemes import Scheme
 
 
 #: The exit code where a command has no answer: it was stopped, or something is wrong with its command line.
@@ -142,12 +145,13 @@ def as_url(text: str) -> str:
     return text
 
 
-def origin_of(url: str) -> Origin:
+def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     """Return the origin of a URL.
 
+    :param schemes: those that have origins.
     :raises Failed: it has none.
     """
-    if (origin := Origin.of(url)) is None:
+    if (origin := Origin.of(url, schemes)) is None:
         raise Failed(f"{stripped(url)} is {NO_URL}; {URL_ADVICE}")
     return origin
 
@@ -174,7 +178,7 @@ def stripped(url: str) -> str:
 
 def is_url(source: str) -> bool:
     """Whether a source is to be fetched."""
-    return source.lower().startswith(("http://", "https://"))
+    return source.partition("://")[0].lower() in SCHEMES and "://" in source
 
 
 def source_name(source: str) -> str:

@@ -40,9 +40,11 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     ours = asking.prepared(settings, opts)
     askers = check.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
-    urls = [(url, origin) for _, url in lines if (origin := Origin.of(url)) is not None]
+    urls = []
     for number, url in lines:
-        if Origin.of(url) is None:
+        if (origin := Origin.of(url, ours.schemes)) is not None:
+            urls.append((url, origin))
+        else:
             place = f"{common.source_name(opts.urls)} line {number}"
             console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
     old, new = asking.given_files(settings, [opts.old, opts.new], console)

@@ -20,7 +20,7 @@ from scrapy.utils.log import configure_logging
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.commands.asking import told
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, FAINT, GOOD, NO_ANSWER, STRONG, Failed
-from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.core.text import hidden, printable
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import announcements
 from scrapy_robots_rfc.fetching.parsed import load_parser
@@ -30,7 +30,7 @@ from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware
 from scrapy_robots_rfc.middleware.page_rules import RfcPageRulesMiddleware
 from scrapy_robots_rfc.middleware.startup import placed, stands_for
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
-from scrapy_robots_rfc.settings import TABLE, hidden, read_row, read_settings, written
+from scrapy_robots_rfc.settings import TABLE, read_row, read_settings, written
 
 if TYPE_CHECKING:
     import argparse

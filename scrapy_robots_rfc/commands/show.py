@@ -35,8 +35,8 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print what is known; the exit code is 0 unless the file cannot be reached."""
-    origin = origin_of(as_url(opts.url))
     ours = asking.prepared(settings, opts)
+    origin = origin_of(as_url(opts.url), ours.schemes)
     askers = check.askers_for(opts.agent, ours, settings)
     if (found := asking.found_about(settings, [origin], console).get(origin)) is None:
         raise Failed(f"stopped before {origin.robots_url} was there")

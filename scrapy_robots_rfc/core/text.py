@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,15 @@ def without_credentials(text: str, instead: str = "") -> str:
     # From the first colon of a word to its last @, looked for once a word: time is linear, whatever stands there.
     text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
+
+
+def hidden(value: Any) -> Any:  # noqa: ANN401 - whatever a user may write
+    """Return a value with ``***`` in place of the credentials that URIs in it hold, so that it can be shown."""
+    if isinstance(value, str):
+        return without_credentials(value, "***@")
+    if isinstance(value, Mapping):
+        return {hidden(key): hidden(item) for key, item in value.items()}
+    return [hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def error_text(error: Exception) -> str:

@@ -25,6 +25,7 @@ from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
+from scrapy_robots_rfc.fetching.ftp import Account, bound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -63,6 +64,9 @@ META: dict[str, Any] = {
     "download_fail_on_dataloss": True,  # half a file must not open the origin, even if the user accepts half a page
 }
 
+
+# The meta keys of a page whose account, and mode of transfer, its server wants for the robots.txt, too.
+_FTP = ("ftp_user", "ftp_password", "ftp_passive")
 
 # The signals whose handlers may stop a transfer.
 _STOPPING = (signals.headers_received, signals.bytes_received)
@@ -175,7 +179,7 @@ class Downloader:
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
         if asker is not None:
-            _inherit_route(asker, meta, headers)
+            _inherit_route(asker, url, meta, headers)
         return Request(url, priority=PRIORITY, callback=NO_CALLBACK, meta=meta, headers=headers)
 
     async def send(self, request: Request) -> tuple[Response, bytes]:
@@ -245,7 +249,8 @@ class Downloader:
     def _body(self, response: Response, transfer: _Transfer) -> bytes:
         if transfer.unanswered:  # a middleware made this answer up after the download had failed
             raise ForeignAnswerError(f"answered {response.status} in place of a download that failed")
-        if response.status // 100 != 2:  # its body is not used, so it does not matter whether it can be decoded
+        # The body of another answer is not used, so it does not matter whether it can be decoded. Gemini says 20 to 29.
+        if response.status // 100 != 2 and response.status // 10 != 2:
             return b""
         if "download_stopped" in response.flags and not transfer.stopped:
             # No signal handler did this (see `_shielded`). The part that is missing may have the rules that forbid.
@@ -265,6 +270,9 @@ class Downloader:
             handler = _scrapy.handler_of(self._crawler, scheme)
             _scrapy.unbound_pool(self._crawler, handler)
             self._endings.watch(handler)
+            account = _scrapy.ftp_account(self._crawler, handler)
+            if account is not None:
+                bound(handler, Account(*account), MARK, self._limit)
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
@@ -396,8 +404,14 @@ class _Endings:
         return answer
 
 
-def _inherit_route(asker: Request, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
-    """Copy what decides the way of the page: its proxy, local address and slot. Nothing else is inherited."""
+def _inherit_route(asker: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
+    """Copy what decides the way of the page: its proxy, local address and slot; to the same host, its FTP account.
+
+    Nothing else is inherited.
+    """
+    parts, page = urlsplit(url), urlparse_cached(asker)
+    if (parts.scheme, parts.hostname) == (page.scheme, page.hostname):
+        meta.update((key, asker.meta[key]) for key in _FTP if key in asker.meta)
     slot = chosen_slot(asker)
     if slot is not None:
         meta["download_slot"] = slot

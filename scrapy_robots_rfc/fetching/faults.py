@@ -30,7 +30,7 @@ _NETWORK = {
     "DownloadTimeoutError ResponseDataLossError TunnelError "
     "InactiveStreamClosed InvalidNegotiatedProtocol RemoteTerminatedConnection",  # these three: HTTP/2
     "twisted": "ConnectBindError ConnectError ConnectionClosed DNSLookupError ParseError ResponseFailed "
-    "RequestTransmissionFailed TimeoutError _WrapperException",
+    "RequestTransmissionFailed TimeoutError _WrapperException FTPError",
     "builtins": "ConnectionError TimeoutError",
     "socket": "gaierror herror",
     "ssl": "SSLError",

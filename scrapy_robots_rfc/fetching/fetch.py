@@ -148,7 +148,7 @@ class Fetcher:
         :raises RobotsUndecided: it took too long, and nobody waits for the file any more.
         """
         self._count(stats.REQUEST_COUNT)
-        state, held = Asking.first(attempt.origin), attempt.held
+        state, held = Asking.first(attempt.origin, self._settings.schemes[attempt.origin.scheme]), attempt.held
         while True:
             # An attempt that is to give way to others ends before Scrapy's timeout, which would make it a failure.
             left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)

@@ -45,14 +45,16 @@ class Overrides:
     :raises SettingError: a file of ROBOTSTXT_OVERRIDES is missing, or cannot be read or parsed.
     """
 
-    def __init__(self, settings: Settings, parse: Callable[[bytes], ParsedRobots], agent: Callable[[], Agent]) -> None:
+    def __init__(
+        self, settings: Settings, parse: Callable[[bytes, Origin], ParsedRobots], agent: Callable[[], Agent]
+    ) -> None:
         self._agent = agent
         self._overrides: dict[Origin, OriginPolicy] = {}
         self._octets: dict[Origin, bytes] = {}
         for origin, path in settings.overrides.items():
             try:
                 octets = _read(Path(path), settings.max_size)
-                file = parse(octets)
+                file = parse(octets, origin)
             except Exception as error:  # a parser of the user's may raise anything
                 problem = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
                 accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem})"

@@ -17,6 +17,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.gemini import GeminiFile
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import SettingError
@@ -24,6 +25,7 @@ from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 from scrapy_robots_rfc.policy.pacing import KEYS, Over, Pace, pace_of, pace_of_number
+from scrapy_robots_rfc.policy.schemes import Dialect
 from scrapy_robots_rfc.settings import PARSER_ACCEPTED
 
 if TYPE_CHECKING:
@@ -156,25 +158,35 @@ class FileParser:
         self._failed = partial(crawler.stats.inc_value, stats.PARSER_ERRORS)
         self.parser_class: type[Any] = load_parser(settings, crawler)
 
-    def __call__(self, body: bytes) -> ParsedRobots:
-        """Return a parsed file; raises whatever a parser of the user's raises."""
-        parser = build_from_crawler(self.parser_class, self._crawler, body)
+    def __call__(self, body: bytes, origin: Origin) -> ParsedRobots:
+        """Return the parsed file of a site; raises whatever a parser of the user's raises."""
+        gemini = gemini_file(body, self._settings, origin.scheme)
+        parser = build_from_crawler(self.parser_class, self._crawler, body if gemini is None else gemini.octets)
         told = self._settings.report or self._settings.archive
         digest = f"sha256:{sha256(body[: self._settings.max_size]).hexdigest()}" if told else None
         # A subclass with an allowed() of its own decides by that method, as a foreign parser does.
         ours = isinstance(parser, RfcRobotParser) and type(parser).allowed is RfcRobotParser.allowed
         own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+        if ours and gemini is not None:
+            parser.robots = gemini
         robots = parser.robots if ours else None
         return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest, failed=self._failed)
 
     def tried(self, origin: Origin, body: bytes) -> ParsedRobots | str:
         """Return the parsed file of a site, or why it cannot be parsed; never raises."""
         try:
-            return self(body)
+            return self(body, origin)
         except Exception as error:
             self._failed()
             logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
             return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
+
+
+def gemini_file(body: bytes, settings: Settings, scheme: str) -> GeminiFile | None:
+    """Return a parsed file of a scheme whose files have the rules of Gemini; ``None`` for all others."""
+    known = settings.schemes.get(scheme)
+    gemini = known is not None and known.dialect is Dialect.GEMINI
+    return GeminiFile(body, max_size=settings.max_size) if gemini else None
 
 
 def load_parser(settings: Settings, crawler: Crawler) -> type[Any]:
@@ -198,7 +210,7 @@ class OriginPolicy:
 
     :param origin: of the file.
     :param validity: what governs the origin, and until when.
-    :param status: the HTTP status of the last fetch; ``None`` without an answer.
+    :param status: the status of the last answer, as the download handler gives it; ``None`` without an answer.
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30 s``.
     :param file: the parsed file that is obeyed; ``None`` if there is none.
     :param fetched: when the last fetch ended, on the service's clock; minus infinity if there was none.

@@ -160,7 +160,7 @@ class Replay(Overrides):
 
     def _replayed(self, origin: Origin) -> tuple[OriginPolicy, bytes | None]:
         """Follow the answers in the cache, as a fetch follows those of servers; return what is known, and the file."""
-        state: Asking | Access = Asking.first(origin)
+        state: Asking | Access = Asking.first(origin, self._settings.schemes[origin.scheme])
         made: float | None = None
         while isinstance(state, Asking):
             found = self._cache.retrieve(state.url)
@@ -177,7 +177,7 @@ class Replay(Overrides):
             location, codings = response.headers.get(b"Location"), response.headers.getlist(b"Content-Encoding")
             statuses = self._settings.unreachable_statuses
             try:
-                successful = response.status // 100 == 2
+                successful = state.scheme.http_status(response.status) // 100 == 2
                 body = without_codings(response.body, codings, self._settings.max_size + 1) if successful else b""
                 state = state.answered(response.status, location, body, unreachable_statuses=statuses)
             except DecodingError as error:

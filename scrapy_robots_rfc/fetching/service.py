@@ -131,13 +131,14 @@ class RobotsService:
 
         Shares memory and fetches with the crawl. Await it in a spider's callback, under any reactor or none.
 
-        :param url: absolute, http or https.
+        :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, those of ROBOTSTXT_SCHEMES.
         :raises ValueError: another scheme, or no valid authority.
         :raises RobotsUndecided: the spider was closed first.
         """
-        origin = Origin.of(url)
+        origin = Origin.of(url, self._settings.schemes)
         if origin is None:
-            raise ValueError("not an absolute http or https URL with a valid authority")
+            schemes = " or ".join(self._settings.schemes)
+            raise ValueError(f"not an absolute URL of {schemes} with a valid authority")
         return await self.get(origin)
 
     async def get(self, origin: Origin) -> OriginPolicy:
@@ -425,8 +426,8 @@ class RobotsService:
         if access is not None and self._hooks.concluded is not None:
             self._hooks.concluded(robots)
         send, asker = self._crawler.signals.send_catch_log_async, attempt.asker
-        if robots.file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
-            await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
+        if robots.file is not None and signals.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
+            await send(signals.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
         if access is not None:
             await send(
                 signals.robots_fetched,

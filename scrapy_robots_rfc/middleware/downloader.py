@@ -36,7 +36,7 @@ from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import settings_of, startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, kind_of
-from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.reporting.opening import records_of
 from scrapy_robots_rfc.reporting.summary import CrawlSummary, TopK
 from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
@@ -148,7 +148,7 @@ class RfcRobotsTxtMiddleware:
     def _judge(self, request: Request) -> _Passed:
         waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
-        if request.meta.get("dont_obey_robotstxt") or parts.scheme not in DEFAULT_PORTS:
+        if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:
             return self._pass_exempt(request)
         origin = self._origin(parts.scheme, parts.netloc)
         own = parts.path == ROBOTS_TXT and is_robots_txt(parts)
@@ -363,7 +363,9 @@ class RfcRobotsTxtMiddleware:
             return None
         store = self._store if self._store is not None and self._store.shared and settings.crawl_delay_shared else None
         alone = (lambda _: False) if overrides is None else lambda origin: overrides.robots(origin) is not None
-        return Throttle(self._crawler, limit, self._origin_of, Runtime(), store, alone)
+        throttle = Throttle(self._crawler, limit, self._origin_of, Runtime(), store, alone)
+        throttle.schemes = settings.schemes
+        return throttle
 
     def _origin_of(self, request: Request) -> Origin | None:
         parts = urlparse_cached(request)
@@ -376,7 +378,7 @@ class RfcRobotsTxtMiddleware:
         except KeyError:
             if len(self._origins) >= _KEPT_ORIGINS:
                 self._origins.clear()
-            origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/")
+            origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/", self._settings.schemes)
             return origin
 
     def _spider_opened(self, spider: Spider) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
 
 from scrapy import Request
 from scrapy.http import TextResponse
@@ -15,7 +14,8 @@ from scrapy.spiders import SitemapSpider
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.policy.origins import DEFAULT_PORTS, Origin, without_userinfo
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.policy.schemes import SCHEMES, joined
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -69,7 +69,7 @@ class RobotsSitemaps(SitemapSpider):
 
     def _marked(self, request: Request) -> Request:
         parts = urlparse_cached(request)
-        if request.callback != self._parse_sitemap or parts.scheme not in DEFAULT_PORTS or not is_robots_txt(parts):
+        if request.callback != self._parse_sitemap or parts.scheme not in SCHEMES or not is_robots_txt(parts):
             return request  # a callback of the user's expects the site's answer, too
         return request.replace(callback=self._parse_robots_txt, meta={**request.meta, REUSE_KEY: True})
 
@@ -86,15 +86,19 @@ class RobotsSitemaps(SitemapSpider):
 
 
 def sitemap_urls(values: Iterable[str], base: str) -> Iterator[str]:
-    """Yield the absolute http and https URLs of sitemaps, and no others: a site may name ``file:///etc/passwd``.
+    """Yield the absolute URLs of sitemaps, and no others than http, https and the scheme of the file.
+
+    A site may name ``file:///etc/passwd``, or an address in the user's own network.
+
 
     :param values: of the Sitemap records; they may be malformed.
     :param base: the URL of the file, against which relative values are resolved.
     """
     for value in values:
         try:
-            url = urljoin(base, value)
+            url = joined(base, value)
         except ValueError:  # such as brackets without an IPv6 address
             continue
-        if Origin.of(url) is not None:
+        origin = Origin.of(url)
+        if origin is not None and origin.scheme in ("http", "https", base.partition(":")[0]):
             yield url

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
 
 _PREFIXES = ("ROBOTSTXT_", "ROBOTSTAG_")
+# The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
+_NEED_OBEY = ("dry_run", "early", "overrides", "report")
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 #: The spider middlewares that settings need: field -> path and position. They are close to the engine, so that Scrapy's
 #: own have set the Referer and the depth of a request.
@@ -71,8 +73,9 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
         yield from _parser(settings)
     else:
         yield _off(settings)
-        if read is not None and read.unheeded:
-            yield logging.WARNING, f"{read.unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
+        asked = (BY_FIELD[name].key for name in _NEED_OBEY if read is not None and getattr(read, name))
+        if unheeded := ", ".join(asked):
+            yield logging.WARNING, f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
 
 
 def check_spider_middlewares(settings: Settings, scrapy_settings: BaseSettings) -> None:

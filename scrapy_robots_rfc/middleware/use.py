@@ -107,7 +107,8 @@ class DeclaredUse:
         if asks_for_payment(response):
             self._tell_of_payment(response)
         uses, tdm = self.of(request), list[tuple[str, object]]()
-        if self._files is not None and robots is not None and uses:
+        web = robots is not None and robots.origin.scheme in ("http", "https")  # other schemes have no such file
+        if self._files is not None and robots is not None and web and uses:
             found = reservation_of(await self._files.of(request, robots), request.url)
             tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
         own = _of_response(response, agent, tdm)

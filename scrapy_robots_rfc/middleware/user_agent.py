@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.agents import ACCEPTED, NOBODY, USER_AGENT_KEY, Agent, agent_of, invalid_reason
+from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS
 from scrapy_robots_rfc.errors import AgentError, SettingError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class UserAgents:
             reason = invalid_reason(token)
             if reason is not None:
                 found.append(f"{token!r} is no product token: {reason}")
-            elif token.lower() not in header.lower():
+            elif token.lower() not in VIRTUAL_AGENTS and token.lower() not in header.lower():
                 found.append(f"{token!r} is not in the User-Agent header {header!r} (RFC 9309, 2.2.1)")
         if not found:
             return None
@@ -168,6 +169,7 @@ def kind_of(settings: BaseSettings, max_size: int, parser: type, spider: Spider)
         parser,
         max_size,
         str(default_header(settings, spider)),
+        str(settings["ROBOTSTXT_SCHEMES"]),
         settings.getbool("HTTPPROXY_ENABLED"),
         frozenset((str(name), str(position)) for name, position in middlewares),
     )

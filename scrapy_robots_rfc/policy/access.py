@@ -9,12 +9,15 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.schemes import SCHEMES, joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from scrapy_robots_rfc.policy.schemes import Scheme
 
 #: Redirects that are followed (2.3.1.2: "at least five consecutive redirects").
 MAX_REDIRECTS = 5
@@ -103,21 +106,26 @@ PROXY_REFUSES = 407
 #: Statuses whose Location is followed (2.3.1.2); that of a 300 is the server's preferred choice (RFC 9110, 15.4.1).
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
+_HTTP = SCHEMES["http"]
+_WEB = {"http": _HTTP, "https": SCHEMES["https"]}
+
 
 class Asking(NamedTuple):
     """A fetch that is not over.
 
-    :param url: the URL to request next, http or https, without userinfo.
+    :param url: the URL to request next, without userinfo.
     :param seen: the URLs that redirected, the first one first.
+    :param scheme: of the first URL, says what an answer means.
     """
 
     url: str
     seen: tuple[str, ...] = ()
+    scheme: Scheme = _HTTP
 
     @classmethod
-    def first(cls, origin: Origin) -> Asking:
+    def first(cls, origin: Origin, scheme: Scheme) -> Asking:
         """Return the state in which the fetch for an origin begins."""
-        return cls(origin.robots_url)
+        return cls(origin.robots_url, scheme=scheme)
 
     def answered(
         self,
@@ -130,31 +138,32 @@ class Asking(NamedTuple):
     ) -> Asking | Access:
         """Return what follows from an answer.
 
-        :param status: the HTTP status code.
+        :param status: the status code, as the download handler gives it.
         :param location: the Location header as it came, if there was one.
         :param body: the octets of the body, decoded from any content coding.
         :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as unavailable: those
             of ROBOTSTXT_UNREACHABLE_STATUSES.
         :param held: the body of the cached file that the request was conditional on, if it was (RFC 9110, 13.1).
         """
-        if status == 304:
+        meaning = self.scheme.http_status(status)
+        if meaning == 304:
             # Without a condition, a 304 says that there is a file, but not what is in it. With one, the cached file is
             # confirmed (RFC 9111, 4.3.3).
             return Unreachable(status, str(status)) if held is None else Successful(status, held)
-        if status == PROXY_REFUSES:
+        if meaning == PROXY_REFUSES:
             return Unreachable(status, "407 Proxy Authentication Required", hopeless=True, route=True)
-        if status in unreachable_statuses:
+        if meaning in unreachable_statuses:
             return Unreachable(status, str(status))
-        if status in _REDIRECTS:
+        if meaning in _REDIRECTS:
             return self._redirected(status, location)
-        if 200 <= status <= 299:
+        if 200 <= meaning <= 299:
             return Successful(status, body)
-        if 300 <= status <= 499:
+        if 300 <= meaning <= 499:
             return Unavailable(status, str(status))
         return Unreachable(status, str(status))  # 5xx, and any status that does not exist: nothing opens by accident
 
     def _redirected(self, status: int, location: bytes | None) -> Asking | Unavailable:
-        target = target_of(self.url, location)
+        target = target_of(self.url, location, self.scheme)
         seen = (*self.seen, self.url)
         if target is None:
             return Unavailable(status, f"{status} without a usable Location")
@@ -162,15 +171,20 @@ class Asking(NamedTuple):
             return Unavailable(status, "redirect loop")
         if len(seen) > MAX_REDIRECTS:
             return Unavailable(status, f"more than {MAX_REDIRECTS} redirects")
-        return Asking(target, seen)
+        return Asking(target, seen, self.scheme)
 
 
-def target_of(url: str, location: bytes | None) -> str | None:
+def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str | None:
     """Return the URL that a Location names, without userinfo and fragment; ``None`` where it cannot be followed.
+
+    Only between http and https does a redirect lead from one scheme to another.
 
     :param url: the URL that answered with it.
     :param location: the header as it came, if there was one.
+    :param scheme: that of the URL.
     """
+    name = url.partition(":")[0]
+    schemes = _WEB if name in _WEB else {name: SCHEMES.get(name, scheme)}
     if not location:
         return None
     try:
@@ -178,11 +192,11 @@ def target_of(url: str, location: bytes | None) -> str | None:
     except UnicodeDecodeError:
         text = location.decode("latin-1")
     try:
-        joined = urljoin(url, text.strip())
-        parts = urlsplit(joined)
+        target = joined(url, text.strip())
+        parts = urlsplit(target)
     except ValueError:
         return None
-    origin = Origin.of(joined)
+    origin = Origin.of(target, schemes)
     if origin is None:
         return None
     query = f"?{parts.query}" if parts.query else ""

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-#: The schemes whose files are asked for, with their default ports (RFC 9110, 4.2.1 and 4.2.2).
-DEFAULT_PORTS = {"http": 80, "https": 443}
+from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # A host with one of these characters is refused, because two programs could read it as two different hosts.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
@@ -22,7 +25,7 @@ _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 class Origin:
     """One origin: http and https are different origins, and so are two ports.
 
-    :param scheme: ``http`` or ``https``.
+    :param scheme: in lower case, such as ``https``; see `policy/schemes.py`.
     :param host: lower-case, IDNA-encoded, without a trailing dot; an IPv6 address in its shortest form, no brackets.
     :param port: the port of the connection: the scheme's default where the URL has none.
     """
@@ -32,27 +35,30 @@ class Origin:
     port: int
 
     @classmethod
-    def of(cls, url: str) -> Origin | None:
+    def of(cls, url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin | None:
         """Return the origin of an absolute URL.
 
-        :returns: ``None`` where the scheme is neither http nor https, or the authority is not valid.
+        :param schemes: those that have origins; of a crawl, see ROBOTSTXT_SCHEMES.
+        :returns: ``None`` where the scheme is none of these, or the authority is not valid.
         """
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError:
             return None
-        if parts.scheme not in DEFAULT_PORTS or not host:
+        if parts.scheme not in schemes or not host:
             return None
+        port = schemes[parts.scheme].port if port is None else port
         normal = _normal_ipv6(host) if "[" in parts.netloc else _normal_host(host)
         if normal is None or port == 0:
             return None
-        return cls(parts.scheme, normal, DEFAULT_PORTS[parts.scheme] if port is None else port)
+        return cls(parts.scheme, normal, port)
 
     @classmethod
     def written(cls, text: str) -> Origin | None:
         """Return the origin whose ``str()`` is the text; ``None`` where there is none."""
-        origin = cls.of(text)
+        scheme = text.partition(":")[0]
+        origin = cls.of(text, SCHEMES if scheme in SCHEMES else {scheme: Scheme(0)})
         return origin if str(origin) == text else None
 
     @property
@@ -62,7 +68,9 @@ class Origin:
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}"
+        # The port of a scheme that the user adds is always written: another program does not know its default.
+        default = self.scheme in SCHEMES and self.port == SCHEMES[self.scheme].port
+        port = "" if default else f":{self.port}"
         return f"{self.scheme}://{host}{port}"
 
 
@@ -122,7 +130,7 @@ def without_dot_segments(url: str) -> str | None:
 
 
 _NAME = re.compile(
-    r"(?:(?P<scheme>https?)://)?(?P<below>\*\.)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?",
+    r"(?:(?P<scheme>https?|ftp|gemini)://)?(?P<below>\*\.)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?",
     re.IGNORECASE,
 )
 
@@ -134,7 +142,7 @@ class Site:
     :param text: the name as the user wrote it.
     :param host: as in an `Origin`.
     :param below: whether all hosts below `host` are meant, at any depth, and not `host` itself.
-    :param scheme: ``None``: both schemes.
+    :param scheme: ``None``: all schemes.
     :param port: ``None``: every port.
     """
 

@@ -23,11 +23,12 @@ from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Held, Limit, Over
+from scrapy_robots_rfc.policy.schemes import SCHEMES
 from scrapy_robots_rfc.reporting.summary import TopK
 from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.policy.schemes import Scheme
     from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue, WaitingLine
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -82,6 +84,8 @@ class Throttle:
         self._limit, self._origin_of = limit, origin
         self._runtime, self._store, self._alone = runtime, store, alone
         self.clock, self._utc = runtime.clock, runtime.utc
+        #: Those that have origins.
+        self.schemes: Mapping[str, Scheme] = SCHEMES
         #: Origins that are paced -> what is known of each; and the same by their names.
         self._origins: dict[Origin, PacedOrigin] = {}
         self.names: dict[str, PacedOrigin] = {}
@@ -364,7 +368,8 @@ class Throttle:
         if paced is not None and request not in self._requests:
             self._begin(request, paced)
         if JUDGED in request.meta:
-            if origin == Origin.of(request.url):  # parsed anew: a middleware may have changed the URL in place
+            # Parsed anew: a middleware may have changed the URL in place.
+            if origin == Origin.of(request.url, self.schemes):
                 del request.meta[JUDGED]  # so that requests which are made from this one begin anew
             else:
                 request.meta[JUDGED] = [str(origin), request.url]
@@ -374,7 +379,7 @@ class Throttle:
         if JUDGED not in request.meta:  # as of most requests; each is asked about when it is queued
             return self._origin_of(request)
         judged, sent = request.meta[JUDGED]
-        return Origin.of(judged) if sent in (None, request.url) else self._origin_of(request)
+        return Origin.of(judged, self.schemes) if sent in (None, request.url) else self._origin_of(request)
 
     def _begin(self, request: Request, paced: PacedOrigin) -> None:
         self._requests[request] = paced

@@ -250,7 +250,7 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
         (("cache", "ls", "--store", "redis://me:secret@127.0.0.1:1/0"), 1, "redis://127.0.0.1:1/0"),
         (("cache", "ls", "--store", "nonsense://me:secret@host"), 2, "is not accepted"),
         (("cache", "ls", "--store", "no.such.Class"), 2, "is not accepted"),
-        (("cache", "show", "ftp://a.example/", "--store", "tests.commands.own.Kept"), 2, "is no absolute http or"),
+        (("cache", "show", "sftp://a.example/", "--store", "tests.commands.own.Kept"), 2, "is no absolute http or"),
         (("cache", "ls", "-s", "ROBOTSTXT_TIMEOUT=soon"), 2, "ROBOTSTXT_TIMEOUT = 'soon' is not accepted"),
         (
             ("cache", "import", "no-such-file", "--store", "tests.commands.own.Kept"),

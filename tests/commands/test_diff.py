@@ -189,13 +189,13 @@ def test_rules_that_moved_are_no_change(diff: Callable[..., Done], folder: Path)
 
 def test_a_line_that_is_no_url_is_named(diff: Callable[..., Done], folder: Path) -> None:
     """It is named with its number, and all else is compared; as with `check`, nobody knows then: the code is 2."""
-    (folder / "urls").write_text(f"{URLS}\n/page\nftp://me:secret@e.example/\nhttps://e.example/b/c/d\n")
+    (folder / "urls").write_text(f"{URLS}\n/page\nsftp://me:secret@e.example/\nhttps://e.example/b/c/d\n")
     done = diff("old.txt", "new.txt", "--agent", "foobot", "--urls", "urls")
     assert done.code == 2
     why = "is no absolute http or https URL with a valid authority; write it as http://HOST/PATH or https://HOST/PATH"
     assert done.err.splitlines() == [
         f"scrapy robots diff: urls line 6: /page {why}",
-        f"scrapy robots diff: urls line 7: ftp://e.example/ {why}",
+        f"scrapy robots diff: urls line 7: sftp://e.example/ {why}",
     ]
     assert done.lines[:3] == diff("old.txt", "new.txt", "--agent", "foobot").lines[:3]
     assert done.lines[-1] == "2 rules removed or added, 3 of 4 URLs change their verdict"

@@ -72,7 +72,7 @@ TAKE_A_FILE = (
 )
 #: What is no URL, and how it is shown.
 NO_URLS = {
-    "ftp://me:secret@a.example/": "ftp://a.example/",
+    "sftp://me:secret@a.example/": "sftp://a.example/",
     "me:secret@a.example/x": "a.example/x",
     "/page": "/page",
     "http://": "http://",

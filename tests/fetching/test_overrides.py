@@ -64,7 +64,7 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
 def test_first_entry_counts(entries: list[str]) -> None:
     """Where several entries cover an origin, the first of the list does, however they are written."""
     settings = read_settings(Settings({"ROBOTSTXT_EXEMPT": ["c.example", *entries]}))
-    known = Overrides(settings, lambda _: None, lambda: NOBODY).robots(Origin("http", "b.a.example", 80))  # type: ignore[arg-type,return-value]
+    known = Overrides(settings, lambda *_: None, lambda: NOBODY).robots(Origin("http", "b.a.example", 80))  # type: ignore[arg-type]
     assert known is not None
     assert known.exempt == entries[0]
 

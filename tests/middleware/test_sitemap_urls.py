@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
+    """A file names sitemaps of the web, and of its own scheme, also without the scheme."""
+    values = ("/s.xml", "gemini://b.example/s.xml", "https://b.example/s.xml", "ftp://b.example/s.xml")
+    found = list(sitemap_urls(values, "gemini://a.example/robots.txt"))
+    assert found == ["gemini://a.example/s.xml", "gemini://b.example/s.xml", "https://b.example/s.xml"]
+
+
 @pytest.mark.parametrize(
     ("value", "url"),
     [

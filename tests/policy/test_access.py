@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, Asking, Outcome, Successful, Unavailable, Unreachable
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.schemes import SCHEMES
 
 ORIGIN = Origin("http", "a.example", 80)
-FIRST = Asking.first(ORIGIN)
+FIRST = Asking.first(ORIGIN, SCHEMES["http"])
 CLOSED = (429,)
 
 

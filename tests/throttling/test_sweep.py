@@ -44,7 +44,8 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)  # there is no engine
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.in_downloader", lambda _: [])
     crawler, clock = get_crawler(Spider), Clock()
-    file = FileParser(crawler, read_settings(crawler.settings))(b"User-agent: *\nCrawl-delay: 1\n")
+    parse = FileParser(crawler, read_settings(crawler.settings))
+    file = parse(b"User-agent: *\nCrawl-delay: 1\n", Origin("http", "a.example", 80))
     throttle = Throttle(crawler, Limit(60.0), lambda request: Origin.of(request.url), clock)
 
     def note(name: str, fetched: float) -> str:

@@ -1,0 +1,68 @@
+"""A robots.txt as "robots.txt for Gemini" has it: groups as in RFC 9309, and no rules but Disallow with a prefix.
+
+A crawler may have purposes beside its name, the virtual user agents; the most restrictive of their groups counts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from scrapy_robots_rfc.core.lines import MAX_LINE, read_rule
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy_robots_rfc.core.decision import Decision
+
+#: The virtual user agents of the specification, each a purpose that a crawler may have.
+VIRTUAL_AGENTS = frozenset({"archiver", "indexer", "researcher", "webproxy"})
+
+# The lines that RFC 9309 reads in another way, and some more.
+_ODD = re.compile(r"^[ \t]*allow.*|^.*[*$].*", re.IGNORECASE | re.MULTILINE)
+
+
+class GeminiFile(RobotsTxt):
+    """A robots.txt of a Gemini capsule; parameters and answers are those of `RobotsTxt`.
+
+    Its lines keep their numbers. A line with Allow becomes a comment, and ``*`` and ``$`` in patterns become escapes.
+    """
+
+    def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
+        super().__init__(body, max_size=max_size)
+        text = _ODD.sub(lambda line: _in_rfc_terms(line[0]), self._content.octets.decode("latin-1"))
+        self._content = self._content._replace(octets=text.encode("latin-1"))
+
+    @property
+    def octets(self) -> bytes:
+        """The file as a parser of RFC 9309 has to see it."""
+        return self._content.octets
+
+    def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
+        """Return whether a URL may be fetched, and why.
+
+        :param url: as for `RobotsTxt`.
+        :param tokens: the same. Several virtual user agents do not come one after the other: each is asked for, and the
+            first one that disallows decides.
+        """
+        return super().decide(url, tokens if isinstance(tokens, str) else deciding_tokens(self, url, tokens))
+
+
+def deciding_tokens(file: RobotsTxt, url: str | bytes, tokens: Sequence[str]) -> Sequence[str]:
+    """Return those of a crawler's tokens that decide about a URL: in a Gemini file, one virtual user agent at most."""
+    virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
+    if len(virtual) < 2 or not isinstance(file, GeminiFile):
+        return tokens
+    each = [tuple(name for name in tokens if name == one or name not in virtual) for one in virtual]
+    return next((some for some in each if not RobotsTxt.decide(file, url, some).allowed), each[0])
+
+
+def _in_rfc_terms(line: str) -> str:
+    rule = read_rule(line[:MAX_LINE])
+    if rule is None:
+        return line
+    if rule[0]:
+        return f"#{line}"
+    text, mark, comment = line.partition("#")
+    return f"{text.replace('*', '%2A').replace('$', '%24')}{mark}{comment}"

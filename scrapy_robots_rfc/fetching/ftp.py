@@ -1,0 +1,118 @@
+"""How a robots.txt is got by FTP: as Scrapy's handler gets a page, but not beyond a length, and with a timeout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from scrapy.http import Response
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import ClientCreator, Protocol
+
+from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.errors import BrokenTransferError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy import Request
+
+# Octets that a server may say on the control connection of one transfer; a greeting may be long.
+_MOST_SAID = 65_536
+_LONGEST = 160  # characters of a server's text that are shown
+
+
+class Account(NamedTuple):
+    """What Scrapy's handler uses for a request whose meta says nothing else.
+
+    :param statuses: reply code of FTP -> status, as in the handler's CODE_MAPPING.
+    """
+
+    user: str
+    password: str
+    passive: bool
+    statuses: Mapping[str, int]
+
+
+def bound(handler: Any, account: Account, mark: str, limit: int) -> None:  # noqa: ANN401 - Scrapy's, or a subclass
+    """Have a handler get files that are asked for with a mark as `retrieve` does.
+
+    :param mark: a meta key.
+    :param limit: octets.
+    """
+    stock = handler.download_request
+
+    async def download_request(request: Request) -> Response:
+        page = mark not in request.meta
+        response: Response = await (stock(request) if page else retrieve(request, account, limit))
+        return response
+
+    handler.download_request = download_request
+
+
+async def retrieve(request: Request, account: Account, limit: int) -> Response:
+    """Return the answer to a request for a robots.txt, with a body of at most so many octets.
+
+    Its status is 200, or 404 where the server says that there is no such file.
+
+    :raises BrokenTransferError: the server refuses, for another reason.
+    """
+    from twisted.internet import reactor  # noqa: PLC0415 - it installs one, so a crawl has to be there
+    from twisted.protocols.ftp import CommandFailed, FTPError  # noqa: PLC0415 - imports the reactor
+
+    parts, seconds = urlparse_cached(request), request.meta["download_timeout"]
+    creator: Any = ClientCreator(reactor, _client, request.meta, account)  # type: ignore[no-untyped-call]  # Twisted's
+    client = await maybe_deferred_to_future(creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds))
+    done: Deferred[Any] = Deferred()
+    file = _File(limit, lambda result=None: None if done.called else done.callback(result))
+    try:
+        client.retrieveFile(unquote(parts.path), file).addBoth(file.ended)
+        await maybe_deferred_to_future(done.addTimeout(seconds, reactor))
+    except FTPError as error:
+        reason = getattr(error.args[-1] if error.args else None, "value", error)  # of a refused login, for instance
+        if not isinstance(reason, CommandFailed):
+            raise
+        line = str(reason.args[0][-1])
+        if reason is error and account.statuses.get(line[:3]) == 404:
+            return Response(request.url, status=404)
+        raise BrokenTransferError(f"the FTP server said {printable(line[:_LONGEST])}") from error
+    finally:
+        client.transport.abortConnection()
+    return Response(request.url, body=bytes(file.body[:limit]))
+
+
+def _client(meta: Mapping[str, Any], account: Account) -> Any:  # noqa: ANN401 - an FTPClient of Twisted's
+    from twisted.protocols.ftp import FTPClient  # noqa: PLC0415 - as above
+
+    user, password = meta.get("ftp_user", account.user), meta.get("ftp_password", account.password)
+    passive = int(bool(meta.get("ftp_passive", account.passive)))
+    client: Any = FTPClient(user, password, passive=passive)  # type: ignore[no-untyped-call]  # Twisted's
+    said, receive = 0, client.dataReceived
+
+    def received(data: bytes) -> None:
+        nonlocal said
+        said += len(data)
+        if said > _MOST_SAID:  # the client keeps all lines of a reply
+            client.transport.abortConnection()
+        else:
+            receive(data)
+
+    client.dataReceived = received
+    return client
+
+
+class _File(Protocol):
+    """The octets of a file.
+
+    :param ended: called when there are enough of them; and by the client when there are no more.
+    """
+
+    def __init__(self, limit: int, ended: Callable[..., object]) -> None:
+        self.body, self.ended, self._limit = bytearray(), ended, limit
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        self.body += data
+        if len(self.body) >= self._limit:
+            self.ended()

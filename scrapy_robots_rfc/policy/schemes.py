@@ -1,0 +1,107 @@
+"""The schemes whose robots.txt files are obeyed: default port, what an answer means, and how a file is read.
+
+RFC 9309, 2.3 names HTTP and FTP; Gemini has a companion specification, "robots.txt for Gemini". ROBOTSTXT_SCHEMES adds
+schemes and takes them away.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from urllib.parse import urljoin, urlsplit
+
+
+class Answers(enum.Enum):
+    """What the status of an answer is. The values are those of ROBOTSTXT_SCHEMES."""
+
+    #: RFC 9110.
+    HTTP = "http"
+    #: Those that Scrapy's handler gives: 200, and 404 for FTP's 550.
+    FTP = "ftp"
+    #: Two digits. A handler may give statuses of HTTP instead.
+    GEMINI = "gemini"
+
+
+class Dialect(enum.Enum):
+    """How a file is read. The values are those of ROBOTSTXT_SCHEMES."""
+
+    RFC9309 = "rfc9309"
+    #: See `core/gemini.py`.
+    GEMINI = "gemini"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """What is to be known of a scheme; its robots.txt is ``scheme://authority/robots.txt``.
+
+    :param port: the port of a URL that names none.
+    """
+
+    port: int
+    answers: Answers = Answers.HTTP
+    dialect: Dialect = Dialect.RFC9309
+
+    def http_status(self, status: int) -> int:
+        """Return the status of HTTP that means the same for a robots.txt (RFC 9309, 2.3.1)."""
+        if self.answers is Answers.FTP:
+            return status if status in (200, 404) else 503
+        if self.answers is Answers.GEMINI and status < 100:  # a handler may give statuses of HTTP
+            return _GEMINI.get(status // 10, 503)
+        return status
+
+
+# The first digit of a Gemini status -> what it means; all others, such as 4x and 60, mean that nobody knows the file.
+_GEMINI = {2: 200, 3: 302, 5: 404}
+
+#: The schemes that are obeyed unless a setting says otherwise (RFC 9110, 4.2; RFC 959, 8; Gemini, 1).
+SCHEMES: Mapping[str, Scheme] = MappingProxyType(
+    {
+        "http": Scheme(80),
+        "https": Scheme(443),
+        "ftp": Scheme(21, Answers.FTP),
+        "gemini": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
+    }
+)
+#: What a description of ROBOTSTXT_SCHEMES may be.
+SCHEME_ACCEPTED = (
+    "None for 'ftp' or 'gemini'; or, for a scheme of your own, {'port': NUMBER} and, where they differ from those of "
+    "http, 'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
+)
+_NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
+
+
+def with_scheme(schemes: Mapping[str, Scheme], name: object, description: object) -> Mapping[str, Scheme]:
+    """Return schemes with one more, or one less.
+
+    :param description: what ROBOTSTXT_SCHEMES says of it; ``None``: its pages pass.
+    :raises ValueError: name or description are not accepted.
+    """
+    others = {other: scheme for other, scheme in schemes.items() if other != name}
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in ("http", "https"):
+        raise ValueError(name)
+    if description is None:
+        return others
+    if not isinstance(description, Mapping) or name in SCHEMES or not {"port"} <= {*description} <= _KEYS:
+        raise ValueError(description)
+    port = description["port"]
+    if type(port) is not int or not 0 < port < 65_536:
+        raise ValueError(port)
+    answers, rules = description.get("answers", Answers.HTTP), description.get("rules", Dialect.RFC9309)
+    return {**others, name: Scheme(port, Answers(answers), Dialect(rules))}
+
+
+_KEYS = {"port", "answers", "rules"}
+
+
+def joined(base: str, reference: str) -> str:
+    """Do what `urljoin` does, which leaves relative references as they are where it does not know the scheme.
+
+    :raises ValueError: the reference is no URL.
+    """
+    scheme = base.partition(":")[0]
+    if scheme in ("http", "https") or urlsplit(reference).scheme:
+        return urljoin(base, reference)
+    return scheme + urljoin(f"http{base[len(scheme) :]}", reference).removeprefix("http")

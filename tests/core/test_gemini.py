@@ -1,0 +1,96 @@
+"""Files of Gemini capsules: what "robots.txt for Gemini" has, and what it leaves out of RFC 9309."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_robots_rfc.core.gemini import GeminiFile, deciding_tokens
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+
+FILE = b"""# *
+User-agent: *
+Disallow: /all
+
+User-agent: archiver
+User-agent: webproxy
+Disallow: /private # $
+Disallow: /a*b
+Allow: /private/open
+Disallow: /end$
+
+User-agent: indexer
+Disallow: /drafts
+Crawl-delay: 2
+"""
+URL = "gemini://a.example"
+
+
+def decided(target: str, *tokens: str) -> tuple[bool, int | None]:
+    """Return whether a page may be fetched, and the line of the rule that says so."""
+    decision = GeminiFile(FILE).decide(f"{URL}{target}", tokens)
+    return decision.allowed, None if decision.rule is None else decision.rule.line
+
+
+@pytest.mark.parametrize(
+    ("target", "tokens", "expected"),
+    [
+        ("/all", ("foobot",), (False, 3)),
+        ("/all", ("foobot", "archiver"), (True, None)),
+        ("/private/x", ("foobot", "Archiver"), (False, 7)),
+        ("/private/open", ("webproxy",), (False, 7)),
+        ("/axb", ("archiver",), (True, None)),
+        ("/a*b/c", ("archiver",), (False, 8)),
+        ("/a%2Ab", ("archiver",), (False, 8)),
+        ("/end", ("archiver",), (True, None)),
+        ("/end$/x", ("archiver",), (False, 10)),
+    ],
+)
+def test_disallow_is_a_plain_prefix(target: str, tokens: tuple[str, ...], expected: tuple[bool, int | None]) -> None:
+    """Groups are chosen as in RFC 9309; Allow is none, ``*`` and ``$`` are octets, and lines keep their numbers."""
+    assert decided(target, *tokens) == expected
+
+
+def test_the_most_restrictive_purpose_decides() -> None:
+    """A crawler with several purposes may fetch only what each of them may; the order does not matter."""
+    for tokens in (("archiver", "indexer"), ("indexer", "archiver")):
+        assert decided("/private", *tokens) == (False, 7)
+        assert decided("/drafts", *tokens) == (False, 13)
+        assert decided("/page", *tokens) == (True, None)
+    assert decided("/all", "archiver", "researcher") == (False, 3)  # no group names researchers
+
+
+def test_an_own_name_comes_before_purposes() -> None:
+    """A group for the crawler itself decides alone."""
+    file = GeminiFile(FILE + b"\nUser-agent: foobot\nDisallow: /foo\n")
+    tokens = ("foobot", "archiver", "indexer")
+    assert not file.decide(f"{URL}/foo", tokens).allowed
+    assert file.decide(f"{URL}/private", tokens).allowed
+
+
+def test_an_explanation_names_the_purpose_that_decides() -> None:
+    """What is said of a page is said by the group that decides about it."""
+    file, url = GeminiFile(FILE), f"{URL}/drafts"
+    tokens = deciding_tokens(file, url, ("foobot", "archiver", "indexer"))
+    assert tokens == ("foobot", "indexer")
+    assert explain(file, url, tokens).token == "indexer"
+
+
+def test_other_files_know_no_purposes() -> None:
+    """A file of the web is judged by the first token that has a group, whatever it is called."""
+    tokens = ("archiver", "indexer")
+    assert deciding_tokens(RobotsTxt(FILE), f"{URL}/drafts", tokens) == tokens
+    assert RobotsTxt(FILE).decide(f"{URL}/drafts", tokens).allowed
+
+
+def test_other_records_are_read() -> None:
+    """A crawl keeps the pace that a capsule asks for, and finds its sitemaps."""
+    file = GeminiFile(b"Sitemap: gemini://a.example/$*\nAllow /x\n" + FILE)
+    assert file.crawl_delay("indexer") == 2
+    assert file.sitemaps == ("gemini://a.example/$*",)
+
+
+def test_a_file_counts_up_to_the_limit() -> None:
+    """2.5: escapes make it no longer: what counts is what came."""
+    file = GeminiFile(b"User-agent: *\nDisallow: /" + b"*" * 40 + b"\nDisallow: /last\n" + b"#" * 100, max_size=100)
+    assert (file.size, file.truncated) == (100, True)
+    assert not file.decide("/last", "foobot").allowed

@@ -1,0 +1,140 @@
+"""robots.txt by FTP (RFC 9309, 2.3), in crawls of a real server by Scrapy's own handler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+
+from scrapy_robots_rfc import RobotsDisallowed, _scrapy
+from tests.support.crawling import crawl, records
+from tests.support.ftp_site import PASSWORD, USER, ftp_site, talker
+from tests.support.site import PAGE, Reply, Site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ACCOUNT = {"ftp_user": USER, "ftp_password": PASSWORD}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with two pages and a robots.txt that forbids one of them."""
+    (tmp_path / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /closed\n")
+    (tmp_path / "open").write_bytes(b"open")
+    (tmp_path / "closed").write_bytes(b"closed")
+    return tmp_path
+
+
+def why(outcome: int | BaseException) -> str:
+    """Return why a page was refused."""
+    assert isinstance(outcome, RobotsDisallowed)
+    return outcome.why
+
+
+@ensureDeferred
+async def test_ftp_pages_are_judged_by_the_robots_txt_of_their_server(folder: Path) -> None:
+    """2.3: the file is at ftp://authority/robots.txt; it is fetched once, and its rules hold."""
+    with ftp_site(folder) as site:
+        done = await crawl([site.url("/open"), site.url("/closed")])
+        assert done.outcomes[site.url("/open")] == 200
+        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+        assert sorted(site.retrieved) == ["/open", "/robots.txt"]
+    assert (done.stat("request_count"), done.stat("response_status_count/200")) == (1, 1)
+
+
+@ensureDeferred
+async def test_a_server_without_the_file_is_open(folder: Path) -> None:
+    """2.3.1.3: "no such file" (550) means unavailable."""
+    (folder / "robots.txt").unlink()
+    with ftp_site(folder) as site:
+        done = await crawl([site.url("/closed")])
+        assert done.outcomes[site.url("/closed")] == 200
+    assert done.stat("result/unavailable") == 1
+
+
+@ensureDeferred
+async def test_a_server_that_refuses_to_log_in_is_closed(folder: Path) -> None:
+    """2.3.1.4: any other reply means unreachable, and the reason is what the server said."""
+    with ftp_site(folder, anonymous=False) as site:
+        done = await crawl([site.url("/open")])
+        assert "robots.txt unreachable: the FTP server said 530 " in why(done.outcomes[site.url("/open")])
+        assert site.retrieved == []
+
+
+@ensureDeferred
+async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_path: Path) -> None:
+    """User and password of the page's meta are used on its host, and the name of its local file is not."""
+    kept = tmp_path / "kept"
+    with ftp_site(folder, anonymous=False) as site:
+        meta = {**ACCOUNT, "ftp_local_filename": str(kept).encode()}
+        done = await crawl([Request(site.url("/open"), meta=meta), Request(site.url("/closed"), meta=ACCOUNT)])
+        assert done.outcomes[site.url("/open")] == 200
+        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+    assert kept.read_bytes() == b"open"
+
+
+@ensureDeferred
+async def test_a_long_file_is_cut_off(folder: Path) -> None:
+    """2.5: the transfer ends at the limit, so that the last line does not count and the server sends no more."""
+    lines = b"User-agent: *\nDisallow: /closed\n" + b"#" * 64_000_000 + b"\nDisallow: /open\n"
+    (folder / "robots.txt").write_bytes(lines)
+    with ftp_site(folder) as site:
+        done = await crawl([site.url("/open"), site.url("/closed")])
+        assert done.outcomes[site.url("/open")] == 200
+        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+    assert done.stat("truncated") == 1
+    assert done.stats["downloader/response_bytes"] < 1_000_000
+
+
+@ensureDeferred
+async def test_a_server_that_says_too_much_is_left() -> None:
+    """A reply without an end fills no memory: the connection is closed, and the server is unreachable."""
+    with talker(b"220-\r\n", b"220-still greeting\r\n" * 1000) as address:
+        done = await crawl([f"{address}/open"], {"ROBOTSTXT_TIMEOUT": 20})
+        assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: connection reset"
+
+
+@ensureDeferred
+async def test_a_server_that_says_nothing_is_left_in_time() -> None:
+    """A server that does not go on keeps its pages waiting until ROBOTSTXT_TIMEOUT, and no longer."""
+    with talker(b"220 welcome\r\n") as address:
+        done = await crawl([f"{address}/open"], {"ROBOTSTXT_TIMEOUT": 0.3})
+        assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: no answer in 0.3 s"
+
+
+@ensureDeferred
+async def test_a_setting_lets_ftp_pages_pass(folder: Path) -> None:
+    """A scheme that ROBOTSTXT_SCHEMES takes away passes and is counted, as one that nobody knows."""
+    with ftp_site(folder) as site:
+        done = await crawl([site.url("/closed")], {"ROBOTSTXT_SCHEMES": {"ftp": None}})
+        assert done.outcomes[site.url("/closed")] == 200
+        assert site.retrieved == ["/closed"]
+    assert (done.stat("exempted"), done.stat("request_count")) == (1, 0)
+
+
+@ensureDeferred
+async def test_a_redirect_from_http_to_ftp_is_not_followed(folder: Path, site: Site) -> None:
+    """2.3.1.2: such a redirect is one without a usable Location."""
+    with ftp_site(folder) as other:
+        site.replies = {"/robots.txt": Reply(301, headers=(("Location", other.url("/robots.txt")),)), "/closed": PAGE}
+        done = await crawl([site.url("/closed")])
+        assert done.outcomes[site.url("/closed")] == 200
+        assert other.commands == []
+
+
+@pytest.mark.parametrize("key", sorted(key for key in _scrapy.PRIVATE if key.startswith("FTPDownloadHandler.")))
+@ensureDeferred
+async def test_a_crawl_without_a_private_name(
+    folder: Path, key: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a private name of Scrapy's handler, that handler itself gets the file; one warning says what is lost."""
+    real = _scrapy._there
+    monkeypatch.setattr(_scrapy, "_there", lambda owner, name: name != key and real(owner, name))
+    with ftp_site(folder) as site:
+        done = await crawl([site.url("/open"), site.url("/closed")])
+        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+    [warning] = records(caplog)
+    assert warning.startswith("A robots.txt of an FTP site is read to its end")

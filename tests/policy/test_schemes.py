@@ -1,0 +1,89 @@
+"""The table of schemes: ports, the meaning of statuses, and redirects between schemes."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_robots_rfc.policy.access import Asking, Outcome, target_of
+from scrapy_robots_rfc.policy.origins import Origin, Site, named_origin
+from scrapy_robots_rfc.policy.schemes import SCHEMES, Answers, Scheme, joined, with_scheme
+
+OWN = with_scheme(SCHEMES, "sftp", {"port": 22, "answers": "ftp"})
+
+
+@pytest.mark.parametrize(
+    ("scheme", "status", "outcome"),
+    [
+        ("ftp", 200, Outcome.SUCCESSFUL),
+        ("ftp", 404, Outcome.UNAVAILABLE),
+        ("ftp", 403, Outcome.UNREACHABLE),
+        ("ftp", 301, Outcome.UNREACHABLE),
+        ("ftp", 503, Outcome.UNREACHABLE),
+        ("gemini", 20, Outcome.SUCCESSFUL),
+        ("gemini", 29, Outcome.SUCCESSFUL),
+        ("gemini", 30, Outcome.UNAVAILABLE),  # without a target
+        ("gemini", 51, Outcome.UNAVAILABLE),
+        ("gemini", 59, Outcome.UNAVAILABLE),
+        ("gemini", 10, Outcome.UNREACHABLE),
+        ("gemini", 41, Outcome.UNREACHABLE),
+        ("gemini", 44, Outcome.UNREACHABLE),
+        ("gemini", 60, Outcome.UNREACHABLE),
+        ("gemini", 99, Outcome.UNREACHABLE),
+        ("gemini", 200, Outcome.SUCCESSFUL),  # of a handler that gives statuses of HTTP
+        ("gemini", 404, Outcome.UNAVAILABLE),
+    ],
+)
+def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None:
+    """2.3.1: each scheme has statuses of its own; what is none of them keeps the gate closed."""
+    origin = Origin.of(f"{scheme}://a.example/x")
+    assert origin is not None
+    access = Asking.first(origin, SCHEMES[scheme]).answered(status, None, b"", unreachable_statuses=(429,))
+    assert not isinstance(access, Asking)
+    assert (access.outcome, access.status) == (outcome, status)
+
+
+@pytest.mark.parametrize(
+    ("url", "location", "target"),
+    [
+        ("gemini://a.example/robots.txt", b"/r", "gemini://a.example/r"),
+        ("gemini://a.example/x/robots.txt", b"r", "gemini://a.example/x/r"),
+        ("gemini://a.example/robots.txt", b"gemini://B.example:1965/r", "gemini://b.example/r"),
+        ("gemini://a.example/robots.txt", b"//b.example/r", "gemini://b.example/r"),
+        ("gemini://a.example/robots.txt", b"https://a.example/r", None),
+        ("http://a.example/robots.txt", b"https://a.example/r", "https://a.example/r"),
+        ("http://a.example/robots.txt", b"ftp://a.example/r", None),
+        ("https://a.example/robots.txt", b"gemini://a.example/r", None),
+        ("gemini://a.example/robots.txt", b"//[", None),
+    ],
+)
+def test_redirects_stay_in_their_scheme(url: str, location: bytes, target: str | None) -> None:
+    """2.3.1.2: http and https lead to each other, every other scheme to itself."""
+    assert target_of(url, location) == target
+
+
+def test_redirects_of_an_own_scheme() -> None:
+    """A scheme of the user's leads to itself, too."""
+    scheme = Scheme(300, Answers.GEMINI)
+    asking = Asking("spartan://a.example:300/robots.txt", scheme=scheme)
+    then = asking.answered(30, b"/r", b"", unreachable_statuses=())
+    assert isinstance(then, Asking)
+    assert (then.url, then.scheme) == ("spartan://a.example:300/r", scheme)
+
+
+def test_origins_of_schemes() -> None:
+    """Each scheme has its default port; that of an own one is always written, so that a store's key can be read."""
+    assert Origin.of("ftp://A.example:21/x") == Origin.of("ftp://a.example") == Origin("ftp", "a.example", 21)
+    assert str(Origin.of("gemini://a.example:1965/")) == "gemini://a.example"
+    assert Origin.of("sftp://a.example/x") is None
+    own = Origin.of("sftp://a.example/x", OWN)
+    assert (str(own), Origin.written("sftp://a.example:22")) == ("sftp://a.example:22", own)
+    assert Origin.written("sftp://a.example") is None
+    assert named_origin("gemini://a.example") == Origin("gemini", "a.example", 1965)
+    assert Site.of("a.example").covers(Origin("ftp", "a.example", 21))
+    assert not Site.of("ftp://a.example").covers(Origin("http", "a.example", 80))
+
+
+def test_references_of_other_schemes() -> None:
+    """A relative reference is resolved whatever the scheme is; an absolute one stays as it is."""
+    assert joined("gemini://a.example/x/y", "../z?q") == "gemini://a.example/z?q"
+    assert joined("gemini://a.example/x", "gopher://b.example/") == "gopher://b.example/"
