@@ -180,6 +180,8 @@ class Downloader:
             headers[b"If-Modified-Since"] = known.last_modified
         if asker is not None:
             _inherit_route(asker, url, meta, headers)
+        if url.startswith("ftp:"):
+            meta.setdefault("proxy", None)  # Scrapy's handler uses none that the environment names
         return Request(url, priority=PRIORITY, callback=NO_CALLBACK, meta=meta, headers=headers)
 
     async def send(self, request: Request) -> tuple[Response, bytes]:

@@ -1,13 +1,17 @@
-"""`scrapy crawl agent` and `scrapy crawl site`."""
+"""`scrapy crawl agent`, `scrapy crawl gemini` and `scrapy crawl site`."""
 
 from __future__ import annotations
 
+import pytest
 from pytest_twisted import ensureDeferred
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from demo.spiders.agent import AgentSpider
 from demo.spiders.demo import DemoSpider
+from demo.spiders.gemini import GeminiSpider
 from demo.spiders.site import SiteSpider
 from tests.example.running import Here, crawl
+from tests.support.documents import block
 from tests.support.site import Reply, Site, robots
 
 
@@ -36,6 +40,21 @@ async def test_name_that_is_not_in_the_header(here: Here) -> None:
     output = await here.crawl(DemoSpider, {"ROBOTSTXT_USER_AGENT": "presswatch"})
     assert "'presswatch' is not in the User-Agent header" in output.stderr
     assert output.sections["Groups"].rows["/news.html"] == ("disallowed", "robots.txt line 8: Disallow: /")
+
+
+@pytest.mark.skipif(not is_asyncio_reactor_installed(), reason="the handler needs asyncio")
+@ensureDeferred
+async def test_gemini(here: Here) -> None:
+    """The capsule's pages are judged for each purpose, and fetched as docs/schemes.md shows."""
+    output = await here.crawl(GeminiSpider)
+    assert output.stdout.strip("\n").splitlines() == block("docs/schemes.md", "text", "capsule").splitlines()
+    assert "WARNING" not in output.stderr
+
+
+def test_gemini_without_a_reactor() -> None:
+    """The same handler works where Scrapy has no reactor."""
+    output = crawl("gemini", "-s", "TWISTED_REACTOR_ENABLED=False")
+    assert output.last_line.endswith("log: robots.txt 1 time, pages /, /essays/trust.gmi")
 
 
 def test_site() -> None:
