@@ -224,13 +224,14 @@ STYLE = b'<link rel="stylesheet" href="resource://content-accessible/plaintext.c
     [
         b"<html><head>" + COLOURS + b'</head><body><pre style="white-space: pre-wrap;">%s</pre></body></html>',
         b"<html><head>" + STYLE + b"</head><body><pre>%s</pre></body></html>",
+        b"<html><head></head><body>%s</body></html>\n",
         b"<html><head></head><body><pre>%s",
     ],
-    ids=["Chromium", "Firefox", "cut off"],
+    ids=["Chromium", "Firefox", "as HTML", "cut off"],
 )
 def test_text_that_a_browser_shows_is_read_as_text(page: bytes) -> None:
     """The page that a browser makes of a text counts as that text, so that its first line is not lost."""
-    text = b"User-agent: *\nDisallow: /a&b<\nDisallow: /\xff\n"
+    text = b"User-agent: *\nDisallow: /a&b<\nDisallow: /\xff"
     shown = text.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
     assert without_codings(page % shown, [], LIMIT) == text
 

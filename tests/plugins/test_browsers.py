@@ -64,11 +64,15 @@ async def test_playwright_never_sees_what_is_forbidden(playwright: dict[str, Any
         assert result.stats["playwright/request_count"] == 1
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "text/html", "application/octet-stream"])
 @ensureDeferred
-async def test_robots_txt_by_the_browser(playwright: dict[str, Any]) -> None:
+async def test_robots_txt_by_the_browser(playwright: dict[str, Any], kind: str) -> None:
     """Where a middleware has everything fetched by the browser, the page that it shows is read as the text."""
     with ruled() as site:
         middlewares = {ByBrowser: 900}
+        site.replies["/robots.txt"] = Reply(
+            body=b"User-agent: *\nDisallow: /private", headers=(("Content-Type", kind),)
+        )
         result = await crawl_by(playwright, pages(site, "/open", "/private"), DOWNLOADER_MIDDLEWARES=middlewares)
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
         assert site.pages == ["/open"]
