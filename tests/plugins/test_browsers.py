@@ -93,6 +93,19 @@ async def test_missing_robots_txt_by_the_browser(playwright: dict[str, Any]) -> 
 
 
 @ensureDeferred
+async def test_browser_that_cannot_be_started(playwright: dict[str, Any]) -> None:
+    """A browser that is not there is a fault of the crawl; one that finds no server tells of the site."""
+    everything = {**playwright, "DOWNLOADER_MIDDLEWARES": {ByBrowser: 900}}
+    with ruled() as site:
+        nowhere = {"executable_path": "/nowhere"}
+        result = await crawl_by(everything, pages(site, "/open"), PLAYWRIGHT_LAUNCH_OPTIONS=nowhere)
+        assert verdicts(result) == {"open": "local"}
+        site.replies["/robots.txt"] = Reply(reset=True)
+        result = await crawl_by(everything, pages(site, "/open"))
+        assert verdicts(result) == {"open": "unreachable"}
+
+
+@ensureDeferred
 async def test_playwright_follows_redirects_unjudged(playwright: dict[str, Any]) -> None:
     """What the page says does not work: the browser follows a redirect to a forbidden page."""
     with ruled() as site:
