@@ -38,10 +38,10 @@ GZIP_MAGIC = b"\x1f\x8b"
 # give 2 MiB at most.
 _PIECE = 64
 
-# The page that Chromium, Firefox and WebKit show for a text, as download handlers with a browser return it.
-_RENDERED = re.compile(
-    rb"<html[^<>]*><head>(?:<(?:meta|link)[^<>]*>)*</head><body[^<>]*><pre[^<>]*>(.*?)(?:</pre>|\Z)", re.DOTALL
-)
+# How the page begins that Chromium, Firefox and WebKit show for a text, as download handlers with a browser return it:
+# with `pre` for plain text, without it where the site calls its robots.txt HTML. And how it ends.
+_RENDERED = re.compile(rb"<html[^<>]*><head>(?:<(?:meta|link)[^<>]*>)*</head><body[^<>]*>(?:<pre[^<>]*>)?")
+_RENDERED_ENDS = b"</html>", b"</body>", b"</pre>"
 
 
 def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
@@ -78,6 +78,11 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     return _without_rendering(body[:limit])
 
 
+def is_rendered(body: bytes) -> bool:
+    """Whether a body is the page that a browser shows for a text."""
+    return _RENDERED.match(body) is not None
+
+
 def _without_rendering(body: bytes) -> bytes:
     """Return the text that a browser was given, if a body is the page that it shows for a text; else the body itself.
 
@@ -86,7 +91,10 @@ def _without_rendering(body: bytes) -> bytes:
     found = _RENDERED.match(body)
     if found is None:
         return body
-    return html.unescape(found[1].decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    text = body[found.end() :]
+    for end in _RENDERED_ENDS:
+        text = text.rstrip().removesuffix(end)
+    return html.unescape(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:

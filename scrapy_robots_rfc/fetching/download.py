@@ -23,8 +23,9 @@ from twisted.python.failure import Failure
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
-from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
+from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, is_rendered, without_codings
 from scrapy_robots_rfc.fetching.ftp import Account, bound
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ MARK = "_robots_rfc"
 #: The meta key of requests that are paced. Its value is the URL that was judged, and the URL that was sent if a
 #: middleware replaced it, as those of gateways do. A retry has the replaced URL from the start.
 JUDGED = "_robots_rfc_judged"
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Seconds after which a transfer no longer counts as one of its downloader slot: while a robots.txt hangs, other origins
 # of the same slot would wait for it.
@@ -259,6 +262,10 @@ class Downloader:
             raise StopDownload(fail=False)
         if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
             raise BrokenTransferError("connection reset")
+        if is_rendered(response.body):
+            text = "%s came as the page that a browser shows for a text, and counts as that text"
+            shown = printable(without_credentials(response.url))
+            logger.info(text, shown, extra={"spider": self._crawler.spider})
         return without_codings(response.body, transfer.codings, self._limit)
 
     def queued(self) -> set[object]:

@@ -90,6 +90,9 @@ _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQU
 # Of the errors of Zyte API, those that tell of the site. The others tell of the account or of the service.
 _SITE_FAILED = {520, 521}
 
+# What Playwright says where the browser failed, and no site: it cannot be started, or it has ended.
+_BROWSER_FAILED = ("BrowserType.", "has been closed", "crashed")
+
 # Causes in a chain that are looked at, and characters of a library's text that are shown.
 _LONGEST_CHAIN, _LONGEST_TEXT = 20, 160
 
@@ -178,7 +181,10 @@ def _tls(error: BaseException) -> str | None:
 
 def _is_network(error: BaseException) -> bool:
     """Whether an exception, or one that it was explicitly raised from, is the network's."""
-    if _package(type(error)) == "zyte_api" and getattr(error, "status", 520) not in _SITE_FAILED:
+    package = _package(type(error))
+    if package == "zyte_api" and getattr(error, "status", 520) not in _SITE_FAILED:
+        return False
+    if package == "playwright" and any(words in _text(error) for words in _BROWSER_FAILED):
         return False
     found: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):

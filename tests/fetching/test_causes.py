@@ -78,6 +78,19 @@ def test_refusal_of_zyte_api_is_not_the_site_s(status: int, kind: type) -> None:
         assert found.advice == "see what the service says about the account, or the request"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BrowserType.launch: Failed to launch chromium",
+        "Target page, context or browser has been closed",
+        "Page crashed",
+    ],
+)
+def test_browser_that_fails_is_local(text: str) -> None:
+    """A browser that cannot be started, or that has ended, says nothing about the site."""
+    assert isinstance(access_after(foreign("playwright", "Error")(text), 30), Local)
+
+
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL])
 def test_fault_of_this_machine_is_local(number: int) -> None:
     """A process that has no file or port left says nothing about the site, whoever tells it."""

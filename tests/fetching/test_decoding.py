@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import logging
 import zlib
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from pytest_twisted import ensureDeferred
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import without_codings
-from tests.support.crawling import crawl
+from tests.support.crawling import crawl, records
 from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:
@@ -223,13 +224,14 @@ STYLE = b'<link rel="stylesheet" href="resource://content-accessible/plaintext.c
     [
         b"<html><head>" + COLOURS + b'</head><body><pre style="white-space: pre-wrap;">%s</pre></body></html>',
         b"<html><head>" + STYLE + b"</head><body><pre>%s</pre></body></html>",
+        b"<html><head></head><body>%s</body></html>\n",
         b"<html><head></head><body><pre>%s",
     ],
-    ids=["Chromium", "Firefox", "cut off"],
+    ids=["Chromium", "Firefox", "as HTML", "cut off"],
 )
 def test_text_that_a_browser_shows_is_read_as_text(page: bytes) -> None:
     """The page that a browser makes of a text counts as that text, so that its first line is not lost."""
-    text = b"User-agent: *\nDisallow: /a&b<\nDisallow: /\xff\n"
+    text = b"User-agent: *\nDisallow: /a&b<\nDisallow: /\xff"
     shown = text.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
     assert without_codings(page % shown, [], LIMIT) == text
 
@@ -240,3 +242,14 @@ def test_text_that_a_browser_shows_is_read_as_text(page: bytes) -> None:
 def test_other_pages_are_left_alone(page: bytes) -> None:
     """2.3.1.5: of any other body, every line is tried as it came."""
     assert without_codings(page, [], LIMIT) == page
+
+
+@ensureDeferred
+async def test_text_that_a_browser_shows_is_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """One INFO line says that a robots.txt came as such a page; its rules are obeyed from the first line on."""
+    site.replies["/robots.txt"] = Reply(body=b"<html><head></head><body><pre>" + TEXT)
+    result = await crawl([site.url("/x"), site.url("/y")])
+    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert result.outcomes[site.url("/y")] == 200
+    told = f"{site.url('/robots.txt')} came as the page that a browser shows for a text, and counts as that text"
+    assert records(caplog, logging.INFO).count(told) == 1

@@ -64,11 +64,15 @@ async def test_playwright_never_sees_what_is_forbidden(playwright: dict[str, Any
         assert result.stats["playwright/request_count"] == 1
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "text/html", "application/octet-stream"])
 @ensureDeferred
-async def test_robots_txt_by_the_browser(playwright: dict[str, Any]) -> None:
+async def test_robots_txt_by_the_browser(playwright: dict[str, Any], kind: str) -> None:
     """Where a middleware has everything fetched by the browser, the page that it shows is read as the text."""
     with ruled() as site:
         middlewares = {ByBrowser: 900}
+        site.replies["/robots.txt"] = Reply(
+            body=b"User-agent: *\nDisallow: /private", headers=(("Content-Type", kind),)
+        )
         result = await crawl_by(playwright, pages(site, "/open", "/private"), DOWNLOADER_MIDDLEWARES=middlewares)
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
         assert site.pages == ["/open"]
@@ -86,6 +90,19 @@ async def test_missing_robots_txt_by_the_browser(playwright: dict[str, Any]) -> 
         site.replies["/robots.txt"] = Reply(503, b"later")
         result = await crawl_by(playwright, pages(site, "/private"), DOWNLOADER_MIDDLEWARES=middlewares)
         assert verdicts(result) == {"private": "unreachable"}
+
+
+@ensureDeferred
+async def test_browser_that_cannot_be_started(playwright: dict[str, Any]) -> None:
+    """A browser that is not there is a fault of the crawl; one that finds no server tells of the site."""
+    everything = {**playwright, "DOWNLOADER_MIDDLEWARES": {ByBrowser: 900}}
+    with ruled() as site:
+        nowhere = {"executable_path": "/nowhere"}
+        result = await crawl_by(everything, pages(site, "/open"), PLAYWRIGHT_LAUNCH_OPTIONS=nowhere)
+        assert verdicts(result) == {"open": "local"}
+        site.replies["/robots.txt"] = Reply(reset=True)
+        result = await crawl_by(everything, pages(site, "/open"))
+        assert verdicts(result) == {"open": "unreachable"}
 
 
 @ensureDeferred
