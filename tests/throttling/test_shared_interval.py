@@ -258,7 +258,7 @@ async def test_closing_while_another_has_the_turn(
 
 @ensureDeferred
 async def test_requests_that_came_back_undecided_wait_for_no_turn(site: Clocked, store: Kept) -> None:
-    """What waited for its robots.txt when the spider closed stands in the queue, too, and is not counted again there."""
+    """What waited for a robots.txt when the spider closed stands in the queue, too, and is not counted there again."""
     key = site.url("").rstrip("/")
     store.take_turn(key, "somebody", 1000)
     close = close_when_waiting(4)
@@ -272,5 +272,6 @@ async def test_requests_that_came_back_undecided_wait_for_no_turn(site: Clocked,
         crawler.signals.connect(came_back, signals.spider_opened, weak=False)
         close(crawler)
 
-    result = await crawl(urls(site, 4), KEPT, prepare=prepare)
+    queue = {"SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.PacedPriorityQueue"}
+    result = await crawl(urls(site, 4), {**KEPT, **queue}, prepare=prepare)
     assert result.stat("crawl_delay/left_over") == 3
