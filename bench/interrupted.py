@@ -126,7 +126,7 @@ class Crawled:
     :param told: what callbacks and errbacks got: (site, target, outcome, whether meta was there) -> how often.
     :param processes: how many it took.
     :param closing: seconds between SIGINT, or the last answer to a request that was under way then, and the end of the
-        process. The end of the interpreter is part of it.
+        crawl. The end of the interpreter comes later; on a busy machine it takes seconds.
     """
 
     after: float
@@ -167,7 +167,8 @@ def crawl(after: float | None, sign: signal.Signals = signal.SIGINT, runtime: st
             errors += process.communicate(timeout=PATIENCE)[1]
             if not interrupted:
                 break
-            ended = time.monotonic()
+            closed = file.with_name("told.closed")  # a crawl that was killed has none
+            ended = float(closed.read_text(encoding="ascii")) if closed.exists() else time.monotonic()
             closing = ended - max([began, *(when for site in sites for when in site.answered if when <= ended)])
         told: Counter[tuple[int, str, str, str]] = Counter()
         for line in file.read_text(encoding="utf-8").splitlines():

@@ -1,11 +1,14 @@
 """One crawl that can be interrupted and resumed: `python -m bench.resumed_crawl RUNTIME JOBDIR FILE URL...`.
 
-Follows every link once, and writes a line to FILE for every page that a callback or an errback gets.
+Follows every link once, and writes a line to FILE for every page that a callback or an errback gets. When the crawl is
+closed, it writes the time to FILE.closed.
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -75,6 +78,7 @@ def main(runtime: str, jobdir: str, file: str, urls: list[str]) -> None:
     process = kind({**SETTINGS, **settings, "JOBDIR": jobdir})
     process.crawl(Links, file=file, urls=urls)
     process.start()
+    Path(f"{file}.closed").write_text(str(time.monotonic()), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -46,8 +46,6 @@ MARK = "_robots_rfc"
 #: middleware replaced it, as those of gateways do. A retry has the replaced URL from the start.
 JUDGED = "_robots_rfc_judged"
 
-logger: logging.Logger = logging.getLogger(__name__)
-
 # Seconds after which a transfer no longer counts as one of its downloader slot: while a robots.txt hangs, other origins
 # of the same slot would wait for it.
 _PATIENCE = 0.5

@@ -228,7 +228,7 @@ class DeferredRequests(Generic[_T]):
         """Give what waits for its turn back to the scheduler, as the spider is being closed."""
         assert self._throttle is not None
         if self._throttle.line is not None and (requests := self._throttle.line.clear()):
-            self._throttle.left_over += len(requests)
+            self._throttle.left_over.update(map(self._throttle.name, requests))
             self._release(None, requests)
 
     def _release(self, group: Group[_T] | None, requests: list[Request]) -> None:

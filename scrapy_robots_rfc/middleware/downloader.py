@@ -321,9 +321,7 @@ class RfcRobotsTxtMiddleware:
             logger.info(text, extra=self._extra)
 
     def _tell_of_undecided(self) -> None:
-        turns = 0
-        if self._throttle is not None:
-            turns = self._throttle.left_over + sum(site.requests for site in self._throttle.held())
+        turns = 0 if self._throttle is None else self._throttle.left()
         for key, count, what in (
             (stats.UNDECIDED, self._deferred.handed_back, "a robots.txt"),
             (stats.CRAWL_DELAY_LEFT_OVER, turns, "the turn of their site" if turns > 1 else "the turn of its site"),

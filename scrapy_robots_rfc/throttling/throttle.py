@@ -10,6 +10,7 @@ import logging
 import math
 from collections import Counter
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -90,21 +91,19 @@ class Throttle:
         self._origins: dict[Origin, PacedOrigin] = {}
         self.names: dict[str, PacedOrigin] = {}
         self._crawls = ProcessCrawls()
-        # Requests that have the turn of an origin, until they are over.
-        self._requests: dict[Request, PacedOrigin] = {}
+        self._requests: dict[Request, PacedOrigin] = {}  # those that have the turn of an origin, until they are over
         self._in_place: dict[Request, Waiter[None]] = {}
         #: Where the other requests wait that have no turn yet.
         self.queues: list[PacedPriorityQueue] = []
         self.line: WaitingLine | None = None
         self._timer: Cancellable | None = None
-        self._wake_at = math.inf
         self._sweep_at = _FIRST_SWEEP
-        self._added = 0.0
+        self._wake_at, self._added = math.inf, 0.0
         #: Origins by the seconds that their requests were held back.
         self.slowed: TopK[str] = TopK()
-        #: How many requests waited for their turns when the spider closed.
-        self.left_over = 0
-        #: How many came back to the scheduler without their robots.txt, by origin: they waited for that, and no turn.
+        #: Origins -> how many requests waited for their turns in queues that are closed.
+        self.left_over: Counter[str] = Counter()
+        #: Origins -> how many came back to the scheduler without their robots.txt: they waited for that, and no turn.
         self.undecided: Counter[str] = Counter()
         #: Called from time to time when the spider is being closed, so that nothing waits any more.
         self.when_closing: Callable[[], object] = lambda: None
@@ -183,18 +182,24 @@ class Throttle:
 
     def held(self) -> list[Held]:
         """Return the sites whose requests wait for their turns."""
-        now, utc = self.clock(), self._utc()
-        held: Counter[str] = Counter(name for request in self._in_place if (name := self.name(request)))
-        lines: list[PacedPriorityQueue | WaitingLine | None] = [*self.queues, self.line]
-        for line in lines:
-            held.update(dict(line.waiting() if line is not None else ()))
-        found = []
+        now, utc, held, found = self.clock(), self._utc(), self._held(), []
         for name, count in held.items():
             paced = self.names.get(name)
             interval = 0.0 if paced is None else paced.interval(utc)
             first = 0.0 if paced is None else paced.turns.wait(None, interval, now, patient=False) or 0.0
             found.append(Held(name, count, interval, first))
         return found
+
+    def left(self) -> int:
+        """Return how many requests waited for their turns when the spider closed, wherever they stand."""
+        return (self.left_over + self._held() - self.undecided).total()
+
+    def _held(self) -> Counter[str]:
+        held: Counter[str] = Counter(name for request in self._in_place if (name := self.name(request)))
+        line = () if self.line is None else self.line.waiting()
+        for name, count in chain(line, *(queue.waiting() for queue in self.queues)):
+            held[name] += count
+        return held
 
     # Turns.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import tracemalloc
+import weakref
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -223,6 +224,24 @@ def test_held_when_it_is_forgotten() -> None:
     assert again.copy == value.copy
     assert crawl.memory.get(origin(1)) is again
     assert other() is value
+
+
+@pytest.mark.usefixtures("small")
+def test_held_and_no_longer_in_use() -> None:
+    """What is held for later is packed when it is no longer in use, and not before; then nothing of it stays parsed."""
+    crawl = Crawl(100, FEW)
+    value = crawl.fetch(1)
+    alone = crawl.memory.octets
+    held = crawl.memory.hold(origin(1), value)
+    assert crawl.memory.octets == alone
+    gone = weakref.ref(value)
+    del value
+    for number in range(2, 50):
+        crawl.fetch(number)
+    crawl.memory.get(origin(49))
+    assert gone() is None
+    assert held().copy == copy_of()
+    assert crawl.counts == {"revived": 1}
 
 
 @pytest.fixture

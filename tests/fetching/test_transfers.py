@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import struct
+import threading
 import zlib
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydispatch.dispatcher import getAllReceivers  # type: ignore[import-untyped]  # it has no types
 from pytest_twisted import ensureDeferred
+from scrapy import signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.exceptions import StopDownload
 
+from scrapy_robots_rfc import _scrapy
 from tests.support.crawling import crawl, records
 from tests.support.scenarios_unreachable import short
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
+    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from tests.support.runtimes import Results
@@ -91,6 +99,54 @@ async def test_a_handler_with_a_session_of_its_own(site: Site, caplog: pytest.Lo
     result = await crawl([site.url("/a"), site.url("/x")], {"DOWNLOAD_HANDLERS": {"http": OwnHTTP11DownloadHandler}})
     assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
     assert records(caplog) == []
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_several_late_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Late transfers hold no place in their slot; one signal handler sees them all end, and the slot is as before."""
+    gate, slots, handlers, real = threading.Event(), [], [], _scrapy.give_place
+
+    def asked(crawler: Crawler, request: Request) -> Any:
+        handlers.append(len(list(getAllReceivers(crawler, signals.request_left_downloader))))
+        slot = real(crawler, request)
+        if slot:
+            slots.append(slot)
+        if len(slots) == 3:
+            assert slot.concurrency == 8 + 3
+            gate.set()
+        return slot
+
+    monkeypatch.setattr(_scrapy, "give_place", asked)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.download._PATIENCE", 0.0)
+    with ExitStack() as stack:
+        sites = [stack.enter_context(Site({"/robots.txt": robots("", gate=gate)})) for _ in range(3)]
+        await crawl([site.url("/a") for site in sites], {"CONCURRENT_REQUESTS_PER_DOMAIN": 8})
+        assert [site.targets for site in sites] == 3 * [["/robots.txt", "/a"]]
+    assert {slot.concurrency for slot in slots} == {8}
+    assert len(set(slots)) == 1
+    assert max(handlers) == min(handlers) + 1
+
+
+@pytest.mark.parametrize("stops", [signals.headers_received, signals.bytes_received])
+@pytest.mark.reactor
+@ensureDeferred
+async def test_an_error_in_our_handling_of_a_signal(
+    site: Site, stops: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error there is logged as Scrapy logs that of a handler, and a handler of the spider's stops no robots.txt."""
+
+    def fail(*_: object) -> None:
+        raise ValueError
+
+    def stop() -> None:
+        raise StopDownload(fail=True)
+
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
+    monkeypatch.setattr("scrapy_robots_rfc.middleware.user_agent.UserAgents.sent", fail)
+    result = await crawl([site.url("/x")], prepare=lambda crawler: crawler.signals.connect(stop, stops, weak=False))
+    assert short(result.outcomes[site.url("/x")]) == "rule"
+    assert records(caplog, logging.ERROR) == [f"A signal of <GET {site.url('/robots.txt')}> was not handled"]
 
 
 def with_comment(data: bytes, length: int) -> bytes:

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import LoopingCall
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc.throttling.throttle import Throttle
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, robots
@@ -253,3 +254,24 @@ async def test_closing_while_another_has_the_turn(
     resumed = await crawl([], settings)
     assert fetched(resumed) == (4 if kept else 0)
     assert sorted(site.targets[1:]) == (["/0", "/1", "/2", "/3"] if kept else [])
+
+
+@ensureDeferred
+async def test_requests_that_came_back_undecided_wait_for_no_turn(site: Clocked, store: Kept) -> None:
+    """What waited for a robots.txt when the spider closed stands in the queue, too, and is not counted there again."""
+    key = site.url("").rstrip("/")
+    store.take_turn(key, "somebody", 1000)
+    close = close_when_waiting(4)
+
+    def prepare(crawler: Crawler) -> None:
+        def came_back() -> None:
+            throttle = Throttle.of(crawler)
+            assert throttle is not None
+            throttle.undecided.update({key: 1, "https://other.example": 5})
+
+        crawler.signals.connect(came_back, signals.spider_opened, weak=False)
+        close(crawler)
+
+    queue = {"SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.PacedPriorityQueue"}
+    result = await crawl(urls(site, 4), {**KEPT, **queue}, prepare=prepare)
+    assert result.stat("crawl_delay/left_over") == 3
