@@ -18,11 +18,12 @@ endif
 # The tests start hundreds of processes: without bytecode on disk each of them would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Environments of their own for the tools of the site and of a release: `make test` and `make check` need none of these.
+# Environments of their own for the site, for other plugins and for a release: `make test` and `make check` need none.
 DOCS := .venv-docs
+PLUGINS := .venv-plugins
 RELEASE := .venv-release
 
-.PHONY: help demo fleet-demo test test-asyncio test-reactor check bench matrix docs docs-serve release-check clean
+.PHONY: help demo fleet-demo test test-asyncio test-reactor check bench matrix plugins docs docs-serve release-check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +33,7 @@ help:
 	@echo "make check       ruff, mypy --strict, and the project's own checks of shape and documents"
 	@echo "make bench       measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
 	@echo "make matrix      the test suite on every CPython found, and with the oldest and the newest dependencies"
+	@echo "make plugins     run the recipes of docs/plugins.md with the plugins that they are for, in an environment of their own"
 	@echo "make docs        build the documents as a site in build/site, with warnings as errors (make docs-serve shows it)"
 	@echo "make release-check  build the package, and look at it as the package index, an installer and type checkers do"
 	@echo "make clean       remove the environments and caches"
@@ -42,10 +44,11 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
-# The same for the other two, with the tools of one extra each.
+# The same for the others, with the tools of one extra each.
 $(DOCS)/.ready: EXTRA := docs
+$(PLUGINS)/.ready: EXTRA := plugins
 $(RELEASE)/.ready: EXTRA := release
-$(DOCS)/.ready $(RELEASE)/.ready: pyproject.toml
+$(DOCS)/.ready $(PLUGINS)/.ready $(RELEASE)/.ready: pyproject.toml
 	@test -x $(@D)/bin/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(@D) with $$python" >&2 && "$$python" -m venv $(@D); }
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --editable ".[$(EXTRA)]"
@@ -83,6 +86,9 @@ bench: $(READY)
 matrix: $(READY)
 	@$(BIN)/python -m tools.matrix $(ARGS)
 
+plugins: $(PLUGINS)/.ready
+	$(PLUGINS)/bin/python -m pytest -n 2 tests/plugins $(ARGS)
+
 docs: $(DOCS)/.ready
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet && echo "build/site/index.html"
 
@@ -93,4 +99,4 @@ release-check: $(RELEASE)/.ready
 	@$(RELEASE)/bin/python -m tools.release $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(DOCS) $(RELEASE) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(PLUGINS) $(RELEASE) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ import copy
 import logging
 import re
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -48,7 +49,7 @@ What Crawl-delay adds is counted with what DOWNLOAD_DELAY causes
     ExecutionEngine.downloader Downloader.slots Downloader.get_slot_key Slot.delay
 Requests leave the scheduler before their Crawl-delay is over, and are set aside
     DownloaderAwarePriorityQueue.pqueues DownloaderAwarePriorityQueue._downloader_interface
-    DownloaderInterface.get_slot_key DownloaderInterface._active_downloads
+    DownloaderInterface.get_slot_key DownloaderInterface.stats DownloaderInterface._active_downloads
 A slow robots.txt holds up the pages of its downloader slot
     ExecutionEngine.downloader Downloader.slots Downloader._process_queue
     Slot.queue Slot.active Slot.transferring Slot.concurrency
@@ -103,11 +104,13 @@ for _lost, _names in re.findall(r"^(\S.*)\n((?: .*\n)+)", _TABLE, re.MULTILINE):
         _before = f"{PRIVATE[_name][1]}; " if _name in PRIVATE else ""
         PRIVATE[_name] = _version or "2.15.0 and 2.19.0", f"{_before}{_lost}"
 
+# The private names -> what follows the dot. They are looked up for each request, so that this is not done each time.
+_NAMES = {_key: _key.partition(".")[2] for _key in PRIVATE}
+
 
 def _there(owner: Private, key: str) -> bool:
     """Whether an object has the private name of a row; a dictionary has it among its keys."""
-    name = key.partition(".")[2]
-    return name in owner if isinstance(owner, dict) else hasattr(owner, name)
+    return _NAMES[key] in owner if isinstance(owner, dict) else hasattr(owner, _NAMES[key])
 
 
 def _tell(crawler: Crawler | None, owner: str, key: str) -> None:
@@ -126,12 +129,20 @@ def _has(crawler: Crawler | None, owner: Private, names: str, *, own: bool = Fal
     :param names: as in the table; what they have in common is written once, as in `Slot.queue active`.
     :param own: whether to warn of an object, too, that the user has put in the place of Scrapy's.
     """
+    for key in _keys(names):
+        if not _there(owner, key):
+            kind = owner if isinstance(owner, type) else type(owner)
+            if own or _is(kind, key.partition(".")[0]):
+                _tell(crawler, getattr(owner, "__name__", kind.__name__), key)
+            return False
+    return True
+
+
+@cache
+def _keys(names: str) -> list[str]:
+    """Return what `_has` is called with as keys of `PRIVATE`."""
     place, _, rest = names.partition(".")
-    missing = [key for name in rest.split() if not _there(owner, key := f"{place}.{name}")]
-    kind = owner if isinstance(owner, type) else type(owner)
-    if missing and (own or _is(kind, place)):
-        _tell(crawler, getattr(owner, "__name__", kind.__name__), missing[0])
-    return not missing
+    return [f"{place}.{name}" for name in rest.split()]
 
 
 def _find(crawler: Crawler | None, owner: Private, *path: str, own: bool = False) -> Private:
@@ -139,7 +150,7 @@ def _find(crawler: Crawler | None, owner: Private, *path: str, own: bool = False
     for key in path:
         if owner is None or not _has(crawler, owner, key, own=own):
             return None
-        owner = getattr(owner, key.partition(".")[2])
+        owner = getattr(owner, _NAMES[key])
     return owner
 
 
@@ -234,11 +245,12 @@ def key_by(crawler: Crawler, queue: Private, name: Callable[[Request], str]) -> 
     """
     kept = _has(crawler, queue, "DownloaderAwarePriorityQueue.pqueues _downloader_interface")
     interface = queue._downloader_interface if kept else None
-    if interface is None or not _has(crawler, interface, "DownloaderInterface.get_slot_key _active_downloads"):
+    if interface is None or not _has(crawler, interface, "DownloaderInterface.get_slot_key stats _active_downloads"):
         return None
     slot, active = interface.get_slot_key, interface._active_downloads
     interface.get_slot_key = lambda request: f"{slot(request)} {name(request)}"
-    interface._active_downloads = lambda key: active(key.rpartition(" ")[0] or key)
+    # For all keys at once: it is asked for each request, and there may be many.
+    interface.stats = lambda keys: [(active(key.rpartition(" ")[0] or key), key) for key in keys]
     by: Callable[[Request], str] = interface.get_slot_key
     return by
 
@@ -263,10 +275,10 @@ def one_more(crawler: Crawler) -> Iterator[None]:
         downloader.total_concurrency -= 1
 
 
-def give_place(crawler: Crawler, request: Request) -> bool | None:
-    """Let the transfer of a request hold no place in its slot until it ends with its timeout. To be called once.
+def give_place(crawler: Crawler, request: Request) -> Private:
+    """Let the transfer of a request hold no place in its slot, until `end_late`. To be called once.
 
-    :returns: whether it is under way; ``None``: not yet, as it stands in the queue of its slot.
+    :returns: its slot, if it is under way, or else false; ``None``: not yet, as it stands in the queue of its slot.
     """
     slot: Private = _slots(crawler).get(request.meta.get("download_slot"))
     process = None if slot is None else _find(crawler, _downloader(crawler), "Downloader._process_queue")
@@ -274,18 +286,15 @@ def give_place(crawler: Crawler, request: Request) -> bool | None:
         return False
     if request not in slot.transferring:
         return None if request in slot.active else False
-
-    def left(request: Request) -> None:
-        if request is given:
-            slot.concurrency -= 1
-            crawler.signals.disconnect(left, signals.request_left_downloader)
-
-    given = request
     slot.concurrency += 1
-    crawler.signals.connect(left, signals.request_left_downloader, weak=False)
     if slot.queue:
         process(slot)
-    return True
+    return slot
+
+
+def end_late(slot: Private) -> None:
+    """Take back what `give_place` gave a slot: the transfer has ended."""
+    slot.concurrency -= 1
 
 
 def handler_of(crawler: Crawler, scheme: str) -> Private:
@@ -308,9 +317,10 @@ def send_once(crawler: Crawler) -> None:
 
 def unbound_pool(crawler: Crawler, handler: Private) -> None:
     """Lift a handler's bound of CONCURRENT_REQUESTS connections: the engine bounds pages, robots.txt is extra."""
-    session = _find(crawler, handler, "AiohttpDownloadHandler._session")
-    if session is not None and _has(crawler, session.connector, "BaseConnector._limit"):
-        session.connector._limit = 0
+    # A handler of the user's own may have something else by the name of `_session`.
+    connector = getattr(_find(crawler, handler, "AiohttpDownloadHandler._session"), "connector", None)
+    if connector is not None and _has(crawler, connector, "BaseConnector._limit"):
+        connector._limit = 0
     older = _there(handler, "HttpxDownloadHandler._client")
     newer = not older and _has(crawler, handler, "HttpxDownloadHandler._limits _default_client")
     if newer:  # for the clients of proxies, which are made later

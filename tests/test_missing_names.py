@@ -75,7 +75,7 @@ def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     real = _scrapy.give_place
 
-    def asked(crawler: Crawler, request: Request) -> bool | None:
+    def asked(crawler: Crawler, request: Request) -> Any:
         gate.set()
         return real(crawler, request)
 

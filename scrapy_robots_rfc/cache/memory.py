@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from scrapy_robots_rfc.cache.entry import decode, encode, entry_of, head_of
+from scrapy_robots_rfc.cache.entry import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,16 +58,25 @@ class _Parsed(Generic[_T]):
 
     :param entry: what it is made from; ``None`` if that is packed.
     :param large: whether its file is.
+    :param held: whether a function of `MemoryCache.hold` has it, so that it is packed even if it is dropped.
     :param place: its index in the list of all that are parsed; below 0 when it is no longer kept.
     :param weight: octets.
     """
 
-    value: _T
+    value: _T  # not there any more when it is no longer kept
     entry: CacheEntry | None
     packed: bytes = b""
     large: bool = False
+    held: bool = False
     place: int = -1
     weight: int = 0
+
+    def pack(self) -> int:
+        """Have it packed, and return how many octets were added by that."""
+        if self.entry is None:
+            return 0
+        self.packed, self.entry = encode(self.entry, _LEVEL), None
+        return len(self.packed)
 
 
 class MemoryCache(Generic[_T]):
@@ -121,8 +130,9 @@ class MemoryCache(Generic[_T]):
             self._unfold(origin, parsed)
         if parsed is not self._last:
             self._kept.move_to_end(origin)
+        value = parsed.value
         self._used(parsed)
-        return parsed.value
+        return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
@@ -134,32 +144,26 @@ class MemoryCache(Generic[_T]):
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
         large = entry.body is not None and len(entry.body) > LARGE
-        self._insert(origin, _Parsed(value, entry_of(head_of(entry), entry.body), large=large))
+        self._insert(origin, _Parsed(value, entry, large=large))
 
     def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:
         """Return a function that returns the value, or a later one of its origin, even after that was dropped.
 
-        Until it is called it holds packed octets only, and shares them with the memory as long as they are kept.
+        It holds what the memory holds of the origin. When that is not parsed any more, it holds packed octets only.
         """
         parsed = self._kept.get(origin)
         if not isinstance(parsed, _Parsed) or parsed.value is not value:
             return lambda: value
-        return partial(self._recall, origin, self._packed(parsed))
+        parsed.held = True
+        return partial(self._recall, origin, parsed)
 
-    def _recall(self, origin: Origin, packed: bytes) -> _T:
+    def _recall(self, origin: Origin, held: _Parsed[_T]) -> _T:
         value = self.get(origin)
         if value is None:
-            entry = decode(packed)
+            entry = decode(held.packed)
             value = self._revive(origin, entry)
             self.put(origin, value, entry)
         return value
-
-    def _packed(self, parsed: _Parsed[_T]) -> bytes:
-        """Return the packed octets of a value, which are made when they are needed first."""
-        if parsed.entry is not None:
-            parsed.packed, parsed.entry = encode(parsed.entry, _LEVEL), None
-            self._octets += len(parsed.packed)
-        return parsed.packed
 
     def _insert(self, origin: Origin, parsed: _Parsed[_T]) -> None:
         if origin in self._kept:
@@ -178,6 +182,8 @@ class MemoryCache(Generic[_T]):
         kept = self._kept[origin]
         if not isinstance(kept, bytes):
             self._octets -= _ENTRY + len(kept.packed)
+            if kept.held:
+                kept.pack()
             self._leave(kept)
         else:
             self._octets -= _ENTRY + len(kept)
@@ -217,8 +223,8 @@ class MemoryCache(Generic[_T]):
         """Keep only the packed octets of an origin."""
         parsed = self._kept[origin]
         assert isinstance(parsed, _Parsed)
-        packed = self._packed(parsed)
-        self._kept[origin] = _Large(packed) if parsed.large else packed
+        self._octets += parsed.pack()
+        self._kept[origin] = _Large(parsed.packed) if parsed.large else parsed.packed
         self._leave(parsed)
 
     def _leave(self, parsed: _Parsed[_T]) -> None:
@@ -231,5 +237,6 @@ class MemoryCache(Generic[_T]):
             moved.place = parsed.place
         self._weight -= parsed.weight
         parsed.place = -1
+        del parsed.value
         if parsed is self._last:
             self._last = None

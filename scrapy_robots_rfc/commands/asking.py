@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 import signal
 from base64 import b64encode
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote_to_bytes, urldefrag, urlsplit
 
 from scrapy import Request, Spider, signals
@@ -20,8 +19,7 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import STANDARD, Failed, stripped
+from scrapy_robots_rfc.commands.common import STANDARD, Failed, file_url, is_url, read, source_name, stripped
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.lint import is_markup
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -30,7 +28,6 @@ from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, target_of
 from scrapy_robots_rfc.policy.caching import Validity
@@ -40,14 +37,17 @@ from scrapy_robots_rfc.settings import read_settings
 if TYPE_CHECKING:
     import argparse
     from asyncio import Task
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.policy.access import Access
     from scrapy_robots_rfc.settings import Settings
+
+T = TypeVar("T")
 
 #: The parts of a project that may write files or open ports, which no command is to do.
 _WITHOUT: dict[str, Any] = {
@@ -82,7 +82,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What governs a URL, and where that is from.
+    """What governs an origin, and where that is from.
 
     :param source: the URL of the robots.txt, or the name of the file that was given in its place.
     :param hops: the redirects that its fetch followed.
@@ -107,23 +107,18 @@ class GivenFile:
     file: RobotsTxt
     hops: tuple[Hop, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """What it is called for people."""
-        return common.source_name(self.source)
-
-    def found(self, url: str) -> Found | None:
-        """Return what governs a URL by this file; ``None``: it has no origin."""
-        if (origin := Origin.of(url)) is None:
-            return None
+    def found(self, origin: Origin) -> Found:
+        """Return what governs an origin by this file."""
         validity, file = Validity(Outcome.SUCCESSFUL, math.inf), ParsedRobots(None, self.file)
-        return Found(OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY), self.name, self.hops)
+        policy = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
+        return Found(policy, source_name(self.source), self.hops)
 
-    def doubt(self, console: common.Console) -> None:
+    def doubt(self, console: Console) -> None:
         """Warn where it is a web page: as a robots.txt that would allow everything."""
         if is_markup(self.file):
-            again = self.source if self.source == STANDARD else self.name
-            console.complain(f"{self.name} looks like an HTML page, no robots.txt: see scrapy robots lint {again}")
+            name = source_name(self.source)
+            again = self.source if self.source == STANDARD else name
+            console.complain(f"{name} looks like an HTML page, no robots.txt: see scrapy robots lint {again}")
 
 
 def prepared(settings: ScrapySettings, opts: argparse.Namespace) -> Settings:
@@ -149,30 +144,26 @@ class Inquirer:
     """Asks within the crawl.
 
     :param crawler: it runs.
-    :param handler: the crawl's own of Ctrl-C.
     """
 
-    def __init__(self, crawler: Crawler, handler: object) -> None:
-        self._service, self._handler, self._crawler = robots_service(crawler), handler, crawler
+    def __init__(self, crawler: Crawler) -> None:
+        self._service, self._crawler = robots_service(crawler), crawler
         self._settings = read_settings(crawler.settings)
         #: URL -> its redirect; few files have one, and there may be many files.
         self._hops: dict[str, Hop] = {}
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
 
-    def ask(self, origin: Origin) -> RouteWait[OriginPolicy]:
-        """Begin to find out about an origin."""
-        robots = self._service.at_hand(origin)
-        return self._service.ask(origin) if robots is None else RouteWait(origin, settled=True, value=robots)
+    async def find(self, origins: Iterable[Origin], found: dict[Origin, Found], console: Console) -> None:
+        """Find out what governs origins; the service limits how many are asked at a time.
 
-    async def answer(self, wait: RouteWait[OriginPolicy]) -> Found | None:
-        """Return what `ask` has found out; ``None``: the crawl was stopped first."""
-        if not wait.settled:
-            with _on_interrupt(self._handler):
-                await wait.result()
-        if wait.value is None:
-            return None
-        source = wait.value.origin.robots_url
-        return Found(wait.value, source, self._redirects(source))
+        :param found: what is known, as far as the crawl came before it was stopped.
+        """
+        waits = [self._service.ask(origin) for origin in origins]
+        for number, wait in enumerate(waits):
+            console.progress(number, len(waits))
+            if (robots := await wait.result()) is not None:
+                source = robots.origin.robots_url
+                found[robots.origin] = Found(robots, source, self._redirects(source))
 
     def _redirects(self, url: str) -> tuple[Hop, ...]:
         """Return the redirects that were followed from a URL; none where its file came out of a store."""
@@ -182,24 +173,24 @@ class Inquirer:
             url = hop.target or ""
         return tuple(found)
 
-    async def download(self, url: str) -> GivenFile:
-        """Return the file that a URL has; it is fetched as a robots.txt is.
+    async def download(self, source: str) -> GivenFile:
+        """Return the file that a URL has, or that of a site; it is fetched as a robots.txt is.
 
         Userinfo is sent as a browser sends it (RFC 7617), to its own origin.
 
         :raises Failed: it has none.
         """
+        url = file_url(source)
         first, mark = Asking(urldefrag(stripped(url)).url), object()
         clock, authorization = Runtime().clock, _authorization(url)
         end = clock() + self._settings.timeout
         state: Asking | Access = first
         while isinstance(state, Asking):
             request = self._service.download.request(state.url, timeout=max(end - clock(), 0.1), mark=mark)
-            if authorization is not None and Origin.of(state.url) == Origin.of(url):
-                request.headers[b"Authorization"] = authorization
+            if Origin.of(state.url) == Origin.of(url):
+                request.headers.update(authorization)
             try:
-                with _on_interrupt(self._handler):
-                    response, body = await self._service.download.send(request)
+                response, body = await self._service.download.send(request)
             except Exception as error:  # noqa: BLE001 - whatever a download raises: it is told below
                 state = through(access_after(error, self._settings.timeout), request)
             else:
@@ -208,7 +199,7 @@ class Inquirer:
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
             advice = "check the address, see what its server sends, or name a copy of the file"
-            raise Failed(f"{common.safe_url(url)} cannot be fetched: {because}; {advice}")
+            raise Failed(f"{stripped(url)} cannot be fetched: {because}; {advice}")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
         return GivenFile(url, file, self._redirects(first.url))
 
@@ -217,16 +208,14 @@ class Inquirer:
 
         :raises Failed: there is none, or robots.txt forbids to ask for it.
         """
-        authorization = _authorization(url)
-        request = Request(stripped(url), headers={"Authorization": authorization} if authorization else None)
+        request = Request(stripped(url), headers=_authorization(url))
         assert self._crawler.engine is not None
         try:
-            with _on_interrupt(self._handler):
-                return await self._crawler.engine.download_async(request)
+            return await self._crawler.engine.download_async(request)
         except Exception as error:
             refused = isinstance(error, RobotsDisallowed)
             cause = error if refused else through(access_after(error, self._settings.timeout), request).cause
-            raise Failed(f"{common.safe_url(url)} cannot be read: {cause}") from error
+            raise Failed(f"{stripped(url)} cannot be read: {cause}") from error
 
     def _downloaded(self, request: Request, response: Response) -> None:
         if MARK in request.meta and response.status // 100 == 3 and response.status != 304:
@@ -234,11 +223,12 @@ class Inquirer:
             self._hops[url] = Hop(url, response.status, target_of(request.url, response.headers.get("Location")))
 
 
-def _authorization(url: str) -> bytes | None:
-    """Return the value of the Authorization header that the userinfo of a URL stands for; ``None`` without userinfo."""
+def _authorization(url: str) -> dict[str, bytes]:
+    """Return the header that the userinfo of a URL stands for; none without userinfo."""
     userinfo, at, _ = urlsplit(url).netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
-    return b"Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)) if at else None
+    said = b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password))
+    return {"Authorization": b"Basic " + said} if at else {}
 
 
 class _Spider(Spider):
@@ -251,42 +241,45 @@ class _Spider(Spider):
             yield request
 
 
-def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[None]]) -> None:
-    """Run a crawl that does some work and ends.
+def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T | None:
+    """Run a crawl that does some work, and return what that gives; ``None``: it was stopped before.
+
+    The work prints no answers: while the crawl runs, Ctrl-C ends what waits for sites, and nothing else.
 
     :param settings: prepared.
     :raises Failed: it could not begin.
     """
     failures: list[BaseException] = []
+    given: list[T] = []
 
     async def guarded(crawler: Crawler) -> None:
         try:
-            # Ctrl-C ends at once what does not wait, such as printing. The crawl's own handler acts when the event loop
-            # goes on, so it is there only while the work waits for the crawl.
-            with _on_interrupt(signal.default_int_handler) as handler:
-                await work(Inquirer(crawler, handler))
-        except KeyboardInterrupt as error:
-            failures.append(error)
-            if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-                signal.raise_signal(signal.SIGINT)  # the crawl ends as by one that comes while it waits
-        except OSError as error:  # that of an output, for instance: the command's own, and not the project's
-            failures.append(error)
+            given.append(await work(Inquirer(crawler)))
         except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
-            failures.append(told(error))
+            failures.append(error)
 
     # A crawl leaves its own signal handlers, which call an event loop that has ended.
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        process = _begin(settings, guarded, lambda error: failures.append(told(error)))
-        if not any(isinstance(failure, KeyboardInterrupt) for failure in failures):  # there is no work left
-            process.start()
+        _begin(settings, guarded, failures.append).start()
     except Exception as error:  # noqa: BLE001 - it is what the project's settings name that raises here
-        failures.append(told(error))
+        failures.append(error)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     if failures:
-        raise failures[0]
+        raise told(failures[0])
+    return given[0] if given else None
+
+
+def found_about(settings: ScrapySettings, origins: Iterable[Origin], console: Console) -> dict[Origin, Found]:
+    """Return what governs origins, by their own robots.txt, as far as a crawl found it out before it was stopped.
+
+    :param settings: prepared.
+    """
+    found: dict[Origin, Found] = {}
+    crawl(settings, lambda inquirer: inquirer.find(origins, found, console))
+    return found
 
 
 def _begin(
@@ -311,41 +304,25 @@ def _begin(
     return other
 
 
-def given_files(settings: ScrapySettings, sources: list[str], console: common.Console) -> list[GivenFile]:
+def given_files(settings: ScrapySettings, sources: list[str], console: Console) -> list[GivenFile]:
     """Read files, or fetch those that are URLs, as a project fetches pages: its proxies, its identification.
 
     :param settings: prepared.
     :raises Failed: one is not there, or the crawl was stopped before.
     """
-    urls = {source: common.file_url(source) for source in sources if common.is_url(source)}
-    size = read_settings(settings).max_size
-    found = {
-        source: GivenFile(source, RobotsTxt.parse(common.read(source, console, size), max_size=size))
+    urls, size = [file_url(source) for source in sources if is_url(source)], read_settings(settings).max_size
+    files = [
+        None if is_url(source) else GivenFile(source, RobotsTxt.parse(read(source, console, size), max_size=size))
         for source in sources
-        if source not in urls
-    }
+    ]
 
-    async def fetch(inquirer: Inquirer) -> None:
-        for source, url in urls.items():
-            found[source] = await inquirer.download(url)
+    async def fetch(inquirer: Inquirer) -> list[GivenFile]:
+        return [file or await inquirer.download(source) for source, file in zip(sources, files, strict=True)]
 
-    if urls:
-        crawl(settings, fetch)
-    for source, url in urls.items():
-        if source not in found:
-            raise Failed(f"stopped before {common.safe_url(url)} was there")
-    return [found[source] for source in sources]
-
-
-@contextmanager
-def _on_interrupt(handler: Any) -> Iterator[Any]:  # noqa: ANN401 - what the module `signal` has for a handler
-    """Have Ctrl-C handled in another way for a while; the value is the handler that it has otherwise."""
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        yield before
-    finally:
-        if signal.getsignal(signal.SIGINT) is handler:  # else a first Ctrl-C has put there what a second one does
-            signal.signal(signal.SIGINT, before)
+    found = crawl(settings, fetch) if urls else files
+    if found is None:
+        raise Failed(f"stopped before {stripped(urls[0])} was there")
+    return [file for file in found if file is not None]
 
 
 def told(failure: BaseException) -> BaseException:

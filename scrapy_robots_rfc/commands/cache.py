@@ -21,8 +21,8 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, moment, safe_url, span
-from scrapy_robots_rfc.core.text import error_text, many, printable
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STANDARD, STRONG, Failed, span, stripped
+from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
@@ -43,13 +43,13 @@ HELP = "Look into the store of robots.txt files, drop what stands there, take it
 
 #: A line of `ls`; a cause that has no room is cut short.
 _ROW = "{:11}  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
-_INDENT = 18  # where the facts begin
+#: The times in the record of a copy, and the columns that the names of its values have.
+_TIMES, _NAMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"}), 17
 
 #: Seconds that the clock of another machine may be ahead: it may use its own time zone as UTC.
 _AHEAD = 86_400.0
 #: Seconds that `CacheEntry.kept_for` gives a copy which is of no use any more.
 _OVER = 1.0
-_IMPORT_ADVICE = "name a file that export wrote, or - for standard input"
 
 #: How an SQLite file begins; an empty one is a database without tables.
 _SQLITE = b"SQLite format 3\0"
@@ -58,11 +58,11 @@ _LINE_END = re.compile(r"\r\n?")
 
 #: Results with their colours, and what follows from each, in a few words.
 _RESULTS = {
-    "successful": (Colour.GOOD, "the rules of the file below are obeyed"),
-    "stale": (Colour.DOUBT, "the file below is obeyed, although it could not be fetched again"),
-    "unavailable": (Colour.GOOD, "there is no file, everything may be fetched"),
-    "unreachable": (Colour.BAD, "nobody knows the rules, nothing may be fetched"),
-    "unreadable": (Colour.BAD, ""),
+    "successful": (GOOD, "the rules of the file below are obeyed"),
+    "stale": (DOUBT, "the file below is obeyed, although it could not be fetched again"),
+    "unavailable": (GOOD, "there is no file, everything may be fetched"),
+    "unreachable": (BAD, "nobody knows the rules, nothing may be fetched"),
+    "unreadable": (BAD, ""),
 }
 
 
@@ -90,7 +90,7 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     """Do what is asked for with the store, and return the exit code."""
     imports = opts.act is import_copies
     # Opened first: where there is nothing to import, no store is to be made for it.
-    source = common.opened(opts.file, console, _IMPORT_ADVICE) if imports else nullcontext()
+    source = common.opened(opts.file, console) if imports else nullcontext()
     with source as opts.source, _open_store(settings, opts.store, may_be_made=imports) as store:
         code: int = opts.act(store, console, opts)
         return code
@@ -136,14 +136,6 @@ class _OpenStore:
     def is_fresh(self, found: CacheEntry | ValueError | None) -> bool:
         """Whether that is a copy, and a fresh one."""
         return isinstance(found, CacheEntry) and found.validity.fresh_until > self.now
-
-    def put(self, key: str, copy: CacheEntry) -> bool:
-        """Keep a copy; false where nobody would want it any more."""
-        keep = copy.kept_for(self.now, self.limits)
-        if keep <= _OVER:
-            return False
-        self.ask(self.store.put, key, encode(copy), keep)
-        return True
 
     def ask(self, call: Callable[..., T], *arguments: object) -> T:
         """Call a method of the store."""
@@ -195,29 +187,49 @@ def _look_at(path: Path, *, may_be_made: bool) -> None:
         raise Failed(f"{path} is no SQLite file", 1)
 
 
-# ls
+# ls and show
 
 
 def ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print a line for each origin."""
-    style = Style.of(console.stdout)
     if not opts.json:
-        head = _ROW.format("result", "last fetch", "age", "fresh for", "octets", "origin")
-        console.say(style.paint(style.cut(head), Colour.STRONG))
+        console.say(console.paint(_ROW.format("result", "last fetch", "age", "fresh for", "octets", "origin"), STRONG))
     fresh = count = 0
     for key, found in store.copies():
-        fresh, count = fresh + store.is_fresh(found), count + 1
+        fresh, count, shown = fresh + store.is_fresh(found), count + 1, printable(stripped(key))
         if opts.json:
-            console.say_json(_record(safe_url(key), found))
+            console.say_json(_record(shown, found))
         else:
-            result, _, rest = _row(safe_url(key), found, store.now).partition(" ")
-            console.say(f"{style.paint(result, _RESULTS[result][0])} {rest}")
+            result, _, rest = _row(shown, found, store.now).partition(" ")
+            console.say(f"{console.paint(result, _RESULTS[result][0])} {rest}")
     if not opts.json:
         console.say(f"{many(count, 'origin')} in {store.name}, {fresh:,} of them fresh")
     return 0
 
 
+def show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
+    """Print all that is known of one origin, and its file."""
+    key = str(common.origin_of(common.as_url(opts.url)))
+    found = store.copy(key)
+    if not isinstance(found, CacheEntry):
+        raise Failed(f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}", 1)
+    if opts.json:
+        console.say_json(copy_record(key, found))
+        return 0
+    console.fact("result", f"{_result(found)}: {_RESULTS[_result(found)][1]}", _NAMES)
+    for name, value in _record(key, found).items():
+        text = _moment(value, store.now) if name in _TIMES else str(value)
+        console.fact(name.replace("_", " "), text, _NAMES)
+    if found.body is not None:
+        console.say()
+        text = found.body.decode("utf-8", "backslashreplace")
+        for line in _LINE_END.sub("\n", text).removesuffix("\n").split("\n"):
+            console.say(printable(line.expandtabs(4)))
+    return 0
+
+
 def _record(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
+    """Return all of a copy but its file."""
     if isinstance(found, ValueError):
         return {"origin": key, "error": str(found)}
     octets = {} if found.body is None else {"octets": len(found.body)}
@@ -232,50 +244,14 @@ def _row(key: str, found: CacheEntry | ValueError, now: float) -> str:
     return _ROW.format(_result(found), printable(found.cause), span(now - found.fetched), fresh, size, key)
 
 
-# show
-
-
-def show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
-    """Print all that is known of one origin, and its file."""
-    key = str(common.origin_of(common.as_url(opts.url)))
-    found = store.copy(key)
-    if not isinstance(found, CacheEntry):
-        raise Failed(f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}", 1)
-    if opts.json:
-        console.say_json(copy_record(key, found))
-        return 0
-    style = Style.of(console.stdout)
-    for name, text in _facts(key, found, store.now):
-        console.say_all(style.fact(name, text, _INDENT, lead=""))
-    if found.body is not None:
-        console.say()
-        text = found.body.decode("utf-8", "backslashreplace")
-        for line in _LINE_END.sub("\n", text).removesuffix("\n").split("\n"):
-            console.say(style.cut(printable(line.expandtabs(4))))
-    return 0
-
-
 def _result(copy: CacheEntry) -> str:
     return "stale" if copy.validity.stale else copy.validity.outcome.value
 
 
-def _facts(key: str, copy: CacheEntry, now: float) -> Iterator[tuple[str, str]]:
-    validity, validators = copy.validity, copy.validators
-    yield "origin", key
-    yield "result", f"{_result(copy)}: {_RESULTS[_result(copy)][1]}"
-    yield "last fetch", f"{copy.cause}, {moment(copy.fetched, now)}"
-    yield "fresh until", moment(validity.fresh_until, now)
-    if validity.confirmed is not None:
-        yield "last confirmed", moment(validity.confirmed, now)
-    if validity.unreachable_since is not None:
-        yield "unreachable since", moment(validity.unreachable_since, now)
-    if validators is not None:
-        yield "file came from", validators.url
-        for name, value in (("ETag", validators.etag), ("Last-Modified", validators.last_modified)):
-            if value is not None:
-                yield name, value.decode("latin-1")
-    if copy.body is not None:
-        yield "octets", f"{len(copy.body):,}"
+def _moment(time: float, now: float) -> str:
+    """Return a time for people, and how long ago that was, or when it will be."""
+    distance = f"{span(now - time)} ago" if time <= now else f"in {span(time - now)}"
+    return f"{utc_text(max(time, 0.0))} ({distance})"
 
 
 # purge
@@ -310,7 +286,7 @@ def export_copies(store: _OpenStore, console: common.Console, opts: argparse.Nam
     with target as file:
         for key, found in store.copies():
             if Origin.written(key) is None:  # nobody would read it again
-                why = f"{safe_url(key)} is no origin: left out"
+                why = f"{stripped(key)} is no origin: left out"
             elif isinstance(found, ValueError):
                 why = f"{key} cannot be read: {found}"
             else:
@@ -339,9 +315,10 @@ def import_copies(store: _OpenStore, console: common.Console, opts: argparse.Nam
         there = store.copy(key)
         if isinstance(there, CacheEntry) and there.fetched >= copy.fetched:
             kept += 1
-        elif store.put(key, copy):
+        elif (keep := copy.kept_for(store.now, store.limits)) > _OVER:
             imported += 1
-        else:
+            store.ask(store.store.put, key, encode(copy), keep)
+        else:  # nobody would want it any more
             old += 1
     console.say(f"{imported:,} imported into {store.name}, {kept:,} there already, {old:,} too old, {wrong:,} wrong")
     return 1 if wrong else 0

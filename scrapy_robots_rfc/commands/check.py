@@ -5,17 +5,14 @@ The verdicts are the same that a crawl comes to.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
-from scrapy_robots_rfc.commands.common import FACTS, NO_ANSWER, STANDARD, Colour, Failed, ProgressBar, Style, columns
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, NO_ANSWER, STANDARD, STRONG, Failed
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
-from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.labels import uses_of
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
@@ -27,29 +24,23 @@ from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.asking import Found, Inquirer
+    from scrapy_robots_rfc.commands.asking import Found
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.core.groups import Group, Record
+    from scrapy_robots_rfc.core.decision import Rule
+    from scrapy_robots_rfc.core.groups import Record
     from scrapy_robots_rfc.core.preferences import Preference
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.fetching.queue import RouteWait
     from scrapy_robots_rfc.settings import Settings
 
 HELP = "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
-_VERDICTS = {
-    "allowed": (0, Colour.GOOD),
-    "disallowed": (1, Colour.BAD),
-    "undecided": (NO_ANSWER, Colour.DOUBT),
-}
+_VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (NO_ANSWER, DOUBT)}
 
-_AHEAD = 64  # URLs whose robots.txt is asked for ahead of the one that is printed next
-_AROUND = 2  # lines of a group shown before and after one that matters
+_AROUND = 2  # lines of a group shown before and after the one that decided
 _MOST_LOST = 20
 
 
@@ -77,34 +68,31 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
     ours = asking.prepared(settings, opts)
     ours = ours if opts.use is None else replace(ours, use=uses_of(opts.use))
-    judge = _Judge(console, opts.json, ours, askers_for(opts.agent, ours, settings), len(urls))
-    judge.progress.show(0)  # the first site may be slow
-    try:
-        if opts.archive:
-            _replay(urls, judge, console, opts)
-        elif opts.robots is None:
-            asking.crawl(settings, partial(judge.ask, urls))
-        else:
-            (given,) = asking.given_files(settings, [opts.robots], console)
-            judge.progress.clear()
-            given.doubt(console)
-            for url in urls:
-                judge.judge(url, given.found(url))
-    finally:
-        judge.progress.clear()
-    if judge.done < len(urls):
-        raise Failed(f"stopped after {judge.done:,} of {len(urls):,} URLs")
-    return judge.code
-
-
-def _replay(urls: list[str], judge: _Judge, console: Console, opts: argparse.Namespace) -> None:
-    """Judge the URLs by an archive."""
-    from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
-
-    found = found_in(opts.archive, time_of(opts.at), urls, console)
-    for url in urls:
+    askers = askers_for(opts.agent, ours, settings)
+    found = _found_about(urls, settings, console, opts)
+    code = 0
+    for done, url in enumerate(urls):
         origin = Origin.of(url)
-        judge.judge(url, None if origin is None else found[origin], as_declared=opts.use is None)
+        if origin is not None and origin not in found:
+            raise Failed(f"stopped after {done:,} of {len(urls):,} URLs")
+        known = None if origin is None else found[origin]
+        declared = None if known is None or opts.use is not None else known.declared
+        going_by = ours if declared is None else replace(ours, use=declared)
+        for number, asker in enumerate(askers):
+            judgement = judged(url, known, asker, going_by)
+            if opts.json:
+                console.say_json(judgement.record)
+            else:
+                if done or number:
+                    console.say()
+                _show(judgement, console, agent=len(askers) > 1)
+            verdict = judgement.record["verdict"]
+            code = max(code, _VERDICTS[verdict][0])
+        if verdict == "undecided":
+            advice = "see whether the site is up, or name a copy of its file with --robots FILE"
+            advice = common.URL_ADVICE if origin is None else advice
+            console.complain(f"{judgement.record['url']} is not decided: {judgement.record['why']}; {advice}")
+    return code
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
@@ -120,142 +108,71 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
     return [url for source in sources for url in (found if source == STANDARD else [common.as_url(source)])]
 
 
-class _Judge:
-    """Judges URLs in their order, each for all who ask, and prints what it finds.
+def _found_about(
+    urls: list[str], settings: ScrapySettings, console: Console, opts: argparse.Namespace
+) -> dict[Origin, Found]:
+    """Return what governs the origins of some URLs: by an archive, a file that is given, or the sites' own files."""
+    if opts.archive:
+        from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
 
-    :param json: for programs.
-    :param total: how many URLs there are.
-    """
-
-    def __init__(self, console: Console, json: bool, settings: Settings, askers: list[Asker], total: int) -> None:
-        self._console, self._json, self._settings, self._askers = console, json, settings, askers
-        self._style = Style.of(console.stdout)
-        self.progress = ProgressBar(console.stderr, total)
-        #: How many URLs are done.
-        self.done = 0
-        #: The exit code so far.
-        self.code = 0
-
-    async def ask(self, urls: list[str], inquirer: Inquirer) -> None:
-        """Judge the URLs by the robots.txt files of their sites, of which some are asked for ahead of their turn."""
-        ahead: deque[RouteWait[OriginPolicy] | None] = deque()
-        later = iter(urls)
-        for url in urls:
-            for origin in map(Origin.of, islice(later, _AHEAD - len(ahead))):
-                ahead.append(None if origin is None else inquirer.ask(origin))
-            wait = ahead.popleft()
-            if wait is None:
-                self.judge(url, None)
-            elif (found := await inquirer.answer(wait)) is not None:  # else the crawl was stopped first
-                self.judge(url, found)
-
-    def judge(self, url: str, found: Found | None, *, as_declared: bool = False) -> None:
-        """Print the verdicts on one URL, and what is wrong with it once.
-
-        :param found: ``None`` where it has no origin.
-        :param as_declared: go by the uses that the crawl declared whose archive is read.
-        """
-        settings = self._settings
-        if as_declared and found is not None and found.declared is not None:
-            settings = replace(settings, use=found.declared)
-        if self._console.stdout.isatty():
-            self.progress.clear()
-        for number, asker in enumerate(self._askers):
-            judgement = judged(url, found, asker, settings)
-            if self._json:
-                self._console.say_json(judgement_record(judgement))
-            else:
-                if self.done or number:
-                    self._console.say()
-                self._console.say_all(_lines(judgement, self._style, agent=len(self._askers) > 1))
-            self.code = max(self.code, _VERDICTS[judgement.verdict][0])
-        if judgement.verdict == "undecided":
-            advice = "see whether the site is up, or name a copy of its file with --robots FILE"
-            advice = common.URL_ADVICE if found is None else advice
-            self._console.complain(f"{judgement.url} is not decided: {judgement.why}; {advice}")
-        self.done += 1
-        self.progress.show(self.done)
+        return found_in(opts.archive, time_of(opts.at), urls, console)
+    origins = dict.fromkeys(origin for origin in map(Origin.of, urls) if origin is not None)
+    if opts.robots is None:
+        return asking.found_about(settings, origins, console)
+    (given,) = asking.given_files(settings, [opts.robots], console)
+    given.doubt(console)
+    return {origin: given.found(origin) for origin in origins}
 
 
 # A judgement for people.
 
 
-def _lines(judgement: Judgement, style: Style, *, agent: bool = False) -> Iterator[str]:
-    """Yield the lines that explain a judgement.
+def _show(judgement: Judgement, console: Console, *, agent: bool) -> None:
+    """Print a judgement, and why it is so.
 
     :param agent: say who asks.
     """
-    word = style.paint(f"{judgement.verdict:<{FACTS - 1}}", Colour.STRONG, _VERDICTS[judgement.verdict][1])
-    yield f"{word} {printable(judgement.url)}"
-    if agent:
-        yield from style.fact("agent", judgement.asker.name)
-    yield from style.fact("why", judgement.why)
-    if judgement.found is None:
+    record, found, explanation, use = judgement
+    word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
+    console.say(f"{word} {printable(record['url'])}")
+    for name in ("agent", "why")[not agent :]:
+        console.fact(name, record[name])
+    if found is None:
         return
-    yield from access_facts(judgement.found, style)
-    if judgement.found.declared is not None:
-        yield from style.fact("declared", f"{', '.join(judgement.found.declared)} (uses of the archived crawl)")
-    file = judgement.found.robots.robots
-    if judgement.explanation is None or file is None:
+    show_access(found, console)
+    if found.declared is not None:
+        console.fact("declared", f"{', '.join(found.declared)} (uses of the archived crawl)")
+    file, rule, lost = found.robots.robots, record["rule"], record["lost"]
+    if explanation is None or file is None:
         return
-    yield from group_fact(judgement.explanation, style)
-    yield from use_facts(judgement.use, style)
-    lost = judgement.lost
-    if judgement.rule is not None:
-        yield from _excerpt(file, judgement.explanation.groups, judgement.rule, [rule.line for rule in lost], style)
-    for rule in lost[:_MOST_LOST]:
-        yield from style.fact("lost", f"line {rule.line}: {rule} ({_because(rule, judgement.rule)})")
+    show_group(explanation, console)
+    show_use(use, console)
+    if rule is not None:
+        _show_lines(file, explanation, rule["line"], console)
+    for each in lost[:_MOST_LOST]:
+        console.fact("lost", f"line {each['line']}: {each['kind']}: {each['pattern']} ({_because(each, rule)})")
     if len(lost) > _MOST_LOST:
-        yield from style.fact("lost", f"and {len(lost) - _MOST_LOST:,} more")
+        console.fact("lost", f"and {len(lost) - _MOST_LOST:,} more")
 
 
-def _excerpt(
-    file: RobotsTxt, groups: Sequence[Group], decided: Rule, losers: Sequence[int], style: Style
-) -> Iterator[str]:
-    """Yield the lines of a group: its beginning, the rule that decided, those that lost, and a few around the first."""
-    group = next(group for group in groups if group.line <= decided.line <= group.last)
-    wanted = {group.line, *range(decided.line - _AROUND, decided.line + _AROUND + 1), *losers[:_MOST_LOST]}
-    wanted |= {number + 1 for number in wanted if number + 2 in wanted}  # a line as dots would be no shorter
-    numbers = [number for number in sorted(wanted) if group.line <= number <= group.last]
-    while not file.line_text(numbers[-1]).strip():  # the blank lines before the next record, which is not shown
-        numbers.pop()
-    digits = len(str(numbers[-1]))
-    before = group.line - 1
-    for number in numbers:
-        if number != before + 1:
-            yield f"    {' ' * digits}  {style.paint('...', Colour.FAINT)}"
-        before = number
-        if number == decided.line:
-            yield from _deciding(file.line_text(number), decided, digits, style)
-        else:
-            text = style.cut(printable(file.line_text(number).replace("\t", " ")), digits + 6)
-            yield f"    {number:>{digits}}  {text}".rstrip()
+def _show_lines(file: RobotsTxt, explanation: Explanation, line: int, console: Console) -> None:
+    """Print the line of the rule that decided, as it stands in the file, and those around it in its group."""
+    group = next(group for group in explanation.groups if group.line <= line <= group.last)
+    for number in range(max(line - _AROUND, group.line), min(line + _AROUND, group.last) + 1):
+        text = file.line_text(number).replace("\t", " ").rstrip()
+        mark = console.paint(">", STRONG, GOOD) if number == line else " "
+        if text:
+            console.say(f"{mark} {number:>5}  {printable(text)}")
 
 
-def _deciding(line: str, rule: Rule, digits: int, style: Style) -> Iterator[str]:
-    """Yield the rule that decided, its pattern marked: by carets below it, and by colour where there is any."""
-    at = line.partition("#")[0].rfind(rule.pattern) if rule.pattern else -1
-    begin, end = (len(line), len(line)) if at < 0 else (at, at + len(rule.pattern))
-    parts = (line[:begin], line[begin:end], line[end:])
-    before, pattern, after = (printable(part.replace("\t", " ")) for part in parts)
-    indent = digits + 6
-    colour = Colour.GOOD if rule.kind is RuleKind.ALLOW else Colour.BAD
-    whole = style.cut(before + pattern + after, indent)
-    shown, rest = whole[len(before) :][: len(pattern)], whole[len(before) + len(pattern) :]
-    head = f"  {style.paint('>', Colour.STRONG)} {rule.line:>{digits}}  {whole[: len(before)]}"
-    yield f"{head}{style.paint(shown, Colour.STRONG, colour)}{rest}"
-    if shown:
-        yield f"{' ' * (indent + columns(before))}{style.paint('^' * columns(shown), colour)}"
-
-
-def _because(rule: Rule, decided: Rule | None) -> str:
+def _because(rule: dict[str, Any], decided: dict[str, Any] | None) -> str:
     """Return why a rule that matches did not decide (RFC 9309, 2.2.2)."""
     if decided is None:
         return "it does not count here"
-    own, other = specificity(to_octets(rule.pattern)), specificity(to_octets(decided.pattern))
+    own, other = (specificity(to_octets(each["pattern"])) for each in (rule, decided))
     if own < other:
         return f"less specific: {own} octets, not {other}"
-    return f"as specific, and of such the {'first one' if rule.kind is decided.kind else 'allow'} decides"
+    return f"as specific, and of such the {'first one' if rule['kind'] == decided['kind'] else 'allow'} decides"
 
 
 # Who asks.
@@ -300,31 +217,19 @@ def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings:
 # What is found out about a URL.
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What is found out about a URL.
 
-    :param url: without userinfo.
-    :param verdict: ``undecided``, where the file is unreachable or the crawl itself failed, too.
-    :param why: what the verdict is based on, for people; or what is wrong with the URL.
-    :param decision: ``None``: nothing could be asked.
-    :param rule: the rule that decided.
-    :param lost: the rules that match, and did not decide.
-    :param found: what governs it; ``None`` where nothing could be asked.
-    :param explanation: ``None`` where there is no file, or another parser has it.
+    :param record: what `--json` prints; its keys are always the same.
+    :param found: what governs the URL; ``None`` where it has no origin.
+    :param explanation: which rules match; ``None`` where there is no file, or another parser has it.
     :param use: what the file says of the use of the page.
     """
 
-    url: str
-    asker: Asker
-    verdict: Literal["allowed", "disallowed", "undecided"]
-    why: str
-    decision: Decision | None = None
-    rule: Rule | None = None
-    lost: tuple[Rule, ...] = ()
-    found: Found | None = None
-    explanation: Explanation | None = None
-    use: Mapping[str, Preference] = field(default_factory=dict)
+    record: dict[str, Any]
+    found: Found | None
+    explanation: Explanation | None
+    use: Mapping[str, Preference]
 
 
 def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> Judgement:
@@ -332,13 +237,26 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
 
     :param found: ``None``: it has no origin.
     """
+    record: dict[str, Any] = {
+        "url": common.stripped(url),
+        "agent": asker.name,
+        "tokens": list(asker.agent.tokens),
+        "verdict": "undecided",
+        "why": f"it is {common.NO_URL}",
+        **dict.fromkeys(("reason", "rule", "group")),
+        "group_lines": [],
+        "lost": [],
+        "use": {},
+        "declared": None,
+        "robots_txt": None,
+    }
+    explanation: Explanation | None = None
+    use: Mapping[str, Preference] = {}
     if found is None:
-        return Judgement(common.stripped(url), asker, "undecided", f"it is {common.NO_URL}")
+        return Judgement(record, None, explanation, use)
     robots, agent = found.robots, asker.agent
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
-    decision, rule = replace(decision, origin=str(robots.origin)), decision.rule
-    explanation, lost = None, tuple[Rule, ...]()
-    use: Mapping[str, Preference] = {}
+    decision = replace(decision, origin=str(robots.origin))
     if robots.robots is not None:
         assert robots.file is not None
         resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
@@ -346,36 +264,24 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
         explanation = explain(robots.robots, deciding, agent.tokens)
         use = robots.robots.preferences(url, agent.tokens)
         if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
-            decision, rule = replace(decision, allowed=False, reason=Reason.USE, rule=None), None
+            decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
             why = f"{robots.source} {refusal.why}"
-        lost = tuple(each for each in explanation.matches if rule is None or each.line != rule.line)
-    unknown, why = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL), why or robots.why(decision)
-    verdict: Any = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"
-    return Judgement(common.stripped(url), asker, verdict, why, decision, rule, lost, found, explanation, use)
+        line = None if decision.rule is None else decision.rule.line
+        record["group"] = explanation.token
+        record["group_lines"] = [[group.line, group.last] for group in explanation.groups]
+        record["lost"] = [rule_record(rule) for rule in explanation.matches if rule.line != line]
+        record["use"] = use_record(use)
+    unknown = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL)
+    record["verdict"] = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"
+    record["why"] = why or robots.why(decision)
+    record["reason"] = decision.reason.value
+    record["rule"] = None if decision.rule is None else rule_record(decision.rule)
+    record["declared"] = None if found.declared is None else list(found.declared)
+    record["robots_txt"] = {"url": found.source, **access_record(found)}
+    return Judgement(record, found, explanation, use)
 
 
-# A judgement as JSON.
-
-
-def judgement_record(judgement: Judgement) -> dict[str, Any]:
-    """Return a judgement as an object of JSON; its keys are always the same."""
-    decision, found, explanation = judgement.decision, judgement.found, judgement.explanation
-    groups = () if explanation is None else explanation.groups
-    return {
-        "url": judgement.url,
-        "agent": judgement.asker.name,
-        "tokens": list(judgement.asker.agent.tokens),
-        "verdict": judgement.verdict,
-        "why": judgement.why,
-        "reason": None if decision is None else decision.reason.value,
-        "rule": None if judgement.rule is None else rule_record(judgement.rule),
-        "group": None if explanation is None else explanation.token,
-        "group_lines": [[group.line, group.last] for group in groups],
-        "lost": [rule_record(rule) for rule in judgement.lost],
-        "use": use_record(judgement.use),
-        "declared": None if found is None or found.declared is None else list(found.declared),
-        "robots_txt": None if found is None else {"url": found.source, **access_record(found)},
-    }
+# Parts of what is printed as JSON.
 
 
 def access_record(found: Found) -> dict[str, Any]:
@@ -388,7 +294,7 @@ def access_record(found: Found) -> dict[str, Any]:
         "stale": robots.stale,
         "override": robots.override,
         "exempt": robots.exempt,
-        "redirects": [{"url": hop.url, "status": hop.status, "target": hop.target} for hop in found.hops],
+        "redirects": [asdict(hop) for hop in found.hops],
     }
 
 
@@ -405,8 +311,8 @@ def rule_record(rule: Rule) -> dict[str, Any]:
 # What `check` and `show` say of a file, as text.
 
 
-def access_facts(found: Found, style: Style) -> Iterator[str]:
-    """Yield where the file came from, what came of it, and the redirects that its fetch followed."""
+def show_access(found: Found, console: Console) -> None:
+    """Print where the file came from, what came of it, and the redirects that its fetch followed."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
@@ -417,25 +323,25 @@ def access_facts(found: Found, style: Style) -> Iterator[str]:
     else:
         stale = ", an earlier copy is obeyed" if robots.stale else ""
         text = f"{source} ({robots.outcome.value}: {robots.cause}{stale})"
-    yield from style.fact("robots.txt", text)
+    console.fact("robots.txt", text)
     for hop in found.hops:
         where = "without a usable Location" if hop.target is None else f"to {hop.target}"
-        yield from style.fact("redirected", f"{hop.status} {where}")
+        console.fact("redirected", f"{hop.status} {where}")
 
 
-def use_facts(use: Mapping[str, Preference], style: Style, licenses: Sequence[Record] = ()) -> Iterator[str]:
-    """Yield what a file says of the use of pages, and under which licenses."""
+def show_use(use: Mapping[str, Preference], console: Console, licenses: Sequence[Record] = ()) -> None:
+    """Print what a file says of the use of pages, and under which licenses."""
     for label, preference in use.items():
         word = {True: "yes", False: "no", None: "neither yes nor no"}[preference.allowed]
-        yield from style.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
+        console.fact("use", f"{label}: {word} (line {preference.line}: {preference.source[:200]})")
     for record in licenses:
-        yield from style.fact("license", f"{record.value} (line {record.line})")
+        console.fact("license", f"{record.value} (line {record.line})")
 
 
-def group_fact(explanation: Explanation, style: Style) -> Iterator[str]:
-    """Yield which group applies, and where it stands."""
+def show_group(explanation: Explanation, console: Console) -> None:
+    """Print which group applies, and where it stands."""
     groups = explanation.groups
     ends = [str(group.line) if group.line == group.last else f"{group.line}-{group.last}" for group in groups]
     plural = "" if len(ends) == 1 and ends[0].isdigit() else "s"
     places = f" (line{plural} {', '.join(ends)}{', together' if len(ends) > 1 else ''})" if ends else ""
-    yield from style.fact("group", f"{explanation.choice}{places}")
+    console.fact("group", f"{explanation.choice}{places}")

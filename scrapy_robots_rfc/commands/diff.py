@@ -8,19 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc.commands import asking, check, common
-from scrapy_robots_rfc.commands.common import NO_ANSWER, STANDARD, Colour, Failed, Style
+from scrapy_robots_rfc.commands.common import BAD, GOOD, NO_ANSWER, STANDARD, STRONG, Failed
 from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from scrapy.settings import Settings
 
     #: Verdicts by the old file and by the new one, where they differ.
-    Changed = list[tuple[check.Judgement, check.Judgement]]
+    Changed = list[tuple[dict[str, Any], dict[str, Any]]]
 
 HELP = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
 #: Exit codes, as those of diff(1).
@@ -43,36 +42,39 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     ours = asking.prepared(settings, opts)
     askers = check.askers_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
-    urls = []
+    urls: list[tuple[str, Origin]] = []
     for number, url in lines:
-        if Origin.of(url) is None:
+        if (origin := Origin.of(url)) is None:
             place = f"{common.source_name(opts.urls)} line {number}"
             console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
         else:
-            urls.append(url)
+            urls.append((url, origin))
     old, new = asking.given_files(settings, [opts.old, opts.new], console)
     for given in {each.source: each for each in (old, new)}.values():
         given.doubt(console)
     whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
-    pairs = ([check.judged(url, file.found(url), who, ours) for file in (old, new)] for url in urls for who in askers)
-    changed = [(before, after) for before, after in pairs if before.verdict != after.verdict]
+    pairs = (
+        [check.judged(url, file.found(origin), who, ours).record for file in (old, new)]
+        for url, origin in urls
+        for who in askers
+    )
+    changed = [(before, after) for before, after in pairs if before["verdict"] != after["verdict"]]
     if opts.json:
         for change in changes:
             console.say_json(_record(change))
         for before, after in changed:
-            both = {"old": check.judgement_record(before), "new": check.judgement_record(after)}
-            console.say_json({"url": before.url, "agent": before.asker.name, **both})
+            console.say_json({"url": before["url"], "agent": before["agent"], "old": before, "new": after})
     else:
-        console.say_all(_lines(changes, changed, Style.of(console.stdout), agent=len(askers) > 1))
+        _show(changes, changed, console, agent=len(askers) > 1)
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
     if len(urls) < len(lines):
         return NO_ANSWER
     return DIFFERENT if changed or any(change.significant for change in changes) else SAME
 
 
-def _lines(changes: list[Change], changed: Changed, style: Style, *, agent: bool) -> Iterator[str]:
-    """Yield what changed.
+def _show(changes: list[Change], changed: Changed, console: common.Console, *, agent: bool) -> None:
+    """Print what changed.
 
     :param agent: say whose verdict it is.
     """
@@ -82,19 +84,18 @@ def _lines(changes: list[Change], changed: Changed, style: Style, *, agent: bool
         applies = "" if old == new else f": it was {old}, now {new}"
         alike.setdefault((applies, change.removed, change.added, change.rewritten), []).append(change.name)
     for (applies, removed, added, rewritten), names in alike.items():
-        for line in style.wrapped(f"group for {', '.join(names)}{applies}", 2):
-            yield style.paint(line, Colour.STRONG)
-        for sign, rules, colour in (("-", removed, Colour.BAD), ("+", added, Colour.GOOD)):
+        console.say(console.paint(printable(f"group for {', '.join(names)}{applies}"), STRONG))
+        for sign, rules, colour in (("-", removed, BAD), ("+", added, GOOD)):
             for rule in rules:
-                yield style.paint(style.cut(f"  {sign} line {rule.line}: {rule}"), colour)
+                console.say(console.paint(f"  {sign} line {rule.line}: {rule}", colour))
         for before, after in rewritten:
-            yield style.cut(f"  = line {before.line}: {before}")
-            yield style.cut(f"    line {after.line}: {after} (says the same)")
+            console.say(f"  = line {before.line}: {before}")
+            console.say(f"    line {after.line}: {after} (says the same)")
     for before, after in changed:
-        yield f"{before.verdict} -> {style.paint(after.verdict, Colour.STRONG)}  {printable(before.url)}"
-        told = [("agent ", before.asker.name)] if agent else []
-        for sign, text in (*told, ("- ", before.why), ("+ ", after.why)):
-            yield from style.wrapped(text, 2 + len(sign), f"  {sign}")
+        console.say(f"{before['verdict']} -> {console.paint(after['verdict'], STRONG)}  {printable(before['url'])}")
+        told = [f"agent {before['agent']}"] if agent else []
+        for text in (*told, f"- {before['why']}", f"+ {after['why']}"):
+            console.say(f"  {printable(text)}")
 
 
 def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:
@@ -109,7 +110,7 @@ def _summary(changes: list[Change], changed: Changed, urls: int | None) -> str:
     if empty:
         text += f", {many(empty, 'group')} without a rule came or went"
     if urls is not None:
-        text += f", {len({before.url for before, _ in changed}):,} of {urls:,} URLs change their verdict"
+        text += f", {len({before['url'] for before, _ in changed}):,} of {urls:,} URLs change their verdict"
     return text
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.commands.asking import given_files, prepared
-from scrapy_robots_rfc.commands.common import Colour, Style, stripped
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, STRONG, stripped
 from scrapy_robots_rfc.core.findings import Severity
 from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.text import many, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from scrapy.settings import Settings
 
@@ -26,8 +25,7 @@ HELP = "Say what is odd about a robots.txt: what a crawler makes of it, and what
 #: The exit code of the worst finding; 2 is left for what could not be read.
 EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}
 
-_INDENT = 4
-_COLOURS = {Severity.ERROR: Colour.BAD, Severity.WARNING: Colour.DOUBT, Severity.NOTICE: Colour.STRONG}
+_COLOURS = {Severity.ERROR: BAD, Severity.WARNING: DOUBT, Severity.NOTICE: STRONG}
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -42,14 +40,14 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
     """Print the findings of a file; return the exit code."""
     prepared(settings, options)
     (given,) = given_files(settings, [options.source], console)
-    name, found, style = stripped(given.source), lint(given.file), Style.of(console.stdout)
+    name, found = stripped(given.source), lint(given.file)
     for finding in found:
         if options.format == "json":
             console.say_json(_record(name, finding))
         elif options.format == "github":
             console.say(_annotation(name, finding))
         else:
-            console.say_all(_lines(name, finding, style))
+            _show(name, finding, console)
     if options.format == "text":
         counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
         summary = ", ".join(many(count, word) for count, word in counts if count)
@@ -57,13 +55,13 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
     return max((EXIT[finding.severity] for finding in found), default=0)
 
 
-def _lines(name: str, finding: Finding, style: Style) -> Iterator[str]:
-    place, word = printable(f"{name}:{finding.line}: "), finding.severity.value
-    rest = f" {finding.code.value}: {printable(finding.text)}".rstrip(": ")
-    yield f"{place}{style.paint(word, _COLOURS[finding.severity])}{style.cut(rest, len(place) + len(word))}"
+def _show(name: str, finding: Finding, console: Console) -> None:
+    severity = console.paint(finding.severity.value, _COLOURS[finding.severity])
+    rest = f"{finding.code.value}: {printable(finding.text)}".rstrip(": ")
+    console.say(f"{printable(name)}:{finding.line}: {severity} {rest}")
     for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):
         if told:
-            yield from style.wrapped(told, _INDENT, " " * _INDENT)
+            console.say(f"    {printable(told)}")
 
 
 def _record(name: str, finding: Finding) -> dict[str, object]:

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.http import HtmlResponse, Response
 
-from scrapy_robots_rfc.commands import asking, check
-from scrapy_robots_rfc.commands.common import (
-    Colour,
-    Failed,
-    Style,
-    as_url,
-    is_url,
-    origin_of,
-    read,
-    safe_url,
-    source_name,
-)
+from scrapy_robots_rfc.commands import asking, check, common
+from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, Failed, is_url
 from scrapy_robots_rfc.core.page_rules import EVERYONE, combine, header_texts, parse_headers, parse_metas, read_members
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of
@@ -31,7 +21,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.core.page_rules import PageRules
 
 HELP = "Show the rules of a page, X-Robots-Tag lines and robots metas: for whom each is, what holds, what is odd."
@@ -46,11 +35,11 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     topic.add_argument("--json", action="store_true", help="an object in one line for each who asks")
 
 
-def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
+def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print the rules of a page for each who asks; return the exit code."""
     askers = check.askers_for(opts.agent, asking.prepared(settings, opts), settings)
     response = _response(settings, opts.page, console)
-    name = without_userinfo(response.url) if is_url(opts.page) else source_name(opts.page)
+    name = without_userinfo(response.url) if is_url(opts.page) else common.source_name(opts.page)
     lines, metas, now = response.headers.getlist("X-Robots-Tag"), metas_of(response), time.time()
     for number, asker in enumerate(askers):
         tokens = asker.agent.tokens
@@ -61,28 +50,23 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
             known = {"nofollow": holds.nofollow, "noindex": holds.noindex, "directives": dict(holds.directives)}
             console.say_json({**about, **known, "conflicts": list(holds.conflicts), "rules": rules})
         else:
-            console.say_all(["", printable(name)][not number :])
-            console.say_all(_lines(asker.name, holds, rules, Style.of(console.stdout)))
+            console.say(f"{chr(10) * (number > 0)}{printable(name)}")
+            _show(asker.name, holds, rules, console)
     return 0
 
 
-def _response(settings: ScrapySettings, source: str, console: Console) -> Response:
+def _response(settings: ScrapySettings, source: str, console: common.Console) -> Response:
     """Return the document of a file, or the answer for a URL.
 
     :raises Failed: there is none.
     """
     if not is_url(source):
-        return HtmlResponse("file:", body=read(source, console, 4 * MAX_DOCUMENT))
-    url, found = as_url(source), list[Response]()
-    origin_of(url)
-
-    async def fetch(inquirer: asking.Inquirer) -> None:
-        found.append(await inquirer.page(url))
-
-    asking.crawl(settings, fetch)
-    if not found:
-        raise Failed(f"stopped before {safe_url(url)} was there")
-    return found[0]
+        return HtmlResponse("file:", body=common.read(source, console, 4 * MAX_DOCUMENT))
+    url = common.as_url(source)
+    common.origin_of(url)
+    if (found := asking.crawl(settings, lambda inquirer: inquirer.page(url))) is None:
+        raise Failed(f"stopped before {common.stripped(url)} was there")
+    return found
 
 
 def _rules(
@@ -113,18 +97,17 @@ def _rules(
                 }
 
 
-def _lines(asker: str, holds: PageRules, rules: list[dict[str, Any]], style: Style) -> Iterator[str]:
-    yield from style.fact("agent", asker)
+def _show(asker: str, holds: PageRules, rules: list[dict[str, Any]], console: common.Console) -> None:
+    console.fact("agent", asker)
     if not rules:
-        yield from style.fact("rules", "none")
+        console.fact("rules", "none")
     for name, value in holds.directives.items():
         but = ", though it is permitted elsewhere" if name in holds.conflicts else ""
-        yield from style.fact("holds", f"{_text(name, value)}{but} ({'; '.join(holds.where(name))})")
+        console.fact("holds", f"{_text(name, value)}{but} ({'; '.join(holds.where(name))})")
     for rule in rules:
-        mark = style.paint(">", Colour.STRONG, Colour.GOOD) if rule["applies"] else " "
-        line = f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}"
-        odd = style.paint(f" ({rule['odd']})", Colour.DOUBT) if rule["odd"] else ""
-        yield f"  {mark} {style.cut(printable(line), 50 if odd else 4)}{odd}"
+        mark = console.paint(">", STRONG, GOOD) if rule["applies"] else " "
+        line = printable(f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}")
+        console.say(f"  {mark} {line}" + (console.paint(f" ({rule['odd']})", DOUBT) if rule["odd"] else ""))
 
 
 def _text(name: str, value: str | None) -> str:

@@ -11,13 +11,13 @@ from importlib.resources import files as resources
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.common import STANDARD, Colour, Failed, Style, new_file
+from scrapy_robots_rfc.commands.common import FAINT, STANDARD, STRONG, Failed, new_file, source_name
 from scrapy_robots_rfc.commands.report_sums import ReportFile, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy_robots_rfc.commands.common import Console
 
@@ -28,7 +28,7 @@ HELP = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: 
 TOP, TOP_OF_PAGE = 10, 1000
 #: Bars in a plot of the page, whatever the length of its tables.
 BARS = 10
-NO_ORIGIN, NO_SPIDER = "(no origin)", "(no name)"
+NO_ORIGIN = "(no origin)"
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -53,13 +53,13 @@ def run(_: object, console: Console, options: argparse.Namespace) -> int:
             if file.broken:
                 end = "; it breaks off before its end" if file.breaks_off else ""
                 what = f"{many(file.broken, 'broken record')} left out (the first at line {file.first})"
-                console.complain(f"{file.title}: {what}{end}; all else is summed up")
+                console.complain(f"{source_name(file.name)}: {what}{end}; all else is summed up")
         if page_file is not None:
             page_file.write(page(sums, files, options.top or TOP_OF_PAGE).encode())
     if options.json:
         console.say_json(sums.record(files, options.top or TOP_OF_PAGE))
     else:
-        console.say_all(lines_of(sums, files, options.top or TOP, Style.of(console.stdout)))
+        show(sums, files, options.top or TOP, console)
     return 0
 
 
@@ -77,71 +77,53 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
 # As text.
 
 
-def lines_of(sums: Sums, files: Sequence[ReportFile], top: int, style: Style) -> Iterator[str]:
-    """Yield the lines for people.
+def show(sums: Sums, files: Sequence[ReportFile], top: int, console: Console) -> None:
+    """Print the sums for people.
 
     :param top: how many of each kind are listed.
     """
     record = sums.record(files, top)
-    requests, more = record["requests"], record["more"]
-    digits = max(len(f"{count:,}") for count in (requests, 10_000, *(row["requests"] for row in record["exempt"])))
-
-    def table(title: str, kind: str, name: Callable[[Row], str]) -> Iterator[str]:
-        if not record[kind]:
-            return
-        yield ""
-        count = f" ({top:,} of {top + more[kind]:,})" if more[kind] else ""
-        yield style.paint(f"{title}{count}", Colour.STRONG)
-        for row in record[kind]:
+    requests = record["requests"]
+    console.say(console.paint(f"{many(requests, 'request')} disallowed" if requests else _NOTHING, STRONG))
+    for file in files:
+        console.fact("file", f"{source_name(file.name)} ({many(file.records, 'record')})")
+    for name, text in _FACTS.items():
+        if record[name]:
+            console.fact(name.replace("_", " "), text.format(record[name]))
+    for kind, (title, name_of) in _TABLES.items():
+        rows, more = record[kind], record["more"][kind]
+        if rows:
+            console.say()
+            console.say(console.paint(f"{title} ({top:,} of {top + more:,})" if more else title, STRONG))
+        for row in rows:
             part = row["requests"] / requests if "share" in row else 0
-            share = f"{'<0.1%' if 0 < part < 0.0005 else f'{part:.1%}':>7}" if part else ""
-            before = f"  {row['requests']:>{digits},}{style.paint(share, Colour.FAINT)}  "
-            yield before + style.cut(printable(name(row)), 4 + digits + len(share))
-
-    yield style.paint(_headline(record), Colour.STRONG)
-    for name, text in _facts(record, [file.title for file in files], top):
-        yield from style.fact(name, text)
-    yield from table("by reason", "by_reason", lambda row: row["reason"])
-    yield from table("by origin", "by_origin", lambda row: row["origin"] or NO_ORIGIN)
-    yield from table("by rule", "by_rule", _rule_text)
-    causes = "robots.txt unreachable"
-    yield from table(causes, "unreachable", lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}")
-    yield from table("not asked, by entry of ROBOTSTXT_EXEMPT", "exempt", lambda row: row["entry"])
-
-
-def _facts(record: Row, titles: Sequence[str], top: int) -> Iterator[tuple[str, str]]:
-    """Yield what is to be said of all of it, each with a name."""
-
-    def listed(names: Sequence[str], left: int) -> str:
-        return ", ".join([*names, *([f"and {left:,} more"] if left > 0 else [])])
-
-    records = sum(file["records"] for file in record["files"])
-    yield "files", f"{listed(titles[:top], len(titles) - top)} ({many(records, 'record')})"
-    if record["requests"]:
-        spiders = [f"{row['spider'] or NO_SPIDER} {row['requests']:,}" for row in record["by_spider"]]
-        yield "spiders", listed(spiders, record["more"]["by_spider"])
-        origins, rules = (len(record[kind]) + record["more"][kind] for kind in ("by_origin", "by_rule"))
-        yield "sites", f"{many(origins, 'origin')}, {many(rules, 'rule')}"
-    if record["dry_run"]:
-        yield "dry run", f"{record['dry_run']:,} of them were let through all the same"
-    if record["stale"]:
-        yield "stale", f"{record['stale']:,} were decided by an earlier copy, because its refresh failed"
-
-
-def _headline(record: Row) -> str:
-    """Return how many requests were disallowed, and when; the date stands once where it is the same."""
-    if not record["requests"]:
-        return "no request was disallowed"
-    first, last = ((record[end] or "")[:19].replace("T", " ") for end in ("from", "to"))
-    until = last[11:] if first[:10] == last[:10] else last
-    times = "" if not first else f", at {first} UTC" if first == last else f", from {first} to {until} UTC"
-    return f"{many(record['requests'], 'request')} disallowed{times}"
+            share = f"{'<0.1%' if part < 0.0005 else f'{part:.1%}':>7}" if part else ""
+            console.say(f"  {row['requests']:>9,}{console.paint(share, FAINT)}  {printable(name_of(row))}")
 
 
 def _rule_text(row: Row) -> str:
     line = "" if row["line"] is None else f" line {row['line']}"
     token = "" if row["token"] is None else f" (for {row['token']})"
     return f"{row['origin'] or NO_ORIGIN}{line}: {row['rule']}{token}"
+
+
+_NOTHING = "no request was disallowed"
+#: What is said of all of it, unless it is 0 or nothing.
+_FACTS = {
+    "from": "{}",
+    "to": "{}",
+    "dry_run": "{:,} of them were let through all the same",
+    "stale": "{:,} were decided by an earlier copy, because its refresh failed",
+}
+#: The lists of the sums that are shown as tables, each with its title, and how a row of it is called.
+_TABLES: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "by_reason": ("by reason", lambda row: row["reason"]),
+    "by_spider": ("by spider", lambda row: row["spider"] or "(no name)"),
+    "by_origin": ("by origin", lambda row: row["origin"] or NO_ORIGIN),
+    "by_rule": ("by rule", _rule_text),
+    "unreachable": ("robots.txt unreachable", lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}"),
+    "exempt": ("not asked, by entry of ROBOTSTXT_EXEMPT", lambda row: row["entry"]),
+}
 
 
 # As a page.
@@ -157,7 +139,7 @@ def page(sums: Sums, files: Sequence[ReportFile], top: int) -> str:
         "top": top,
         "bars": BARS,
         "totals": sums.totals,
-        "titles": [file.title for file in files],
+        "titles": [source_name(file.name) for file in files],
     }
     style, script, template = (
         (resources("scrapy_robots_rfc.commands") / f"report_page.{suffix}").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.common import STANDARD, Failed, opened
+from scrapy_robots_rfc.commands.common import Failed, opened, source_name
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
 #: Characters of a line that are read, and of an object over several lines: more than a JSON array in one line needs.
 LONGEST = 10_000_000
-
-_ADVICE = "name a file that ROBOTSTXT_REPORT wrote, or - for standard input"
 
 #: How packed files begin, and what opens them.
 _PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], Any]], ...] = (
@@ -88,17 +86,12 @@ class ReportFile:
     _line: int = 0
     _last: bool = False
 
-    @property
-    def title(self) -> str:
-        """The name for people."""
-        return "standard input" if self.name == STANDARD else self.name
-
     def read(self, console: Console) -> Iterator[Mapping[str, Any]]:
         """Yield the fields of each record.
 
         :raises Failed: the file cannot be read, or holds something else.
         """
-        with opened(self.name, console, _ADVICE) as file:
+        with opened(self.name, console) as file:
             try:
                 for fields in self._parsed(file):
                     if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
@@ -114,7 +107,7 @@ class ReportFile:
         if self.broken and not self.records:
             what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
             read = "records of ROBOTSTXT_REPORT in a format that is read (JSON lines, JSON, CSV)"
-            raise Failed(f"{self.title} holds no {read}; {what}")
+            raise Failed(f"{source_name(self.name)} holds no {read}; {what}")
 
     def _parsed(self, file: io.BufferedReader) -> Iterator[object]:
         """Yield the objects or rows of a file; what stands for a broken one is none of both.

@@ -19,7 +19,7 @@ from scrapy.utils.log import configure_logging
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.commands.asking import told
-from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, FAINT, GOOD, NO_ANSWER, STRONG, Failed
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import announcements
@@ -34,7 +34,6 @@ from scrapy_robots_rfc.settings import TABLE, hidden, read_row, read_settings, w
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.settings import Settings as ScrapySettings
@@ -43,15 +42,13 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
 
 HELP = "Show how a crawl is set up: the settings and where each comes from, the middlewares, what is odd about them."
-#: Exit codes; that of an error is NO_ANSWER.
-GOOD, ODD = 0, 1
 
 #: Scrapy's priorities, in words.
 _SOURCES = {value: name for name, value in SETTINGS_PRIORITIES.items()} | {
     SETTINGS_PRIORITIES["addon"]: "add-on",
     SETTINGS_PRIORITIES["cmdline"]: "command line",
 }
-_LEVELS = {"error": Colour.BAD, "warning": Colour.DOUBT, "info": Colour.FAINT}
+_LEVELS = {"error": BAD, "warning": DOUBT, "info": FAINT}
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -73,11 +70,11 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     except Exception as error:  # what the project's settings name raises what it likes
         raise told(error) from error
     if opts.json:
-        console.say_json({key: _plain(value) for key, value in found.items()})
+        console.say_json(found)
     else:
-        console.say_all(_lines(found, Style.of(console.stdout)))
+        _show(found, console)
     levels = {line["level"] for line in found["lines"]}
-    return NO_ANSWER if "error" in levels else ODD if "warning" in levels else GOOD
+    return NO_ANSWER if "error" in levels else 1 if "warning" in levels else 0
 
 
 def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
@@ -101,7 +98,7 @@ def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
 
 
 def _set_up(crawler: Crawler, spider: str | None) -> dict[str, Any]:
-    """Return all that is shown: what --json prints, but with the values of settings as they are."""
+    """Return all that is shown, as an object of JSON."""
     settings = crawler.settings
     lines: list[tuple[int, str]] = []
     if not _scrapy.apply_addons(crawler):
@@ -164,7 +161,7 @@ def _row(key: str, value: object, settings: ScrapySettings, read: Settings | Non
         value, source = read.cache_min_age, "ROBOTSTXT_CACHE_MAX_AGE"
     elif isinstance(value, float) and value.is_integer():
         value = int(value)  # as the documents have it
-    return {"key": key, "value": hidden(value), "source": source}
+    return {"key": key, "value": _plain(hidden(value)), "source": source}
 
 
 def _middlewares(settings: ScrapySettings, name: str) -> list[dict[str, Any]]:
@@ -201,32 +198,25 @@ def _plain(value: object) -> object:
     return startup.path_of(value)
 
 
-def _lines(found: dict[str, Any], style: Style) -> Iterator[str]:
-    yield from style.fact("spider", found["spider"] or "none is named: the settings of the project alone")
-    yield from style.fact("obeyed", found["obeyed"])
+def _show(found: dict[str, Any], console: Console) -> None:
+    """Print what is found; of this package's middlewares, each is marked."""
+    console.fact("spider", found["spider"] or "none is named: the settings of the project alone")
+    console.fact("obeyed", found["obeyed"])
     if found["tokens"] is not None:
-        yield from style.fact("tokens", ", ".join(found["tokens"]) or "none: only the group for all (*) applies")
-    yield from style.fact("User-Agent", found["user_agent"] or "none is sent")
-    yield from _table("settings", found["settings"], style)
-    yield from _table("unknown settings", found["unknown"], style)
+        console.fact("tokens", ", ".join(found["tokens"]) or "none: only the group for all (*) applies")
+    console.fact("User-Agent", found["user_agent"] or "none is sent")
+    for title, kind in (("settings", "settings"), ("unknown settings", "unknown")):
+        if found[kind]:
+            console.say(f"\n{console.paint(title, STRONG)}")
+        for row in found[kind]:
+            line = printable(f"  {row['key']:<33} {row['source']:<12} {row['value']!r}")
+            console.say(console.paint(line, FAINT) if row["source"] == "default" else line)
     for kind in ("downloader", "spider"):
-        yield from ("", style.paint(f"{kind} middlewares", Colour.STRONG))
+        console.say(f"\n{console.paint(f'{kind} middlewares', STRONG)}")
         for row in found[f"{kind}_middlewares"]:
-            line = style.cut(printable(f"{'>' if row['ours'] else ' '} {row['position']:>5g}  {row['name']}"))
-            yield style.paint(line, Colour.GOOD) if row["ours"] else line
+            line = printable(f"{'>' if row['ours'] else ' '} {row['position']:>5g}  {row['name']}")
+            console.say(console.paint(line, GOOD) if row["ours"] else line)
     if found["lines"]:
-        yield ""
+        console.say()
     for line in found["lines"]:
-        level = line["level"]
-        yield from style.wrapped(line["text"], len(level) + 2, f"{style.paint(level, _LEVELS[level])}: ")
-
-
-def _table(title: str, rows: list[dict[str, Any]], style: Style) -> Iterator[str]:
-    if not rows:
-        return
-    yield from ("", style.paint(title, Colour.STRONG))
-    key_width, source_width = (max(len(row[column]) for row in rows) for column in ("key", "source"))
-    for row in rows:
-        value = startup.path_of(row["value"]) if isinstance(row["value"], type) else repr(row["value"])
-        line = style.cut(printable(f"  {row['key']:<{key_width}}  {row['source']:<{source_width}}  {value}"))
-        yield style.paint(line, Colour.FAINT) if row["source"] == "default" else line
+        console.say(f"{console.paint(line['level'], _LEVELS[line['level']])}: {printable(line['text'])}")

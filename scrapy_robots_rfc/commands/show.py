@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, check
-from scrapy_robots_rfc.commands.common import NO_ANSWER, Colour, Failed, Style, as_url, columns, origin_of, span
+from scrapy_robots_rfc.commands.common import GOOD, NO_ANSWER, STRONG, Failed, as_url, origin_of, span
 from scrapy_robots_rfc.core.robotstxt import explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import Outcome
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.core.groups import Group
+    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.policy.pacing import Limit
 
@@ -40,21 +39,14 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     origin = origin_of(as_url(opts.url))
     ours = asking.prepared(settings, opts)
     askers = check.askers_for(opts.agent, ours, settings)
-    answers: list[tuple[asking.Found, float]] = []
-
-    async def ask(inquirer: asking.Inquirer) -> None:
-        if (found := await inquirer.answer(inquirer.ask(origin))) is not None:
-            answers.append((found, found.robots.validity.fresh_until - Runtime().clock()))
-
-    asking.crawl(settings, ask)
-    if not answers:
+    if (found := asking.found_about(settings, [origin], console).get(origin)) is None:
         raise Failed(f"stopped before {origin.robots_url} was there")
-    found, fresh_for = answers[0]
+    fresh_for = found.robots.validity.fresh_until - Runtime().clock()
     if opts.json:
         for asker in askers:
             console.say_json(_record(found, fresh_for, asker, ours.limit))
     else:
-        console.say_all(_lines(found, fresh_for, askers, ours.limit, Style.of(console.stdout)))
+        _show(found, fresh_for, askers, ours.limit, console)
     outcome, cause = found.robots.outcome, found.robots.cause
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
@@ -81,49 +73,49 @@ def _pace(robots: OriginPolicy, asker: check.Asker, limit: Limit | None) -> tupl
     return text, bound.seconds
 
 
-def _lines(
-    found: asking.Found, fresh_for: float, askers: list[check.Asker], limit: Limit | None, style: Style
-) -> Iterator[str]:
-    yield from check.access_facts(found, style)
+def _show(
+    found: asking.Found, fresh_for: float, askers: list[check.Asker], limit: Limit | None, console: Console
+) -> None:
+    check.show_access(found, console)
     if math.isfinite(fresh_for):
-        yield from style.fact("fresh for", span(fresh_for))
+        console.fact("fresh for", span(fresh_for))
     file = found.robots.robots
     if file is None:
         return
     cut = ", the rest is too much and does not count" if file.truncated else ""
-    yield from style.fact("octets", f"{file.size:,}{cut}")
+    console.fact("octets", f"{file.size:,}{cut}")
     applying: dict[int, list[str]] = {}
     for asker in askers:
         explanation = explain(file, "/", asker.agent.tokens)
         if len(askers) > 1:
-            yield from style.fact("agent", asker.name)
-        yield from check.group_fact(explanation, style)
-        yield from style.fact("delay", _pace(found.robots, asker, limit)[0])
-        yield from check.use_facts(file.preferences("/", asker.agent.tokens), style, file.licenses(asker.agent.tokens))
+            console.fact("agent", asker.name)
+        check.show_group(explanation, console)
+        console.fact("delay", _pace(found.robots, asker, limit)[0])
+        tokens = asker.agent.tokens
+        check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
         for group in explanation.groups:
             applying.setdefault(group.line, []).append(asker.name)
     for sitemap in file.sitemaps:
-        yield from style.fact("sitemap", sitemap)
+        console.fact("sitemap", sitemap)
     for record in file.records:
         if record.key not in _SITEMAPS:
-            yield from style.fact("record", f"line {record.line}: {record.key}: {record.value}")
-    for group in file.groups:
-        yield ""
-        names = f" to {', '.join(applying.get(group.line, []))}" if len(askers) > 1 else ""
-        yield from _group(group, f" (applies{names})" if group.line in applying else "", style)
+            console.fact("record", f"line {record.line}: {record.key}: {record.value}")
+    _show_groups(file, applying, console, agent=len(askers) > 1)
 
 
-def _group(group: Group, applies: str, style: Style) -> Iterator[str]:
-    """Yield a group: one that applies is marked.
+def _show_groups(file: RobotsTxt, applying: dict[int, list[str]], console: Console, *, agent: bool) -> None:
+    """Print the groups; those that apply are marked.
 
-    :param applies: that it applies, and to whom; empty where it does not.
+    :param applying: the lines of these, with the names of those to whom they apply.
+    :param agent: say to whom.
     """
-    mark = style.paint(">", Colour.STRONG, Colour.GOOD) if applies else " "
-    names = style.cut(printable(", ".join(group.tokens)), 30)
-    rest = style.cut(printable(applies), 9 + columns(names))
-    yield f"{mark} {group.line:>5}  {style.paint(names, Colour.STRONG)}{rest}"
-    for rule in group.rules:
-        yield style.cut(f"  {rule.line:>5}    {rule}")
+    for group in file.groups:
+        whose = f" to {', '.join(applying.get(group.line, []))}" if agent else ""
+        mark, rest = (console.paint(">", STRONG, GOOD), f" (applies{whose})") if group.line in applying else (" ", "")
+        console.say()
+        console.say(f"{mark} {group.line:>5}  {printable(', '.join(group.tokens) + rest)}")
+        for rule in group.rules:
+            console.say(f"  {rule.line:>5}    {rule}")
 
 
 def _record(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Limit | None) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """Decodes the content codings of a robots.txt (RFC 9110, 8.4), up to a limit that no decompression bomb gets past.
 
 Scrapy offers servers the same codings as for a page, so each coding that Scrapy may offer has to be known here.
+What a browser made of the text is undone, too.
 """
 
 from __future__ import annotations
 
+import html
 import importlib
+import re
 import zlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -35,9 +38,14 @@ GZIP_MAGIC = b"\x1f\x8b"
 # give 2 MiB at most.
 _PIECE = 64
 
+# The page that Chromium, Firefox and WebKit show for a text, as download handlers with a browser return it.
+_RENDERED = re.compile(
+    rb"<html[^<>]*><head>(?:<(?:meta|link)[^<>]*>)*</head><body[^<>]*><pre[^<>]*>(.*?)(?:</pre>|\Z)", re.DOTALL
+)
+
 
 def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
-    """Return a body without its codings.
+    """Return a body without its codings; if a browser made a page of a text, return the text.
 
     :param body: the octets as they came.
     :param codings: the values of the Content-Encoding headers, in order.
@@ -67,7 +75,18 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
                 fault = fault or f"the {name.decode()} data break off"
     if fault and len(body) < limit:
         raise DecodingError(fault)
-    return body[:limit]
+    return _without_rendering(body[:limit])
+
+
+def _without_rendering(body: bytes) -> bytes:
+    """Return the text that a browser was given, if a body is the page that it shows for a text; else the body itself.
+
+    In such a page the first line of the file stands behind tags, so that its first group would be lost.
+    """
+    found = _RENDERED.match(body)
+    if found is None:
+        return body
+    return html.unescape(found[1].decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:

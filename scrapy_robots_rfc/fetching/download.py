@@ -6,6 +6,7 @@ redirects.
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from scrapy.exceptions import ResponseDataLossError, StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
-    from twisted.python.failure import Failure
 
     from scrapy_robots_rfc.cache.entry import Validators
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 #: The meta key that marks our own requests; its value is the `_Transfer`.
 MARK = "_robots_rfc"
@@ -75,7 +78,6 @@ class _Transfer:
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has taken the request, and has no response to it.
-    :param late: the request that holds no place in its slot any more.
     """
 
     mark: object
@@ -84,7 +86,6 @@ class _Transfer:
     taken: int = 0
     stopped: bool = False
     unanswered: bool = False
-    late: Request | None = None
 
     def begin(self, request: Request, codings: Sequence[bytes]) -> None:
         """Get ready for a body; called again for that of a retry."""
@@ -137,12 +138,15 @@ class Downloader:
         self._send = crawler.signals.send_catch_log
         self._schemes: set[str] = set()
         self._endings = _Endings(crawler)
-        self._handlers = (
-            (self._reached, signals.request_reached_downloader),
-            (self._headers_received, signals.headers_received),
-            (self._bytes_received, signals.bytes_received),
-            (self._response_downloaded, signals.response_downloaded),
-        )
+        self._handlers: dict[int, Callable[..., bool | None]] = {
+            id(signals.request_reached_downloader): self._reached,
+            id(signals.headers_received): self._headers_received,
+            id(signals.bytes_received): self._bytes_received,
+            id(signals.response_downloaded): self._response_downloaded,
+        }
+        # Requests without an answer -> when they are to give up the places in their slots.
+        self._waiting: dict[Request, float] = {}
+        self._late: dict[Request, Any] = {}  # those that have given them up -> their slots
 
     def request(
         self,
@@ -201,25 +205,42 @@ class Downloader:
                 self._abandoned(request)
             raise
 
-    def _reached(self, request: Request) -> None:
+    def _reached(self, transfer: _Transfer, request: Request, **_: object) -> None:
         """Called when a request, or a retry of it, joins the queue of its slot."""
-        transfer: _Transfer | None = request.meta.get(MARK)
-        if transfer is not None:
-            transfer.unanswered = True
-            Runtime().call_later(_PATIENCE, partial(self._late, request))
+        transfer.unanswered = True
+        if not self._waiting:
+            Runtime().call_later(_PATIENCE, self._look)
+        self._waiting[request] = Runtime().clock() + _PATIENCE
 
-    def _late(self, request: Request) -> None:
-        if self._give_place(request) is None:  # it still stands in the queue
-            Runtime().call_later(_PATIENCE, partial(self._late, request))
+    def _look(self) -> None:
+        """Let transfers that take long hold no place any more; one timer serves all."""
+        now, waiting = Runtime().clock(), self._waiting
+        self._waiting = {}
+        for request, due in waiting.items():
+            if due > now:
+                self._waiting[request] = due
+            elif self._give_place(request) is None:  # it still stands in the queue
+                self._waiting[request] = now + _PATIENCE
+        if self._waiting:
+            Runtime().call_later(min(self._waiting.values()) - now, self._look)
 
     def _give_place(self, request: Request) -> bool | None:
-        transfer: _Transfer = request.meta[MARK]
-        if transfer.late is request:
+        if request in self._late:
             return True
-        gave = _scrapy.give_place(self._crawler, request)
-        if gave:
-            transfer.late = request
-        return gave
+        slot = _scrapy.give_place(self._crawler, request)
+        if not slot:
+            return None if slot is None else False
+        if not self._late:
+            self._crawler.signals.connect(self._left, signals.request_left_downloader)
+        self._late[request] = slot
+        return True
+
+    def _left(self, request: Request) -> None:
+        slot = self._late.pop(request, None)
+        if slot is not None:
+            _scrapy.end_late(slot)
+            if not self._late:
+                self._crawler.signals.disconnect(self._left, signals.request_left_downloader)
 
     def _body(self, response: Response, transfer: _Transfer) -> bytes:
         if transfer.unanswered:  # a middleware made this answer up after the download had failed
@@ -247,12 +268,10 @@ class Downloader:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Handle signals while a robots.txt is under way, and not longer: each handler slows down every page."""
+        """See the signals of our transfers while one is under way, and not longer: it slows down every page."""
         manager = self._crawler.signals
         if not self._transfers:
-            self._send, manager.send_catch_log = manager.send_catch_log, self._shielded  # type: ignore[method-assign]
-            for handler, signal in self._handlers:
-                manager.connect(handler, signal)
+            self._send, manager.send_catch_log = manager.send_catch_log, self._signal  # type: ignore[method-assign]
         self._transfers += 1
         try:
             yield
@@ -260,46 +279,45 @@ class Downloader:
             self._transfers -= 1
             if not self._transfers:
                 manager.send_catch_log = self._send  # type: ignore[method-assign]
-                for handler, signal in self._handlers:
-                    manager.disconnect(handler, signal)
 
-    def _shielded(self, signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
-        """Keep signal handlers that are not ours from stopping our transfers, as Scrapy lets a spider stop its pages.
+    def _signal(self, signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
+        """Send a signal, as Scrapy does; handle it afterwards, if it is about a transfer of ours.
 
-        A handler that raises StopDownload is still called; for our transfers, what it raised is left out of the answers
-        from which download handlers see whether to go on.
+        Signal handlers may not stop our transfers, as Scrapy lets a spider stop its pages. A handler that raises
+        StopDownload is still called, but what it raised is left out of the answers from which download handlers see
+        whether to go on.
         """
-        answers = self._send(signal, **named)
-        if signal not in _STOPPING or MARK not in getattr(named.get("request"), "meta", ()):
+        answers, handle = self._send(signal, **named), self._handlers.get(id(signal))
+        meta = None if handle is None else getattr(named.get("request"), "meta", None)
+        if handle is None or not meta or MARK not in meta:
             return answers
-        ours = self._bytes_received
-        return [one for one in answers if one[0] == ours or not isinstance(getattr(one[1], "value", 0), StopDownload)]
+        if signal in _STOPPING:
+            answers = [one for one in answers if not isinstance(getattr(one[1], "value", None), StopDownload)]
+        try:
+            if handle(meta[MARK], **named):
+                answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's
+        except Exception:
+            logger.exception("A signal of %s was not handled", named["request"])
+        return answers
 
-    def _headers_received(self, headers: Headers, request: Request) -> None:
-        transfer: _Transfer | None = request.meta.get(MARK)
-        if transfer is not None:
-            transfer.begin(request, headers.getlist(b"Content-Encoding"))
-            self._endings.received(request)  # there may be no octets of a body
+    def _headers_received(self, transfer: _Transfer, headers: Headers, request: Request, **_: object) -> None:
+        transfer.begin(request, headers.getlist(b"Content-Encoding"))
+        self._endings.received(request)  # there may be no octets of a body
 
-    def _bytes_received(self, data: bytes, request: Request) -> None:
-        transfer: _Transfer | None = request.meta.get(MARK)
-        if transfer is None:
-            return
+    def _bytes_received(self, transfer: _Transfer, data: bytes, request: Request, **_: object) -> bool:
         if transfer.request is not request:  # a download handler of the user's does not send `headers_received`
             transfer.begin(request, ())
         self._endings.received(request)
-        if transfer.has_enough(data, self._limit):
-            raise StopDownload(fail=False)
+        return transfer.has_enough(data, self._limit)
 
-    def _response_downloaded(self, request: Request, response: Response) -> None:
-        transfer = request.meta.get(MARK)
-        if transfer is not None:
-            transfer.unanswered = False
-            # Without the header, HttpCompressionMiddleware leaves the body alone: it would drop a body that gets longer
-            # than DOWNLOAD_MAXSIZE, or decode it without a bound.
-            transfer.codings = response.headers.getlist(b"Content-Encoding")
-            response.headers.pop(b"Content-Encoding", None)
-            self._sent(request)
+    def _response_downloaded(self, transfer: _Transfer, request: Request, response: Response, **_: object) -> None:
+        transfer.unanswered = False
+        self._waiting.pop(request, None)
+        # Without the header, HttpCompressionMiddleware leaves the body alone: it would drop a body that gets longer
+        # than DOWNLOAD_MAXSIZE, or decode it without a bound.
+        transfer.codings = response.headers.getlist(b"Content-Encoding")
+        response.headers.pop(b"Content-Encoding", None)
+        self._sent(request)
 
 
 class _Endings:

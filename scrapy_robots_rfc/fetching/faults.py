@@ -78,6 +78,7 @@ _HANDLER = frozenset({"download_request", "download_request_async"})
 
 #: What to do about a local fault, by the name of its exception.
 _ADVICE = {
+    "RequestError": "see what the service says about the account, or the request",
     "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTSTXT_EXEMPT",
     "NotSupported": "see DOWNLOAD_HANDLERS, and install what the handler needs",
     "NotConfigured": "see DOWNLOAD_HANDLERS, and install what the handler needs",
@@ -85,6 +86,9 @@ _ADVICE = {
     "UnsupportedURLSchemeError": "see DOWNLOAD_HANDLERS, and the meta `proxy` of the request",
 }
 _EXHAUSTED = "let the process have more files or ports, or lower CONCURRENT_REQUESTS"
+
+# Of the errors of Zyte API, those that tell of the site. The others tell of the account or of the service.
+_SITE_FAILED = {520, 521}
 
 # Causes in a chain that are looked at, and characters of a library's text that are shown.
 _LONGEST_CHAIN, _LONGEST_TEXT = 20, 160
@@ -174,6 +178,8 @@ def _tls(error: BaseException) -> str | None:
 
 def _is_network(error: BaseException) -> bool:
     """Whether an exception, or one that it was explicitly raised from, is the network's."""
+    if _package(type(error)) == "zyte_api" and getattr(error, "status", 520) not in _SITE_FAILED:
+        return False
     found: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
         if isinstance(found, OSError) and found.errno in _NETWORK_ERRNO:

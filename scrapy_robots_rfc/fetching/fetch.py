@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from scrapy.exceptions import IgnoreRequest
@@ -235,12 +236,10 @@ def following(
         lifetime = old.lifetime  # what a 304 leaves out stays (RFC 9111, 3.2)
     left = None if lifetime is None else max(0.0, lifetime - said.age)
     new = caching.renew(validity, access.outcome, now, limits, left)
-    entry = CacheEntry(new, access.status, access.cause, now)
+    made = partial(CacheEntry, new, access.status, access.cause, now)
     if isinstance(access, Successful):
-        return replace(entry, validators=fetched.validators, body=access.body, lifetime=lifetime)
-    if new.stale and old is not None:
-        return replace(entry, validators=old.validators, body=old.body, lifetime=old.lifetime)
-    return entry
+        return made(fetched.validators, access.body, lifetime)
+    return made(old.validators, old.body, old.lifetime) if new.stale and old is not None else made()
 
 
 def set_aside(old: CacheEntry | None, access: Access, now: float, limits: Settings) -> CacheEntry:

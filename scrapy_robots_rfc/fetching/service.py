@@ -58,7 +58,8 @@ class Hooks(NamedTuple):
     """What the service calls in rooms above its own, which it must not import.
 
     :param parse: parses files.
-    :param agent: gives the agent of a request that brings none of its own.
+    :param agent: gives the agent of a request that brings none of its own; raises what the spider's property raises.
+    :param reader: gives the agent that large files are read for; does the same, but never raises.
     :param expected: called before a file of a shared store is asked for again, with what was known of it.
     :param found: called with what governs an origin from now on.
     :param concluded: the same, where a fetch of this crawl has ended; ``None``: nobody wants to know.
@@ -66,6 +67,7 @@ class Hooks(NamedTuple):
 
     parse: FileParser
     agent: Callable[[], Agent]
+    reader: Callable[[], Agent]
     expected: Callable[[OriginPolicy], None]
     found: Callable[[OriginPolicy], None]
     concluded: Callable[[OriginPolicy], None] | None = None
@@ -102,7 +104,7 @@ class RobotsService:
         self._threads = Threads(1, self._runtime, "robots.txt parser")
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
         self._sharing = None if store is None else FetchLocks(store, settings, self._runtime)
-        #: What the crawl remembers, and its fetches that are not over, for those who look at it.
+        #: What the crawl remembers; what it tells of origins that cannot be reached; its fetches that are not over.
         self.memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
@@ -110,7 +112,6 @@ class RobotsService:
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
         self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
-        #: What is told of origins whose file cannot be reached.
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         self.queue: FetchQueue = FetchQueue(
             self._runtime,
@@ -195,7 +196,7 @@ class RobotsService:
     def hold(self, origin: Origin, robots: OriginPolicy) -> Callable[[], OriginPolicy]:
         """Return a function that gives this value, or a later one of its origin, as long as the function is kept.
 
-        It takes the memory of the compressed file, and not that of the parsed one.
+        When the file is no longer in use, it takes the memory of the compressed one.
         """
         return self.memory.hold(origin, robots)
 
@@ -363,7 +364,7 @@ class RobotsService:
         """
         file = self._hooks.parse.tried(attempt.origin, body)
         if isinstance(file, ParsedRobots) and file.robots is not None and len(body) > LARGE and not self._closing():
-            prepare = partial(file.prepare, self._hooks.agent())
+            prepare = partial(file.prepare, self._hooks.reader())
             try:
                 await attempt.wait_aside(self._threads.call(prepare, limit=_PARSING))
             except TimeoutError:  # the thread may still be at work on this one

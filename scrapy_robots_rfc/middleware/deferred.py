@@ -247,8 +247,8 @@ class DeferredRequests(Generic[_T]):
             self._scheduler.put_back(requests, {})
         elif group.reserved is None:
             self.handed_back += len(requests)
-            if self._throttle is not None and self._throttle.queues and str(group.wait.key) in self._throttle.names:
-                self._throttle.left_over -= len(requests)  # its queue counts them once more when it is closed
+            if self._throttle is not None:
+                self._throttle.undecided[str(group.wait.key)] += len(requests)
             self._scheduler.put_back(requests, {})
         else:
             if len(self._reserved) >= self._sweep_at:

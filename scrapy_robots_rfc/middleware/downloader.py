@@ -94,7 +94,7 @@ class RfcRobotsTxtMiddleware:
             overrides = Overrides(settings, parse, agent)
         self._store = self._open_store(settings)
         concluded = None if self._archive is None else self._archive.concluded
-        hooks = Hooks(parse, agent, self._expected, self._found, concluded)
+        hooks = Hooks(parse, agent, self._user_agents.expected, self._expected, self._found, concluded)
         #: What spiders may ask, see docs/service.md.
         downloader = self._downloader()
         self.service: RobotsService = RobotsService(crawler, settings, downloader, hooks, self._store, overrides)
@@ -323,7 +323,7 @@ class RfcRobotsTxtMiddleware:
     def _tell_of_undecided(self) -> None:
         turns = 0
         if self._throttle is not None:
-            turns = max(0, self._throttle.left_over) + sum(site.requests for site in self._throttle.held())
+            turns = self._throttle.left_over + sum(site.requests for site in self._throttle.held())
         for key, count, what in (
             (stats.UNDECIDED, self._deferred.handed_back, "a robots.txt"),
             (stats.CRAWL_DELAY_LEFT_OVER, turns, "the turn of their site" if turns > 1 else "the turn of its site"),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from scrapy.pqueues import DownloaderAwarePriorityQueue
@@ -106,7 +106,11 @@ class PacedPriorityQueue(DownloaderAwarePriorityQueue):
     def close(self) -> dict[str, list[int]]:
         """Close all queues, and return what is needed to go on with those on disk."""
         if self._throttle is not None:
-            self._throttle.left_over += sum(count for _, count in self.waiting())
+            waiting: Counter[str] = Counter()
+            for site, count in self.waiting():
+                waiting[site] += count
+            self._throttle.left_over += (waiting - self._throttle.undecided).total()
+            self._throttle.undecided -= waiting  # there may be another queue, in memory or on disk
         self.pqueues |= self._asleep
         self._asleep = {}
         return super().close()

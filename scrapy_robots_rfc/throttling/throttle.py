@@ -100,6 +100,8 @@ class Throttle:
         self.slowed: TopK[str] = TopK()
         #: How many requests waited for their turns when the spider closed.
         self.left_over = 0
+        #: How many came back to the scheduler without their robots.txt, by origin: they waited for that, and no turn.
+        self.undecided: Counter[str] = Counter()
         #: Called from time to time when the spider is being closed, so that nothing waits any more.
         self.when_closing: Callable[[], object] = lambda: None
         # Pairs of a stat and an origin that is counted in it, as hashes, because there may be millions.

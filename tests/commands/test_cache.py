@@ -88,7 +88,7 @@ def test_show_has_what_is_known_and_the_file(robots: Callable[..., Done], store:
     fill(store, a=OPEN)
     done = robots("cache", "show", "http://user:pw@A.example:80/some/page?x", "--store", address)
     assert done.code == 0
-    for line in ("origin            http://a.example", 'ETag              "v1"', "octets            27"):
+    for line in ("  origin            http://a.example", '  etag              "v1"', "  octets            27"):
         assert line in done.lines
     assert done.out.endswith("\n\nUser-agent: *\nDisallow: /x\n")
 
@@ -255,7 +255,7 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
         (
             ("cache", "import", "no-such-file", "--store", "tests.commands.own.Kept"),
             2,
-            "no-such-file cannot be read: No such file or directory; name a file that export wrote, or - for standard",
+            "no-such-file cannot be read: No such file or directory; name another file, or - for standard",
         ),
         (
             ("cache", "export", "no/such/file", "--store", "tests.commands.own.Kept"),

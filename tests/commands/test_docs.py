@@ -79,7 +79,7 @@ def sessions() -> list[tuple[str, str]]:
 
 def same(text: str) -> str:
     """A text without what depends on when it was printed: dates, and durations in their last digits."""
-    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "DATE", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "DATE", text)
     text = re.sub(r"\b1[6-9]\d{8}\.\d+", "TIME", text)
     text = re.sub(r'"fresh_for": [\d.]+', '"fresh_for": SPAN', text)
     text = re.sub(r" +(\d+(?:\.\d)?) (s|min|h|d)\b", " SPAN", text)

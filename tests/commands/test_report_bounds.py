@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.commands import report_sums
-from scrapy_robots_rfc.commands.common import Failed, Style
-from scrapy_robots_rfc.commands.report import lines_of, page
+from scrapy_robots_rfc.commands.common import Console, Failed
+from scrapy_robots_rfc.commands.report import page, show
 from scrapy_robots_rfc.commands.report_sums import MOST_BUCKETS, ReportFile, Sums, Timeline
 from tests.commands.reports import EXPORTERS, PLUGINS, exempt, exported, record, unreachable
 
@@ -208,7 +208,9 @@ def test_odd_values_leave_the_record_counted(name: str, value: object) -> None:
 def shown(sums: Sums, report: ReportFile) -> None:
     """Show sums in all ways."""
     assert "<h1>" in page(sums, [report], 10)
-    assert list(lines_of(sums, [report], 10, Style(width=40)))
+    out = io.StringIO()
+    show(sums, [report], 10, Console(out, out, out, ""))
+    assert out.getvalue().count("\n") > 1
     assert json.dumps(sums.record([report], 10))
 
 

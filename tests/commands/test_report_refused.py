@@ -94,7 +94,7 @@ def test_files_without_records_are_refused(octets: bytes, robots: OriginPolicy, 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nothere"], "nothere cannot be read: No such file or directory; name a file that ROBOTSTXT_REPORT wrote"),
+        (["nothere"], "nothere cannot be read: No such file or directory; name another file, or - for standard input"),
         (["."], ". cannot be read: Is a directory; "),
         (
             ["good", "--html", "good"],

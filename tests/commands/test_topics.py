@@ -163,23 +163,6 @@ def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], re
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(each for each, _ in ON_A_TERMINAL),
-        ("report", "robots.jsonl"),
-        ("page", "page.html"),
-        ("cache", "show", "http://a.example/", "--store", STORE),
-    ],
-    ids=" ".join,
-)
-def test_lines_are_no_wider_than_the_terminal(folder: Path, arguments: tuple[str, ...]) -> None:
-    """Lines are no wider than the terminal, but those with a URL."""
-    lines = seen(on_terminal(*arguments, folder=folder, COLUMNS="64").out).splitlines()
-    assert lines
-    assert [line for line in lines if len(line) > 64 and "://" not in line] == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
         ("check", "http://a.example/café", "--robots", "robots.txt", "--json"),
         ("lint", "robots.txt", "--json"),
         ("page", "page.html", "--json"),

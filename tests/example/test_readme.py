@@ -85,7 +85,7 @@ def test_demo_is_as_shown_and_reported(tmp_path: Path) -> None:
 
     assert set(plain(excerpt)) <= set(plain(demo.stdout))
     dropped = sum(int(count) for count in re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", demo.stdout))
-    assert told.stdout.startswith(f"{dropped} requests disallowed, from ")
+    assert told.stdout.startswith(f"{dropped} requests disallowed\n")
     assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")  # drawn by a script
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ssl
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,17 @@ def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
 def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: str) -> None:
     """What answers a CONNECT is known by the name of its exception; the port of a proxy is no status."""
     assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, route=True)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, Local), (451, Local), (520, Unreachable), (521, Unreachable)])
+def test_refusal_of_zyte_api_is_not_the_site_s(status: int, kind: type) -> None:
+    """A service that refuses an account or a request says nothing about the site, and one that could not fetch does."""
+    error: Any = foreign("zyte_api", "RequestError", foreign("aiohttp", "ClientError"))()
+    error.status = status
+    found = access_after(error, 30)
+    assert isinstance(found, kind)
+    if isinstance(found, Local):
+        assert found.advice == "see what the service says about the account, or the request"
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL])

@@ -212,3 +212,31 @@ async def test_body_of_an_error_page_does_not_count(site: Site) -> None:
     site.replies["/robots.txt"] = Reply(404, b"not gzip", headers=(("Content-Encoding", "gzip"),))
     result = await crawl([site.url("/x")])
     assert result.outcomes[site.url("/x")] == 200
+
+
+COLOURS = b'<meta name="color-scheme" content="light dark">'
+STYLE = b'<link rel="stylesheet" href="resource://content-accessible/plaintext.css">'
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<html><head>" + COLOURS + b'</head><body><pre style="white-space: pre-wrap;">%s</pre></body></html>',
+        b"<html><head>" + STYLE + b"</head><body><pre>%s</pre></body></html>",
+        b"<html><head></head><body><pre>%s",
+    ],
+    ids=["Chromium", "Firefox", "cut off"],
+)
+def test_text_that_a_browser_shows_is_read_as_text(page: bytes) -> None:
+    """The page that a browser makes of a text counts as that text, so that its first line is not lost."""
+    text = b"User-agent: *\nDisallow: /a&b<\nDisallow: /\xff\n"
+    shown = text.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
+    assert without_codings(page % shown, [], LIMIT) == text
+
+
+@pytest.mark.parametrize(
+    "page", [b"<html><head><title>x</title></head><body><pre>a</pre>", b"a<html><head></head><body><pre>b"]
+)
+def test_other_pages_are_left_alone(page: bytes) -> None:
+    """2.3.1.5: of any other body, every line is tried as it came."""
+    assert without_codings(page, [], LIMIT) == page

@@ -75,6 +75,24 @@ async def test_a_handler_that_cannot_be_watched(site: Site, caplog: pytest.LogCa
     ]
 
 
+class OwnHTTP11DownloadHandler(HTTP11DownloadHandler):
+    """A handler of the user's, whose attributes have names of aiohttp's and httpx's handlers, but mean other things."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._session = self._client = object()
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_a_handler_with_a_session_of_its_own(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A handler of the user's own, such as that of scrapy-zyte-api, is left alone: no site closes, no warning comes."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
+    result = await crawl([site.url("/a"), site.url("/x")], {"DOWNLOAD_HANDLERS": {"http": OwnHTTP11DownloadHandler}})
+    assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
+    assert records(caplog) == []
+
+
 def with_comment(data: bytes, length: int) -> bytes:
     """Gzip data whose header has a comment of so many octets (RFC 1952, 2.3)."""
     compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)

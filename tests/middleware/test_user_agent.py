@@ -9,6 +9,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from tests.support.crawling import SETTINGS, Pages, crawl, records
 from tests.support.site import Site, robots
@@ -139,6 +140,32 @@ async def test_error_of_the_spiders_own_property(site: Site, good: int, monkeypa
         assert type(found) is TypeError
         assert "can only concatenate str" in str(found)
         assert site.pages == []
+
+
+class BrokenOnce(Pages):
+    """Has a name for robots.txt that it fails to make once, after so many times."""
+
+    left = 0
+
+    @property
+    def robotstxt_user_agent(self) -> str:
+        """Fail as any code may."""
+        BrokenOnce.left -= 1
+        return "spiderbot" if BrokenOnce.left != 0 else "a" + 5  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("asked", [5, 6])  # while the file is read, and when the page is judged
+@ensureDeferred
+async def test_error_of_the_property_and_a_large_file(
+    site: Site, asked: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error of a spider's property is the fault of the request that it is for, and none of a large file."""
+    monkeypatch.setattr(BrokenOnce, "left", asked)
+    site.replies["/robots.txt"] = robots("User-agent: *\n" + "Disallow: /other\n" * LARGE)
+    result = await crawl([site.url("/x")], spider=BrokenOnce)
+    assert BrokenOnce.left < 0, "nobody has asked so often"
+    assert type(result.outcomes[site.url("/x")]) in (int, TypeError)
+    assert not [text for text in records(caplog) if "failed" in text or "unreachable" in text]
 
 
 @pytest.mark.parametrize(

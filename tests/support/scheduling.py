@@ -40,6 +40,7 @@ DEAR = (
     "bench/test_faults.py",
     "cache/test_memory.py",
     "example/test_readme.py",
+    "test_upstream.py",
     "example/test_demo.py",
     "commands/test_check.py",
 )

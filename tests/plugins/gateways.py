@@ -1,0 +1,127 @@
+"""Services that fetch pages for a crawl, as fakes on 127.0.0.1, port 0: they answer as the real ones do, from a table.
+
+Each is told in JSON which page it has to fetch. See `../support/site.py` for sites.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+#: What Chromium makes of a text.
+BROWSERS_VIEW = (
+    '<html><head><meta name="color-scheme" content="light dark"></head><body>'
+    '<pre style="word-wrap: break-word; white-space: pre-wrap;">{}</pre></body></html>'
+)
+
+
+@dataclass
+class Gateway:
+    """A service.
+
+    :param pages: URL -> status and body; what is not there is a page.
+    """
+
+    pages: dict[str, tuple[int, str]] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        gateway = self
+
+        class Handler(_Handler):
+            pass
+
+        Handler.gateway = gateway
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    @property
+    def urls(self) -> list[str]:
+        """The pages that it was asked for, in order."""
+        return [asked["url"] for asked in self.asked]
+
+    def page(self, url: str) -> tuple[int, str]:
+        """What the site answers."""
+        return self.pages.get(url, (200, "<p>page"))
+
+    def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:
+        """Return status, type and body."""
+        raise NotImplementedError
+
+
+class Splash(Gateway):
+    """Splash's render.html: status and body are those of the page in its browser."""
+
+    def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:
+        """Return what the browser shows."""
+        status, body = self.page(asked["url"])
+        return status, "text/html", body.encode()
+
+
+class ZyteApi(Gateway):
+    """The API's `extract`: body or browser's HTML, as it is asked for.
+
+    :param refusal: in place of any answer: status, and type of the error.
+    """
+
+    refusal: tuple[int, str] | None = None
+
+    def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:
+        """Return a record about the page."""
+        if self.refusal:
+            status, kind = self.refusal
+            return status, "application/json", json.dumps({"type": kind, "status": status, "title": kind}).encode()
+        status, body = self.page(asked["url"])
+        plain = not body.startswith("<")
+        record: dict[str, Any] = {"url": asked["url"], "statusCode": status}
+        if asked.get("httpResponseBody"):
+            record["httpResponseBody"] = base64.b64encode(body.encode()).decode()
+        if asked.get("httpResponseHeaders"):
+            record["httpResponseHeaders"] = [
+                {"name": "content-type", "value": "text/plain" if plain else "text/html"},
+            ]
+        if asked.get("browserHtml"):
+            record["browserHtml"] = BROWSERS_VIEW.format(body) if plain else body
+        return 200, "application/json", json.dumps(record).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    gateway: Gateway
+    protocol_version = "HTTP/1.1"
+    wbufsize = 64 * 1024
+
+    def do_POST(self) -> None:
+        """Read what is asked for, and answer."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.gateway.asked.append(asked)
+        status, kind, body = self.gateway.answer(asked)
+        self.send_response_only(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server calls
+        """Say nothing."""

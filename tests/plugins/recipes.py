@@ -1,0 +1,64 @@
+"""Crawls with the settings of a recipe in docs/plugins.md, and sites for them.
+
+The tests say which recipe it is, and what comes of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy.crawler import Crawler
+
+from scrapy_robots_rfc.errors import RobotsDisallowed
+from tests.support.crawling import ASYNCIO_REACTOR, Crawl, Pages
+from tests.support.site import Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request, Spider
+
+RULES = robots("User-agent: *\nDisallow: /private\n")
+
+#: What a recipe leaves out because it has nothing to do with it.
+_QUIET: dict[str, Any] = {
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "RETRY_ENABLED": False,
+    "DOWNLOAD_DELAY": 0,
+    "ROBOTSTXT_UNREACHABLE_BACKOFF": [],
+    "TWISTED_REACTOR": ASYNCIO_REACTOR,
+}
+
+
+def ruled() -> Site:
+    """A site that closes /private to everybody."""
+    return Site({"/robots.txt": RULES})
+
+
+async def crawl_by(
+    recipe: dict[str, Any],
+    requests: Iterable[str | Request] = (),
+    *,
+    spider: type[Spider] = Pages,
+    **settings: Any,
+) -> Crawl:
+    """Crawl with the settings of a recipe.
+
+    :param settings: what a recipe cannot have, such as the address of a server that a test has started.
+    """
+    crawler = Crawler(spider, {**_QUIET, **recipe, **settings})
+    await crawler.crawl(requests)
+    assert crawler.stats is not None
+    return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
+
+
+def verdicts(crawl: Crawl) -> dict[str, str]:
+    """The last part of each URL -> `fetched`, or the reason for which it was dropped."""
+    return {url.rpartition("/")[2]: _verdict(outcome) for url, outcome in crawl.outcomes.items()}
+
+
+def _verdict(outcome: int | BaseException) -> str:
+    if isinstance(outcome, RobotsDisallowed):
+        return outcome.decision.reason.value
+    return "fetched" if outcome == 200 else repr(outcome)

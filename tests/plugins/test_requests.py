@@ -1,0 +1,132 @@
+"""Plugins that make or change requests: scrapy-poet, rotating proxies, random User-Agents, media pipelines."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+
+from tests.plugins.recipes import crawl_by, ruled, verdicts
+from tests.support.crawling import Pages, records
+from tests.support.documents import block, executed, imported, settings
+from tests.support.site import MISSING, Site
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from scrapy.http import Response
+
+POET = settings(block("docs/plugins.md", "python", "scrapy_poet"))
+PAGE_OBJECT = block("docs/plugins.md", "python", "class ReviewedPage")
+POLICY = executed(block("docs/plugins.md", "python", "class PagesOnly"))["PagesOnly"]
+ROTATING = settings(block("docs/plugins.md", "python", "ROTATING_PROXY_LIST"))
+RANDOM = settings(block("docs/plugins.md", "python", "scrapy_user_agents"))
+MEDIA = settings(block("docs/plugins.md", "python", "FilesPipeline"))
+
+
+@ensureDeferred
+async def test_scrapy_poet(tmp_path: Path) -> None:
+    """Pages with page objects are judged, and so is what these ask for."""
+    module = imported(PAGE_OBJECT, tmp_path)
+    items: list[Any] = []
+
+    class Poet(Pages):
+        async def parse(self, response: Response, page: module.ReviewedPage) -> None:  # type: ignore[override, name-defined]
+            self.outcomes[response.url] = response.status
+            items.append(await page.to_item())
+
+    Poet.parse.__annotations__["page"] = module.ReviewedPage  # scrapy-poet looks at annotations
+    Poet.parse.__annotations__.pop("response")
+    with ruled() as site:
+        result = await crawl_by(POET, [site.url("/open"), site.url("/private")], spider=Poet)
+        assert verdicts(result) == {"open": "fetched", "private": "rule"}
+        assert site.targets == ["/robots.txt", "/open"]
+        assert items == [{"page": "page", "reviews": None}]
+        assert result.stat("forbidden/rule") == 2
+
+
+@pytest.mark.parametrize("policy", [True, False], ids=["policy of the page", "policy of the plugin"])
+@ensureDeferred
+async def test_rotating_proxies(monkeypatch: pytest.MonkeyPatch, policy: bool) -> None:
+    """robots.txt goes through the proxies, and a missing one is no ban where the page's policy says so."""
+    module = ModuleType("myproject.policy")
+    module.PagesOnly = POLICY  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "myproject", ModuleType("myproject"))
+    monkeypatch.setitem(sys.modules, "myproject.policy", module)
+    recipe = dict(ROTATING)
+    if not policy:
+        del recipe["ROTATING_PROXY_BAN_POLICY"]
+    with Site({"http://shop.example/robots.txt": MISSING}) as proxy:
+        addresses = [proxy.url("", host=f"127.0.0.{number}") for number in (1, 1)]
+        result = await crawl_by(recipe, ["http://shop.example/open"], ROTATING_PROXY_LIST=addresses)
+        assert verdicts(result) == {"open": "fetched"}
+        asked = proxy.targets.count("http://shop.example/robots.txt")
+        assert asked == (1 if policy else 6)
+        assert result.stats.get("bans/status/404", 0) == (0 if policy else 6)
+
+
+@ensureDeferred
+async def test_rotating_proxies_obey() -> None:
+    """What the file says through a proxy holds."""
+    recipe = {key: value for key, value in ROTATING.items() if key != "ROTATING_PROXY_BAN_POLICY"}
+    with ruled() as site:
+        rules = site.replies["/robots.txt"]
+        site.replies["http://shop.example/robots.txt"] = rules
+        pages = ["http://shop.example/open", "http://shop.example/private"]
+        result = await crawl_by(recipe, pages, ROTATING_PROXY_LIST=[site.url("")])
+        assert verdicts(result) == {"open": "fetched", "private": "rule"}
+        assert site.targets == ["http://shop.example/robots.txt", "http://shop.example/open"]
+
+
+@ensureDeferred
+async def test_random_user_agents(caplog: pytest.LogCaptureFixture) -> None:
+    """The token of the setting is judged whatever header is sent; one warning says that they differ."""
+    with ruled() as site:
+        result = await crawl_by(RANDOM, [site.url("/open"), site.url("/private")])
+        assert verdicts(result) == {"open": "fetched", "private": "rule"}
+        assert {"Mozilla" in asked.headers["User-Agent"] for asked in site.asked} == {True}
+    assert sum("User-Agent" in record for record in records(caplog)) >= 1
+
+
+class Media(Pages):
+    """Yields an item with two files."""
+
+    site: Site
+    files: list[list[str]]
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for one page."""
+        yield Request(self.site.url("/open"))
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        """Yield what the page has."""
+        yield {"file_urls": [self.site.url("/file"), self.site.url("/private/file")], "files": []}
+
+
+@ensureDeferred
+async def test_media_pipeline(tmp_path: Path) -> None:
+    """A file that is forbidden is not asked for, and is missing in the item."""
+    kept: list[list[str]] = []
+
+    class Keep:
+        def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+            kept.append([file["url"] for file in item["files"]])
+            return item
+
+    with ruled() as site:
+
+        class OfSite(Media):
+            pass
+
+        OfSite.site = site
+        pipelines = {**MEDIA["ITEM_PIPELINES"], Keep: 2}
+        recipe = {**MEDIA, "FILES_STORE": str(tmp_path), "ITEM_PIPELINES": pipelines}
+        result = await crawl_by(recipe, spider=OfSite)
+        assert kept == [[site.url("/file")]]
+        assert site.targets == ["/robots.txt", "/open", "/file"]
+        assert result.stat("forbidden/rule") == 1
