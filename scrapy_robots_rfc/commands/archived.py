@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.asking import Found
+from scrapy_robots_rfc.commands.asking import FoundRobots
 from scrapy_robots_rfc.commands.common import Failed
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.labels import uses_of
@@ -79,7 +79,7 @@ def _seconds(text: str) -> float | None:
         return None
 
 
-def found_in(paths: Sequence[str], at: float, urls: Iterable[str], console: Console) -> dict[Origin, Found]:
+def found_in(paths: Sequence[str], at: float, urls: Iterable[str], console: Console) -> dict[Origin, FoundRobots]:
     """Return what governed the origins of some URLs at a time.
 
     :param paths: the files of an archive.
@@ -210,7 +210,7 @@ def _body(record: Any, limit: int) -> bytes | None:  # noqa: ANN401 - warcio's
         return None
 
 
-def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], paths: Sequence[str]) -> Found:
+def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], paths: Sequence[str]) -> FoundRobots:
     if said is None:
         return _unknown(origin, "not in the archive at that time", paths)
     fields = said.fields
@@ -228,9 +228,9 @@ def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], p
     status = int(fields["status"]) if fields.get("status", "").isdecimal() and len(fields["status"]) < _DIGITS else None
     cause = f"{fields.get('cause')}, archived {datetime.fromtimestamp(said.time, UTC):%Y-%m-%dT%H:%M:%SZ}"
     robots = OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY)
-    return Found(robots, origin.robots_url, declared=said.use)
+    return FoundRobots(robots, origin.robots_url, declared=said.use)
 
 
-def _unknown(origin: Origin, cause: str, paths: Sequence[str]) -> Found:
+def _unknown(origin: Origin, cause: str, paths: Sequence[str]) -> FoundRobots:
     robots = OriginPolicy(origin, Validity(Outcome.UNREACHABLE, math.inf), None, cause, None, lambda: NOBODY)
-    return Found(robots, " and ".join(paths))
+    return FoundRobots(robots, " and ".join(paths))

@@ -40,7 +40,7 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others")
     ours = asking.prepared(settings, opts)
-    askers = check.askers_for(opts.agent, ours, settings)
+    agents = check.agents_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
     urls: list[tuple[str, Origin]] = []
     for number, url in lines:
@@ -52,12 +52,12 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     old, new = asking.given_files(settings, [opts.old, opts.new], console)
     for given in {each.source: each for each in (old, new)}.values():
         given.doubt(console)
-    whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
+    whose = [who.agent.tokens for who in agents] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
     pairs = (
         [check.judged(url, file.found(origin), who, ours).record for file in (old, new)]
         for url, origin in urls
-        for who in askers
+        for who in agents
     )
     changed = [(before, after) for before, after in pairs if before["verdict"] != after["verdict"]]
     if opts.json:
@@ -66,7 +66,7 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
         for before, after in changed:
             console.say_json({"url": before["url"], "agent": before["agent"], "old": before, "new": after})
     else:
-        _show(changes, changed, console, agent=len(askers) > 1)
+        _show(changes, changed, console, agent=len(agents) > 1)
         console.say(_summary(changes, changed, None if opts.urls is None else len(urls)))
     if len(urls) < len(lines):
         return NO_ANSWER
