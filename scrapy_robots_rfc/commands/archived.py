@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.commands.asking import Found
+from scrapy_robots_rfc.commands.asking import FoundRobots
 from scrapy_robots_rfc.commands.common import Failed
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.labels import uses_of
@@ -82,7 +82,7 @@ def _seconds(text: str) -> float | None:
 
 def found_in(
     paths: Sequence[str], at: float, urls: Iterable[str], settings: Settings, console: Console
-) -> dict[Origin, Found]:
+) -> dict[Origin, FoundRobots]:
     """Return what governed the origins of some URLs at a time.
 
     :param paths: the files of an archive.
@@ -216,7 +216,7 @@ def _body(record: Any, limit: int) -> bytes | None:  # noqa: ANN401 - warcio's
 
 def _found(
     origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], paths: Sequence[str], settings: Settings
-) -> Found:
+) -> FoundRobots:
     if said is None:
         return _unknown(origin, "not in the archive at that time", paths)
     fields = said.fields
@@ -236,9 +236,9 @@ def _found(
     status = int(fields["status"]) if fields.get("status", "").isdecimal() and len(fields["status"]) < _DIGITS else None
     cause = f"{fields.get('cause')}, archived {datetime.fromtimestamp(said.time, UTC):%Y-%m-%dT%H:%M:%SZ}"
     robots = OriginPolicy(origin, validity, status, cause, file, lambda: NOBODY)
-    return Found(robots, origin.robots_url, declared=said.use)
+    return FoundRobots(robots, origin.robots_url, declared=said.use)
 
 
-def _unknown(origin: Origin, cause: str, paths: Sequence[str]) -> Found:
+def _unknown(origin: Origin, cause: str, paths: Sequence[str]) -> FoundRobots:
     robots = OriginPolicy(origin, Validity(Outcome.UNREACHABLE, math.inf), None, cause, None, lambda: NOBODY)
-    return Found(robots, " and ".join(paths))
+    return FoundRobots(robots, " and ".join(paths))

@@ -82,7 +82,7 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRobots:
     """What governs an origin, and where that is from.
 
     :param source: the URL of the robots.txt, or the name of the file that was given in its place.
@@ -110,13 +110,13 @@ class GivenFile:
     settings: Settings
     hops: tuple[Hop, ...] = ()
 
-    def found(self, origin: Origin) -> Found:
+    def found(self, origin: Origin) -> FoundRobots:
         """Return what governs an origin by this file."""
         octets = "\n".join(self.file.raw_lines).encode("latin-1")
         file = ParsedRobots(None, gemini_file(octets, self.settings, origin.scheme) or self.file)
         validity = Validity(Outcome.SUCCESSFUL, math.inf)
         policy = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
-        return Found(policy, source_name(self.source), self.hops)
+        return FoundRobots(policy, source_name(self.source), self.hops)
 
     def doubt(self, console: Console) -> None:
         """Warn where it is a web page: as a robots.txt that would allow everything."""
@@ -158,7 +158,7 @@ class Inquirer:
         self._hops: dict[str, Hop] = {}
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
 
-    async def find(self, origins: Iterable[Origin], found: dict[Origin, Found], console: Console) -> None:
+    async def find(self, origins: Iterable[Origin], found: dict[Origin, FoundRobots], console: Console) -> None:
         """Find out what governs origins; the service limits how many are asked at a time.
 
         :param found: what is known, as far as the crawl came before it was stopped.
@@ -168,7 +168,7 @@ class Inquirer:
             console.progress(number, len(waits))
             if (robots := await wait.result()) is not None:
                 source = robots.origin.robots_url
-                found[robots.origin] = Found(robots, source, self._redirects(source))
+                found[robots.origin] = FoundRobots(robots, source, self._redirects(source))
 
     def _redirects(self, url: str) -> tuple[Hop, ...]:
         """Return the redirects that were followed from a URL; none where its file came out of a store."""
@@ -284,12 +284,12 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
     return given[0] if given else None
 
 
-def found_about(settings: ScrapySettings, origins: Iterable[Origin], console: Console) -> dict[Origin, Found]:
+def found_about(settings: ScrapySettings, origins: Iterable[Origin], console: Console) -> dict[Origin, FoundRobots]:
     """Return what governs origins, by their own robots.txt, as far as a crawl found it out before it was stopped.
 
     :param settings: prepared.
     """
-    found: dict[Origin, Found] = {}
+    found: dict[Origin, FoundRobots] = {}
     crawl(settings, lambda inquirer: inquirer.find(origins, found, console))
     return found
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_robots_rfc.commands.asking import Found
+    from scrapy_robots_rfc.commands.asking import FoundRobots
     from scrapy_robots_rfc.commands.common import Console
     from scrapy_robots_rfc.core.decision import Rule
     from scrapy_robots_rfc.core.groups import Record
@@ -69,7 +69,7 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
     ours = asking.prepared(settings, opts)
     ours = ours if opts.use is None else replace(ours, use=uses_of(opts.use))
-    askers = askers_for(opts.agent, ours, settings)
+    agents = agents_for(opts.agent, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
     code = 0
     for done, url in enumerate(urls):
@@ -79,14 +79,14 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
         governs = None if origin is None else found[origin]
         declared = None if governs is None or opts.use is not None else governs.declared
         limits = ours if declared is None else replace(ours, use=declared)
-        for number, asker in enumerate(askers):
-            judgement = judged(url, governs, asker, limits)
+        for number, who in enumerate(agents):
+            judgement = judged(url, governs, who, limits)
             if opts.json:
                 console.say_json(judgement.record)
             else:
                 if done or number:
                     console.say()
-                _show(judgement, console, agent=len(askers) > 1)
+                _show(judgement, console, agent=len(agents) > 1)
             verdict = judgement.record["verdict"]
             code = max(code, _VERDICTS[verdict][0])
         if verdict == "undecided":
@@ -111,7 +111,7 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
 
 def _found_about(
     urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: argparse.Namespace
-) -> dict[Origin, Found]:
+) -> dict[Origin, FoundRobots]:
     """Return what governs the origins of some URLs: by an archive, a file that is given, or the sites' own files."""
     if opts.archive:
         from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
@@ -179,7 +179,7 @@ def _because(rule: dict[str, Any], decided: dict[str, Any] | None) -> str:
 # Who asks.
 
 
-class Asker(NamedTuple):
+class NamedAgent(NamedTuple):
     """A crawler that asks robots.txt.
 
     :param name: what the command line calls it, else the project.
@@ -195,22 +195,22 @@ def add_agent(topic: argparse.ArgumentParser) -> None:
     topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
 
 
-def askers_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[Asker]:
+def agents_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[NamedAgent]:
     """Return who asks, each of them once: those whom the command line names, else the crawl.
 
     :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of preference.
     :raises Failed: one is empty.
     """
-    found: dict[Agent, Asker] = {}
+    found: dict[Agent, NamedAgent] = {}
     for name in names or ():
         agent = agent_of(name)
         if agent is None:
             raise Failed("--agent names nobody: give it a product token, or a User-Agent header")
-        found.setdefault(agent, Asker(name.strip(), agent))
+        found.setdefault(agent, NamedAgent(name.strip(), agent))
     if not found:
         agent = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
         own = ",".join(agent.tokens) if settings.user_agent is not None else ""
-        found[agent] = Asker(own or agent.identification, agent)
+        found[agent] = NamedAgent(own or agent.identification, agent)
     return list(found.values())
 
 
@@ -227,20 +227,20 @@ class Judgement(NamedTuple):
     """
 
     record: dict[str, Any]
-    found: Found | None
+    found: FoundRobots | None
     explanation: Explanation | None
     use: Mapping[str, Preference]
 
 
-def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> Judgement:
+def judged(url: str, found: FoundRobots | None, who: NamedAgent, settings: Settings) -> Judgement:
     """Return the verdict on a URL.
 
     :param found: ``None``: it has no origin.
     """
     record: dict[str, Any] = {
         "url": common.stripped(url),
-        "agent": asker.name,
-        "tokens": list(asker.agent.tokens),
+        "agent": who.name,
+        "tokens": list(who.agent.tokens),
         "verdict": "undecided",
         "why": f"it is {common.NO_URL}",
         **dict.fromkeys(("reason", "rule", "group")),
@@ -254,7 +254,7 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
     use: Mapping[str, Preference] = {}
     if found is None:
         return Judgement(record, None, explanation, use)
-    robots, agent = found.robots, asker.agent
+    robots, agent = found.robots, who.agent
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
     decision = replace(decision, origin=str(robots.origin))
     if robots.robots is not None:
@@ -284,7 +284,7 @@ def judged(url: str, found: Found | None, asker: Asker, settings: Settings) -> J
 # Parts of what is printed as JSON.
 
 
-def access_record(found: Found) -> dict[str, Any]:
+def access_record(found: FoundRobots) -> dict[str, Any]:
     """Return what came of the fetch of a robots.txt, as keys of an object of JSON."""
     robots = found.robots
     return {
@@ -311,7 +311,7 @@ def rule_record(rule: Rule) -> dict[str, Any]:
 # What `check` and `show` say of a file, as text.
 
 
-def show_access(found: Found, console: Console) -> None:
+def show_access(found: FoundRobots, console: Console) -> None:
     """Print where the file came from, what came of it, and the redirects that its fetch followed."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:

@@ -38,7 +38,7 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others")
     ours = asking.prepared(settings, opts)
-    askers = check.askers_for(opts.agent, ours, settings)
+    agents = check.agents_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
     urls = []
     for number, url in lines:
@@ -50,16 +50,16 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     old, new = asking.given_files(settings, [opts.old, opts.new], console)
     for given in {each.source: each for each in (old, new)}.values():
         given.doubt(console)
-    whose = [asker.agent.tokens for asker in askers] if opts.agent else [None]
+    whose = [who.agent.tokens for who in agents] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
     _show(changes, console, json=opts.json)
     differ: set[str] = set()
-    for (url, origin), who in product(urls, askers):
+    for (url, origin), who in product(urls, agents):
         before, after = (check.judged(url, file.found(origin), who, ours).record for file in (old, new))
         if before["verdict"] != after["verdict"]:
             differ.add(before["url"])
             record = {"url": before["url"], "agent": who.name, "old": before, "new": after}
-            console.say_json(record) if opts.json else _show_verdicts(record, console, agent=len(askers) > 1)
+            console.say_json(record) if opts.json else _show_verdicts(record, console, agent=len(agents) > 1)
     if not opts.json:
         console.say(_summary(changes, len(differ), None if opts.urls is None else len(urls)))
     if len(urls) < len(lines):

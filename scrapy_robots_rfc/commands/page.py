@@ -37,21 +37,21 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print the rules of a page for each who asks; return the exit code."""
-    askers = check.askers_for(opts.agent, asking.prepared(settings, opts), settings)
+    agents = check.agents_for(opts.agent, asking.prepared(settings, opts), settings)
     response = _response(settings, opts.page, console)
     name = without_userinfo(response.url) if is_url(opts.page) else common.source_name(opts.page)
     lines, metas, now = response.headers.getlist("X-Robots-Tag"), metas_of(response), time.time()
-    for number, asker in enumerate(askers):
-        tokens = asker.agent.tokens
+    for number, who in enumerate(agents):
+        tokens = who.agent.tokens
         holds = combine(parse_headers(lines, tokens, now=now), parse_metas(metas, tokens, now=now))
         rules = list(_rules(response, lines, metas, tokens))
         if opts.json:
-            about = {"url": name, "agent": asker.name, "tokens": list(tokens)}
+            about = {"url": name, "agent": who.name, "tokens": list(tokens)}
             known = {"nofollow": holds.nofollow, "noindex": holds.noindex, "directives": dict(holds.directives)}
             console.say_json({**about, **known, "conflicts": list(holds.conflicts), "rules": rules})
         else:
             console.say(f"{chr(10) * (number > 0)}{printable(name)}")
-            _show(asker.name, holds, rules, console)
+            _show(who.name, holds, rules, console)
     return 0
 
 
@@ -97,8 +97,8 @@ def _rules(
                 }
 
 
-def _show(asker: str, holds: PageRules, rules: list[dict[str, Any]], console: common.Console) -> None:
-    console.fact("agent", asker)
+def _show(who: str, holds: PageRules, rules: list[dict[str, Any]], console: common.Console) -> None:
+    console.fact("agent", who)
     if not rules:
         console.fact("rules", "none")
     for name, value in holds.directives.items():

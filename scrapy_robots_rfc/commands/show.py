@@ -37,17 +37,17 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     """Print what is known; the exit code is 0 unless the file cannot be reached."""
     ours = asking.prepared(settings, opts)
     origin = origin_of(as_url(opts.url), ours.schemes)
-    askers = check.askers_for(opts.agent, ours, settings)
+    agents = check.agents_for(opts.agent, ours, settings)
     if (found := asking.found_about(settings, [origin], console).get(origin)) is None:
         raise Failed(f"stopped before {origin.robots_url} was there")
     fresh_for = found.robots.validity.fresh_until - Runtime().clock()
-    for number, asker in enumerate(askers):
+    for number, who in enumerate(agents):
         if opts.json:
-            console.say_json(_record(found, fresh_for, asker, ours.limit))
+            console.say_json(_record(found, fresh_for, who, ours.limit))
         else:
             if number:
                 console.say()
-            _show(found, fresh_for, asker, ours.limit, console)
+            _show(found, fresh_for, who, ours.limit, console)
     outcome, cause = found.robots.outcome, found.robots.cause
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
@@ -56,12 +56,12 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     return NO_ANSWER
 
 
-def _pace(robots: OriginPolicy, asker: check.Asker, limit: Limit | None) -> tuple[str, float | None]:
+def _pace(robots: OriginPolicy, who: check.NamedAgent, limit: Limit | None) -> tuple[str, float | None]:
     """Return which interval a file asks for now, for people, and the seconds of it that a crawl keeps, if any.
 
     :param limit: the longest interval that a crawl keeps; ``None``: it keeps none.
     """
-    bound = robots.bound(asker.agent, Runtime().utc())
+    bound = robots.bound(who.agent, Runtime().utc())
     if bound is None:
         return "none is asked for", None
     text = robots.cited(bound.text)
@@ -74,20 +74,22 @@ def _pace(robots: OriginPolicy, asker: check.Asker, limit: Limit | None) -> tupl
     return text, bound.seconds
 
 
-def _show(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Limit | None, console: Console) -> None:
+def _show(
+    found: asking.FoundRobots, fresh_for: float, who: check.NamedAgent, limit: Limit | None, console: Console
+) -> None:
     check.show_access(found, console)
     if math.isfinite(fresh_for):
         console.fact("fresh for", span(fresh_for))
-    file, tokens = found.robots.robots, asker.agent.tokens
+    file, tokens = found.robots.robots, who.agent.tokens
     if file is None:
         return
     cut = ", the rest is too much and does not count" if file.truncated else ""
     console.fact("octets", f"{file.size:,}{cut}")
-    console.fact("agent", asker.name)
+    console.fact("agent", who.name)
     explanation = explain(file, "/", tokens)
     applying = {group.line for group in explanation.groups}
     check.show_group(explanation, console)
-    console.fact("delay", _pace(found.robots, asker, limit)[0])
+    console.fact("delay", _pace(found.robots, who, limit)[0])
     check.show_use(file.preferences("/", tokens), console, file.licenses(tokens))
     for sitemap in file.sitemaps:
         console.fact("sitemap", sitemap)
@@ -101,26 +103,26 @@ def _show(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Limi
             console.say(f"  {rule.line:>5}    {rule}")
 
 
-def _record(found: asking.Found, fresh_for: float, asker: check.Asker, limit: Limit | None) -> dict[str, Any]:
+def _record(found: asking.FoundRobots, fresh_for: float, who: check.NamedAgent, limit: Limit | None) -> dict[str, Any]:
     """Return what is known as an object of JSON; without a file, what it would say is null, or empty."""
     robots, file = found.robots, found.robots.robots
-    explanation = None if file is None else explain(file, "/", asker.agent.tokens)
+    explanation = None if file is None else explain(file, "/", who.agent.tokens)
     applying = set() if explanation is None else {group.line for group in explanation.groups}
-    delay = None if robots.file is None else robots.file.crawl_delay(asker.agent)
+    delay = None if robots.file is None else robots.file.crawl_delay(who.agent)
     return {
         "origin": str(robots.origin),
         "robots_txt": robots.origin.robots_url,
-        "agent": asker.name,
-        "tokens": list(asker.agent.tokens),
+        "agent": who.name,
+        "tokens": list(who.agent.tokens),
         **check.access_record(found),
         "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
         "octets": None if file is None else file.size,
         "truncated": file is not None and file.truncated,
         "group": None if explanation is None else explanation.token,
         "crawl_delay": str(delay) if delay is not None and math.isinf(delay) else delay,  # JSON has none
-        "interval": _pace(robots, asker, limit)[1],
-        "use": {} if file is None else check.use_record(file.preferences("/", asker.agent.tokens)),
-        "licenses": [] if file is None else [record.value for record in file.licenses(asker.agent.tokens)],
+        "interval": _pace(robots, who, limit)[1],
+        "use": {} if file is None else check.use_record(file.preferences("/", who.agent.tokens)),
+        "licenses": [] if file is None else [record.value for record in file.licenses(who.agent.tokens)],
         "sitemaps": list(robots.sitemaps),
         "records": [
             {"line": each.line, "key": each.key, "value": each.value} for each in (file.records if file else ())

@@ -92,6 +92,12 @@ class Code(enum.Enum):
     USE_VOID = "use_void", Severity.ERROR, "a Content-Usage that is no dictionary of RFC 9651"
     USE_NO_VALUE = "use_no_value", Severity.WARNING, "a label of use with a value that says neither yes nor no"
     USE_UNKNOWN = "use_unknown", Severity.NOTICE, "a label of use that is in no draft this package knows"
+    USE_NEVER_MATCHES = (
+        "use_never_matches",
+        Severity.ERROR,
+        "a DisallowAITraining or AllowAITraining whose path begins neither with `/` nor with `*`",
+    )
+    LICENSE_NO_URL = "license_no_url", Severity.WARNING, "a License that is no absolute http or https URL"
     USE_OUTSIDE_GROUP = "use_outside_group", Severity.ERROR, "a record of use before the first user-agent line"
     USE_CONTRADICTION = (
         "use_contradiction",

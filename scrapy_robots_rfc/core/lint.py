@@ -19,7 +19,7 @@ from scrapy_robots_rfc.core.groups import Group, Record, read_groups
 from scrapy_robots_rfc.core.labels import LABELS
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.preferences import RECORDS, SIGNAL, TRAINING, USAGE, read_records, usage_parts
+from scrapy_robots_rfc.core.preferences import LICENSE, RECORDS, SIGNAL, TRAINING, USAGE, read_records, usage_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +43,8 @@ _TOKEN = re.compile("[A-Za-z_-]+")
 _FIRST_WORD = re.compile("[A-Za-z-]+")
 
 _KEYS_TO_MEAN = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
+
+_TRAINING_KEYS = {"disallowaitraining": "DisallowAITraining", "allowaitraining": "AllowAITraining"}
 
 # The label of Content-Signal that says how much may be shown, not whether.
 _DEGREE = "use"
@@ -189,12 +191,16 @@ def _token(line: Line) -> Finding:
 
 
 def _never(line: Line) -> Finding:
-    value = line.value
+    effect = "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)"
+    return _finding(Code.NEVER_MATCHES, line, effect, f"{_usual_key(line)}: {_path(line.value)}")
+
+
+def _path(value: str) -> str:
+    """Return the path pattern that was probably meant by one without its slash, or by a whole URL."""
     scheme, separator, rest = value.partition("://")
     if separator and scheme.isalpha():
-        value = f"/{rest.partition('/')[2]}"
-    effect = "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)"
-    return _finding(Code.NEVER_MATCHES, line, effect, f"{_usual_key(line)}: /{value.removeprefix('/')}")
+        value = rest.partition("/")[2]
+    return f"/{value.removeprefix('/')}"
 
 
 def _space(line: Line) -> Finding:
@@ -266,6 +272,12 @@ def _of_value(line: Line) -> Iterator[Finding]:
     elif line.key in ("sitemap", "site-map") and not _is_absolute(line.value):
         effect = "crawlers that do not take it as relative to the robots.txt leave it out"
         yield _finding(Code.RELATIVE_SITEMAP, line, effect, "the whole URL, such as https://www.example/sitemap.xml")
+    elif line.key in TRAINING and line.value and line.value[0] not in "/*":
+        effect = "it matches no URL, so it says nothing of training: a path pattern begins with `/` or with `*`"
+        yield _finding(Code.USE_NEVER_MATCHES, line, effect, f"{_TRAINING_KEYS[line.key]}: {_path(line.value)}")
+    elif line.key == LICENSE and not _is_absolute(line.value):
+        effect = "shown as it is, though nobody can tell where the license stands"
+        yield _finding(Code.LICENSE_NO_URL, line, effect, "the whole URL, such as https://www.example/license.xml")
 
 
 def _effect_of_odd_value(line: Line) -> str:

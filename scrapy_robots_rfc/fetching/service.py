@@ -104,7 +104,7 @@ class RobotsService:
         self._threads = Threads(1, self._runtime, "robots.txt parser")
         self._fetcher = Fetcher(settings, download, self._runtime, self._count)
         self._sharing = None if store is None else FetchLocks(store, settings, self._runtime)
-        #: What the crawl remembers, and its fetches that are not over, for those who look at it.
+        #: What the crawl remembers; what it tells of origins that cannot be reached; its fetches that are not over.
         self.memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
             revive=self._revive,
@@ -112,7 +112,6 @@ class RobotsService:
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )
         self._failed: dict[tuple[Origin, Hashable], OriginPolicy] = {}
-        #: What is told of origins whose file cannot be reached.
         self.origin_log: OriginLog = OriginLog(settings, self._count, self._runtime)
         self.queue: FetchQueue = FetchQueue(
             self._runtime,

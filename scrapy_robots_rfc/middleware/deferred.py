@@ -51,7 +51,7 @@ _FIRST_SWEEP = 1000
 
 
 @dataclass(eq=False, slots=True)
-class Group(Generic[_T]):
+class Batch(Generic[_T]):
     """The requests that wait for one fetch by one route.
 
     :param since: when the first one came.
@@ -111,15 +111,15 @@ class DeferredRequests(Generic[_T]):
         if throttle is not None:
             throttle.when_closing = self._give_back_line
         self._limit, self._hold, self._scheduler, self._runtime = limit, hold, scheduler, runtime
-        self._groups: dict[RouteWait[_T], Group[_T]] = {}
+        self._batches: dict[RouteWait[_T], Batch[_T]] = {}
         self._reserved: dict[str, ReservedDecision[_T]] = {}
         # Unique, because a crawl that is resumed finds marks of an earlier run on disk.
         self._marks = (f"{uuid.uuid4().hex}-{number}" for number in itertools.count())
         self._sweep_at = _FIRST_SWEEP
         self._waiting = 0
         #: Requests that `process_request` returns, by `id()`; each is kept here, so that no other gets the same one.
-        #: Without a group they wait for their turn.
-        self.leaving: dict[int, tuple[Request, Group[_T] | None]] = {}
+        #: Without a batch they wait for their turn.
+        self.leaving: dict[int, tuple[Request, Batch[_T] | None]] = {}
         #: Requests that were given back because the crawl ended first.
         self.handed_back: int = 0
 
@@ -134,15 +134,15 @@ class DeferredRequests(Generic[_T]):
     @property
     def nothing_to_take(self) -> bool:
         """Whether no file is being fetched that requests wait for, and no request is about to be returned."""
-        return not self.leaving and not self._groups
+        return not self.leaving and not self._batches
 
     def waiting(self) -> dict[Any, tuple[int, float]]:
         """Return how many requests wait for the file of each origin, and since when."""
         found: dict[Any, tuple[int, float]] = {}
-        for group in self._groups.values():
-            if len(group):
-                requests, since = found.get(group.wait.key, (0, group.since))
-                found[group.wait.key] = requests + len(group), min(since, group.since)
+        for batch in self._batches.values():
+            if len(batch):
+                requests, since = found.get(batch.wait.key, (0, batch.since))
+                found[batch.wait.key] = requests + len(batch), min(since, batch.since)
         return found
 
     # Coming.
@@ -152,12 +152,12 @@ class DeferredRequests(Generic[_T]):
 
         :param wait: what it waits for; ``None``: for its turn.
         """
-        self.leaving[id(request)] = request, None if wait is None else self._group(wait)
+        self.leaving[id(request)] = request, None if wait is None else self._batch(wait)
 
     def returned(self, request: Request) -> RouteWait[_T] | None:
         """Return what a request waits for if it came back without passing the scheduler; else ``None``."""
-        _, group = self.leaving.pop(id(request), (None, None))
-        return None if group is None else group.wait
+        _, batch = self.leaving.pop(id(request), (None, None))
+        return None if batch is None else batch.wait
 
     def take(self, request: Request) -> bool:
         """Take a request that is about to be queued; false if `leave` was not called for it."""
@@ -165,13 +165,13 @@ class DeferredRequests(Generic[_T]):
             return False
         if id(request) not in self.leaving:
             return False
-        _, group = self.leaving.pop(id(request))
-        if group is None:
+        _, batch = self.leaving.pop(id(request))
+        if batch is None:
             self._wait_for_turn(request)
-        elif group.wait.settled:
-            self._put_back(group, [request])
+        elif batch.wait.settled:
+            self._put_back(batch, [request])
         else:
-            group.requests.append(request)
+            batch.requests.append(request)
             self._set_aside(1)
         return True
 
@@ -196,33 +196,33 @@ class DeferredRequests(Generic[_T]):
 
     async def wait_in_place(self, wait: RouteWait[_T]) -> _T | None:
         """Wait without being set aside."""
-        group = self._group(wait)
-        group.in_place += 1
+        batch = self._batch(wait)
+        batch.in_place += 1
         try:
             return await wait.result()
         finally:
-            group.in_place -= 1
+            batch.in_place -= 1
 
-    def _group(self, wait: RouteWait[_T]) -> Group[_T]:
-        group = self._groups.get(wait)
-        if group is None:
-            group = self._groups[wait] = Group(wait, self._runtime.clock())
-            wait.listen(partial(self._settled, group))
-        return group
+    def _batch(self, wait: RouteWait[_T]) -> Batch[_T]:
+        batch = self._batches.get(wait)
+        if batch is None:
+            batch = self._batches[wait] = Batch(wait, self._runtime.clock())
+            wait.listen(partial(self._settled, batch))
+        return batch
 
     # Going.
 
-    def _settled(self, group: Group[_T], value: _T | None) -> None:
-        del self._groups[group.wait]
+    def _settled(self, batch: Batch[_T], value: _T | None) -> None:
+        del self._batches[batch.wait]
         if value is not None:
-            later, stale = self._hold(group.wait.key, value)
-            place = group.wait.key, group.wait.name
-            group.reserved = ReservedDecision(place, next(self._marks), later, stale + RESERVED)
-        if group.requests:
+            later, stale = self._hold(batch.wait.key, value)
+            place = batch.wait.key, batch.wait.name
+            batch.reserved = ReservedDecision(place, next(self._marks), later, stale + RESERVED)
+        if batch.requests:
             # In an order in which they leave the scheduler's queues as they came here.
-            backwards = [request for request in group.requests if self._scheduler.backwards(request)]
-            forwards = [request for request in group.requests if not self._scheduler.backwards(request)]
-            self._release(group, [*forwards, *reversed(backwards)])
+            backwards = [request for request in batch.requests if self._scheduler.backwards(request)]
+            forwards = [request for request in batch.requests if not self._scheduler.backwards(request)]
+            self._release(batch, [*forwards, *reversed(backwards)])
 
     def _give_back_line(self) -> None:
         """Give what waits for its turn back to the scheduler, as the spider is being closed."""
@@ -231,31 +231,31 @@ class DeferredRequests(Generic[_T]):
             self._throttle.left_over.update(map(self._throttle.name, requests))
             self._release(None, requests)
 
-    def _release(self, group: Group[_T] | None, requests: list[Request]) -> None:
+    def _release(self, batch: Batch[_T] | None, requests: list[Request]) -> None:
         portion, rest = requests[:PORTION], requests[PORTION:]
-        if group is not None:
-            group.requests = rest
+        if batch is not None:
+            batch.requests = rest
         try:
-            self._put_back(group, portion)
+            self._put_back(batch, portion)
         finally:
             self._set_aside(-len(portion))
             if rest:
-                self._runtime.call_later(0, partial(self._release, group, rest))
+                self._runtime.call_later(0, partial(self._release, batch, rest))
 
-    def _put_back(self, group: Group[_T] | None, requests: list[Request]) -> None:
-        if group is None:
+    def _put_back(self, batch: Batch[_T] | None, requests: list[Request]) -> None:
+        if batch is None:
             self._scheduler.put_back(requests, {})
-        elif group.reserved is None:
+        elif batch.reserved is None:
             self.handed_back += len(requests)
             if self._throttle is not None:
-                self._throttle.undecided[str(group.wait.key)] += len(requests)
+                self._throttle.undecided[str(batch.wait.key)] += len(requests)
             self._scheduler.put_back(requests, {})
         else:
             if len(self._reserved) >= self._sweep_at:
                 self._sweep()
-            self._reserved[group.reserved.mark] = group.reserved
-            group.reserved.count += len(requests)
-            self._scheduler.put_back(requests, {WAITED: group.reserved.mark})
+            self._reserved[batch.reserved.mark] = batch.reserved
+            batch.reserved.count += len(requests)
+            self._scheduler.put_back(requests, {WAITED: batch.reserved.mark})
 
     def _set_aside(self, change: int) -> None:
         """Count what is set aside; while it is anything, the engine must not close its scheduler."""

@@ -140,8 +140,8 @@ class RfcRobotsTxtMiddleware:
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
         if self._throttle is not None and self._throttle.begun and not self._throttle.take(request):
-            _, group = self._deferred.leaving.get(id(request), (None, None))
-            if group is None:  # else it came back without passing the scheduler, and waits for the file first
+            _, batch = self._deferred.leaving.get(id(request), (None, None))
+            if batch is None:  # else it came back without passing the scheduler, and waits for the file first
                 return self._wait_for_turn(request, lambda: self._judge(request))
         return self._judge(request)
 

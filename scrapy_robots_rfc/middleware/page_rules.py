@@ -64,6 +64,9 @@ _TOKEN = re.compile(
 # with the square of its attributes. Real tags have a few dozen.
 _LONG_TAG, _ATTRIBUTES_READ = 1000, 500
 
+# Elements that may stand within each other: lxml finds nothing below some 2,040 of them.
+_DEEPEST = 2000
+
 # What `page_rules` has parsed: a response may be asked about often.
 _PARSED: WeakKeyDictionary[Response, PageRules] = WeakKeyDictionary()
 # The metas that count: a declared use asks for them before the callback's middleware does.
@@ -127,9 +130,25 @@ def _head(text: str) -> tuple[str, str]:
         kept.append(text[at : token.start()])
         at = token.end()
         if token["body"]:
-            return "".join(kept), "//meta"
+            return _metas_alone(kept[1::2]) or "".join(kept), "//meta"
         kept.append("" if token["skipped"] else _kept(token))
+    if metas := _metas_alone(kept[1::2]):
+        return metas, "//meta"
     return "".join([*kept, text[at:]]), "/html/head//meta | /html/meta"
+
+
+def _metas_alone(tags: list[str]) -> str:
+    """Return the metas alone of a document that nests too deep for the parser; empty where it does not.
+
+    Nobody knows then which of them are in the head, so all of them count.
+
+    :param tags: all that count, without their last `>`.
+    """
+    depth = deepest = 0
+    for tag in tags if len(tags) > _DEEPEST else ():
+        depth += -1 if tag.startswith("</") else 1
+        deepest = max(deepest, depth)
+    return "".join(f"{tag}>" for tag in tags if tag[:5].lower() == "<meta") if deepest > _DEEPEST else ""
 
 
 def _kept(token: re.Match[str]) -> str:

@@ -6,8 +6,8 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc._runtime import Waiter
 from scrapy_robots_rfc.core.preferences import parse_tdmrep
+from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, target_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class TdmFiles:
     def __init__(self, download: Downloader, timeout: float, runtime: Runtime) -> None:
         self._download, self._timeout, self._runtime = download, timeout, runtime
         self._kept: OrderedDict[Origin, tuple[float, tuple[Reservation, ...]]] = OrderedDict()
-        self._waiting: dict[Origin, list[Waiter[tuple[Reservation, ...]]]] = {}
+        self._waiting: dict[Origin, RouteWait[tuple[Reservation, ...]]] = {}
 
     async def of(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
         """Return the entries of a site's file; none where there is no file, or it cannot be read.
@@ -49,10 +49,8 @@ class TdmFiles:
         if kept is not None and self._runtime.clock() < kept[0]:
             return kept[1]
         if origin in self._waiting:
-            waiter: Waiter[tuple[Reservation, ...]] = Waiter()
-            self._waiting[origin].append(waiter)
-            return await waiter
-        waiting = self._waiting[origin] = []
+            return await self._waiting[origin].result() or ()
+        wait = self._waiting[origin] = RouteWait(origin)
         entries: tuple[Reservation, ...] = ()
         try:
             entries = await self._fetch(request, robots)
@@ -63,8 +61,8 @@ class TdmFiles:
             self._kept[origin] = robots.validity.fresh_until, entries
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
-            for each in waiting:
-                each.resolve(entries)
+            wait.settle(entries)
+            wait.tell()
         return entries
 
     async def _fetch(self, asker: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:

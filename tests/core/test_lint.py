@@ -140,6 +140,27 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
     (Code.USE_NO_VALUE, OPEN + b"Content-Usage: train-ai=yes", 3, "neither", "train-ai=y or train-ai=n"),
     (Code.USE_NO_VALUE, OPEN + b"Content-Signal: ai-train=n", 3, "neither", "train-ai=yes or train-ai=no"),
     (Code.USE_UNKNOWN, OPEN + b"Content-Usage: trian-ai=n", 3, "`trian-ai`", ""),
+    (
+        Code.USE_NEVER_MATCHES,
+        OPEN + b"DisallowAITraining: images/",
+        3,
+        "says nothing of training",
+        "DisallowAITraining: /images/",
+    ),
+    (
+        Code.USE_NEVER_MATCHES,
+        OPEN + b"allowaitraining: https://e.example/x",
+        3,
+        "matches no URL",
+        "AllowAITraining: /x",
+    ),
+    (
+        Code.LICENSE_NO_URL,
+        b"License: /license.xml\n" + OPEN,
+        1,
+        "nobody can tell where",
+        "the whole URL, such as https://www.example/license.xml",
+    ),
     (Code.USE_OUTSIDE_GROUP, b"Content-Signal: search=yes\n" + OPEN, 1, "ignored", AGENT),
     (
         Code.USE_CONTRADICTION,

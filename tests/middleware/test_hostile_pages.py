@@ -17,3 +17,22 @@ def test_tags_with_very_many_attributes_are_left_out(tag: str, attributes: str) 
     response = HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")
     assert metas_of(response) == metas_of(response, head=False) == [("robots", "nofollow")]
     assert unendorsed(response) == {"https://e.example/y"}
+
+
+HIDDEN = "<!-- <meta name=robots content=noarchive> --><META name=robots content=nofollow>"
+
+
+@pytest.mark.parametrize("tag", ["div", "foo", "DIV class='a > b'"])
+@pytest.mark.parametrize("end", ["", "</head><body>"])
+def test_metas_behind_very_many_open_elements_count(tag: str, end: str) -> None:
+    """A page cannot hide a meta from the parser by nesting: behind thousands of open elements each meta counts."""
+    body = f"<head>{f'<{tag}>' * 50_000}{HIDDEN}{end}"
+    assert metas_of(HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")) == [
+        ("robots", "nofollow")
+    ]
+
+
+def test_metas_behind_very_many_closed_elements() -> None:
+    """Elements that are closed hide nothing: without a body that is written, a meta behind them is not in the head."""
+    body = f"<head>{'<div></div>' * 50_000}{HIDDEN}"
+    assert metas_of(HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")) == []

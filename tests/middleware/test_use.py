@@ -11,7 +11,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
-from scrapy_robots_rfc.core.labels import LABELS
+from scrapy_robots_rfc.core.labels import LABELS, uses_of
 from scrapy_robots_rfc.middleware.page_rules import metas_of
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, settings
@@ -19,7 +19,7 @@ from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.test_reference_pages import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from scrapy.http import Response
@@ -92,6 +92,33 @@ async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixtu
     assert (result.stat("forbidden/use"), result.stat("use/robots.txt")) == (1, 1)
     record = json.loads((tmp_path / "r.jsonl").read_text(encoding="utf-8"))
     assert (record["reason"], record["why"], record["line"], record["rule"]) == ("use", error.why, 3, None)
+
+
+class Changing(Pages):
+    """Says something else of its use when it starts."""
+
+    robotstxt_use: Any = ("search",)
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Say so."""
+        self.robotstxt_use = ["train-ai"]
+        async for request in super().start():
+            yield request
+
+
+@ensureDeferred
+async def test_what_a_spider_says_is_read_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attribute of a spider is read when it is another one than before, and not for each request."""
+    read: list[object] = []
+
+    def reading(value: object) -> tuple[str, ...] | None:
+        read.append(value)
+        return uses_of(value)
+
+    monkeypatch.setattr("scrapy_robots_rfc.middleware.use.uses_of", reading)
+    result = await crawl([site.url(f"/closed{number}") for number in range(3)], spider=Changing)
+    assert result.stat("forbidden/use") == 3
+    assert read == [("search",), ["train-ai"]]
 
 
 @pytest.mark.parametrize("use", [None, []])
