@@ -331,6 +331,19 @@ def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (2, "", "scrapy robots check: stopped after 0 of 2 URLs\n")
 
 
+def test_what_is_known_is_told_when_it_is_stopped(tmp_path: Path) -> None:
+    """Where it is stopped while a site keeps it waiting, the verdicts before that one are printed all the same."""
+    gate = Gate()
+    with Site({"/robots.txt": file(FILE)}) as known, Site({"/robots.txt": Reply(gate=gate)}) as site:
+        one_by_one = ("-s", "ROBOTSTXT_CONCURRENT_FETCHES=1")
+        process = start("check", known.url("/x"), site.url("/y"), *one_by_one, folder=tmp_path)
+        assert gate.reached.wait(TIMEOUT)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, err) == (2, "scrapy robots check: stopped after 1 of 2 URLs\n")
+    assert out.startswith(f"disallowed   {known.url('/x')}\n")
+
+
 def test_a_reader_who_has_seen_enough_is_no_verdict(given: str, tmp_path: Path) -> None:
     """Where the reader has seen enough, that is no error message; but neither is it said that all is allowed."""
     urls = f"{SITE}/a\n" * 1000
