@@ -164,5 +164,5 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _log_everything(request: pytest.FixtureRequest) -> None:
     # Not where commands and demos are run: what these write is looked at as a user sees it.
-    if not {"commands", "example", "bench"}.intersection(request.path.parts):
+    if not {"commands", "example", "bench"}.intersection(request.path.relative_to(request.config.rootpath).parts):
         request.getfixturevalue("caplog").set_level(logging.DEBUG)

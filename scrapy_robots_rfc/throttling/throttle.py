@@ -10,7 +10,6 @@ import logging
 import math
 from collections import Counter
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -85,7 +84,6 @@ class Throttle:
         self._limit, self._origin_of = limit, origin
         self._runtime, self._store, self._alone = runtime, store, alone
         self.clock, self._utc = runtime.clock, runtime.utc
-        #: Those that have origins.
         self.schemes: Mapping[str, Scheme] = SCHEMES
         #: Origins that are paced -> what is known of each; and the same by their names.
         self._origins: dict[Origin, PacedOrigin] = {}
@@ -97,8 +95,7 @@ class Throttle:
         self.queues: list[PacedPriorityQueue] = []
         self.line: WaitingLine | None = None
         self._timer: Cancellable | None = None
-        self._sweep_at = _FIRST_SWEEP
-        self._wake_at, self._added = math.inf, 0.0
+        self._sweep_at, self._wake_at, self._added = _FIRST_SWEEP, math.inf, 0.0
         #: Origins by the seconds that their requests were held back.
         self.slowed: TopK[str] = TopK()
         #: Origins -> how many requests waited for their turns in queues that are closed.
@@ -196,9 +193,9 @@ class Throttle:
 
     def _held(self) -> Counter[str]:
         held: Counter[str] = Counter(name for request in self._in_place if (name := self.name(request)))
-        line = () if self.line is None else self.line.waiting()
-        for name, count in chain(line, *(queue.waiting() for queue in self.queues)):
-            held[name] += count
+        for queue in self.queues:
+            held.update(dict(queue.waiting()))
+        held.update({} if self.line is None else dict(self.line.waiting()))
         return held
 
     # Turns.
