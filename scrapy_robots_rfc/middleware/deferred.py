@@ -140,9 +140,11 @@ class DeferredRequests(Generic[_T]):
         """Return how many requests wait for the file of each origin, and since when."""
         found: dict[Any, tuple[int, float]] = {}
         for batch in self._batches.values():
-            if len(batch):
-                requests, since = found.get(batch.wait.key, (0, batch.since))
-                found[batch.wait.key] = requests + len(batch), min(since, batch.since)
+            if requests := len(batch):
+                own = requests, batch.since
+                other = found.setdefault(batch.wait.key, own)
+                if other is not own:  # another route leads there
+                    found[batch.wait.key] = other[0] + requests, min(other[1], batch.since)
         return found
 
     # Coming.

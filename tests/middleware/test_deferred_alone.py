@@ -101,6 +101,19 @@ def test_no_verdict_is_kept_for_those_who_come_back() -> None:
     assert found.kept == ["a"]
 
 
+def test_what_waits_for_a_site() -> None:
+    """The requests of a site are counted together, whatever their routes, from the first one on."""
+    found = Room()
+    for now, route in enumerate(("one", "two", "one")):
+        found.clock.now = now
+        found.room.leave(request := Request("data:,"), found.fetches.setdefault(route, RouteWait("a", route)))
+        assert found.room.take(request)
+    found.wait("b")
+    assert found.room.waiting() == {"a": (3, 0), "b": (1, 2)}
+    found.end("one")
+    assert found.room.waiting() == {"a": (1, 1), "b": (1, 2)}
+
+
 def test_only_those_who_waited() -> None:
     """A verdict is for those who waited for it: not for others of its site, of other sites, or of another crawl."""
     found, before = Room(), Room()
