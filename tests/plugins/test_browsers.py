@@ -13,7 +13,7 @@ from scrapy import Request
 from tests.plugins.recipes import crawl_by, ruled, verdicts
 from tests.support.crawling import records
 from tests.support.documents import block, settings
-from tests.support.site import Reply, redirect
+from tests.support.site import HANG, Reply, redirect
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -140,6 +140,7 @@ async def test_impersonate_everything() -> None:
         result = await crawl_by(recipe, pages(site, "/open", "/private"))
         assert verdicts(result) == {"open": "fetched", "private": "rule"}
         assert "Chrome" in headers(site, "User-Agent")["/robots.txt"]
-        site.replies["/robots.txt"] = Reply(reset=True)
-        result = await crawl_by(recipe, pages(site, "/open"))
-        assert verdicts(result) == {"open": "unreachable"}
+        for reply in (Reply(reset=True), HANG):
+            site.replies["/robots.txt"] = reply
+            result = await crawl_by(recipe, pages(site, "/open"), ROBOTSTXT_TIMEOUT=1)
+            assert verdicts(result) == {"open": "unreachable"}
