@@ -47,8 +47,9 @@ ORIGINS = Target("10,000 origins in memory, one after the other", "us/question",
 ORIGINS_AT_RANDOM = Target("10,000 origins in memory, at random", "us/question", 10)
 BLOCK = Target("longest block of the event loop, files of the tables", "ms", 10)
 BLOCK_HOSTILE = Target("longest block of the event loop, hostile files of 512,000 octets", "ms", 20)
-MEMORY = Target("memory of an origin whose file is not in use", "KiB", 3)
-HOST = Target("memory of a host, everything included", "KiB/host", 3)
+MEMORY = Target("memory of an origin whose file is not in use", "KiB", 1.5)
+HOST = Target("memory of a host, everything included", "KiB/host", 1.5)
+IDLE = Target("memory of one more host, all of them remembered", "KiB/host", 1.5)
 CRAWL = Target("whole crawl, share of ROBOTSTXT_OBEY=False", "", 0.97, at_least=True)
 CRAWL_CPU = Target("whole crawl, the same by processor time", "", 0.97, at_least=True)
 

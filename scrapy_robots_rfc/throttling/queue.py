@@ -87,7 +87,7 @@ class PacedPriorityQueue(DownloaderAwarePriorityQueue):
             return super().pop()
         for key in self._alarms.take():
             self.pqueues[key] = self._asleep.pop(key)
-        for key in [key for key in self.pqueues if _site(key) in throttle.names]:
+        for key in [key for key in self.pqueues if key.rpartition(" ")[2] in throttle.names]:  # there may be many
             seconds = throttle.due(_site(key))
             if seconds != 0:
                 self._asleep[key] = self.pqueues.pop(key)
