@@ -73,7 +73,7 @@ def _changed(text: str, table: Mapping[str, str]) -> str:
     # Many pieces between two percent signs are equal, as in a text of another script.
     first, *pieces = text.split("%")
     changed = {piece: _TO_CHANGE.sub(lambda match: table[match[0]], f"%{piece}") for piece in set(pieces)}
-    return _TO_CHANGE.sub(lambda match: table[match[0]], first) + "".join([changed[piece] for piece in pieces])
+    return _TO_CHANGE.sub(lambda match: table[match[0]], first) + "".join(map(changed.__getitem__, pieces))
 
 
 def normal_form(text: str, *, in_query: bool = False) -> str:

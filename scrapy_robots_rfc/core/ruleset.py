@@ -163,14 +163,13 @@ class WildcardRules:
 
 def _by_piece(literals: Iterable[str], size: int) -> dict[_Piece, list[str]]:
     """Return literals by a piece of them, of `size` octets."""
-    table: dict[_Piece, list[str]] = {}
+    table: dict[str, list[str]] = {}
     for literal in literals:
         # The rarest of three pieces keeps the lists short, also where a thousand literals contain the same word.
         middle = (len(literal) - size) // 2
-        ends = (size, middle + size, len(literal))
-        pieces = [tuple(literal[end - size : end]) for end in ends]
+        pieces = (literal[:size], literal[middle : middle + size], literal[len(literal) - size :])
         table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(literal)
-    return table
+    return {tuple(piece): found for piece, found in table.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -237,7 +236,10 @@ class Ruleset:
         if self._odd is not None:
             odd = self._odd.best(target, len(head) << 1 + _PLACE_BITS)
             if odd is not None and not (head and self._before(head, odd)):
-                return self._decision(odd[3], target, bool(odd[0] - 1 >> _PLACE_BITS & 1), odd[4])
+                decision = self._decisions.get(odd[3])
+                if decision is None or target == ROBOTS_TXT:
+                    decision = self._decision(odd[3], target, bool(odd[0] - 1 >> _PLACE_BITS & 1), odd[4])
+                return decision
         if not head:
             return self._no_rule
         decision = self._decisions.get(head)
