@@ -118,7 +118,9 @@ class Section(NamedTuple):
     agent_line: int
 
     def pieces(self) -> Sequence[Section]:
-        """Return sections of whole lines, 64 KiB or one line each, that it consists of."""
+        """Return sections of whole lines, 64 KiB or one line each, that it consists of; none if it has no rules."""
+        if not _LIKE_A_RULE.search(self.octets, self.start, self.end):  # a hostile file has 40,000 sections like that
+            return ()
         if self.end - self.start <= _PIECE:
             return (self,)
         found, start, line = [], self.start, self.agent_line

@@ -61,6 +61,21 @@ def test_no_call_goes_through_more_than_a_piece(monkeypatch: pytest.MonkeyPatch)
     assert max(sizes) <= _PIECE + 1
 
 
+def test_sections_without_rules_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40,000 user-agent lines above a rule, the index keeps and reads only what stands below the last one."""
+    texts: list[str] = []
+
+    def noted(text: str, seen: set[str]) -> tuple[str, list[str], list[str], Iterable[tuple[str, str | None]]]:
+        texts.append(text)
+        return scan.sorted_rules(text, seen)
+
+    monkeypatch.setattr(ruleset, "sorted_rules", noted)
+    robots = RobotsTxt.parse(b"User-agent: *\n" + b"user-agent:\n" * 40_000 + b"Disallow: /x\n")
+    robots.prepare("*")
+    decision = robots.decide("/x", "*")
+    assert (decision.rule and decision.rule.line, texts) == (40_002, ["\nDisallow: /x\n"])
+
+
 @pytest.mark.parametrize("prepared", [False, True])
 def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
     """The rule, and its line, are those that reading line by line gives."""
