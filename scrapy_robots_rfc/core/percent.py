@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import re
 import string
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Unreserved octets, which are always bare in the normal form (RFC 3986, 2.3).
 UNRESERVED = string.ascii_letters + string.digits + "-._~"
@@ -17,7 +21,8 @@ _BARE_EITHER_WAY = "!'(),:@[]"
 #: Delimiters, which differ from their percent-encoded form: `/a/b` is not `/a%2Fb`, and `?a=b` is not `?a%3Db`.
 _DELIMITERS_OF_PATH = "/?"
 _DELIMITERS_OF_QUERY = "&=+;"
-_BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
+#: Octets that stand for themselves in the normal form.
+BARE = UNRESERVED + _BARE_EITHER_WAY + _DELIMITERS_OF_PATH + _DELIMITERS_OF_QUERY
 
 #: Escapes with a normal form in the path and another one in the query; every other escape has the same in both.
 AMBIGUOUS_ESCAPE = re.compile("%(?:2[fF6bB]|3[fFdDbB])")
@@ -33,7 +38,7 @@ def _table(distinct: str) -> dict[str, str]:
     table: dict[str, str] = {}
     for octet in range(256):
         raw, escape = chr(octet), f"%{octet:02X}"
-        table[raw] = raw if raw in _BARE else escape
+        table[raw] = raw if raw in BARE else escape
         for spelling in _spellings(octet):
             table[spelling] = escape if raw in distinct else table[raw]
     return table
@@ -41,21 +46,34 @@ def _table(distinct: str) -> dict[str, str]:
 
 _IN_PATH = _table(distinct=_DELIMITERS_OF_PATH)
 _IN_QUERY = _table(distinct=_DELIMITERS_OF_QUERY)
-_TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(_BARE)}]", re.DOTALL)
+_TO_CHANGE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
+
+# In a text with more percent signs, equal pieces are changed once.
+_MANY = 16
 
 # Escapes of octets that are never bare are normal in the path and in the query. A text of such escapes and of bare
 # octets is its own normal form. Nearly every URL is like that, so this is checked before anything is converted.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
-_NORMAL_RUN = f"[{re.escape(_BARE)}]*(?:{_NORMAL_ESCAPE}[{re.escape(_BARE)}]*)*"
+_NORMAL_RUN = f"[{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*)*"
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")  # RFC 3986, 3.1
 
 #: Matches a URL (or a path) without a fragment whose request target, group 1, is in normal form already.
 is_normal_url = re.compile(rf"(?:https?://[^/?#]*|(?!//))(/{_NORMAL_RUN})\Z").match
 #: Matches the bare octets at the beginning of a text, also where there are none.
-BARE_RUN = re.compile(f"[{re.escape(_BARE)}]*")
+BARE_RUN = re.compile(f"[{re.escape(BARE)}]*")
 #: Matches a pattern in which nothing is to be encoded or decoded: bare octets, ``*``, and perhaps a last ``$``.
-only_bare = re.compile(rf"[*{re.escape(_BARE)}]*\$?\Z").match
+only_bare = re.compile(rf"[*{re.escape(BARE)}]*\$?\Z").match
+
+
+def _changed(text: str, table: Mapping[str, str]) -> str:
+    """Return a text with all that is to be encoded or decoded as a table has it."""
+    if text.count("%") < _MANY:
+        return _TO_CHANGE.sub(lambda match: table[match[0]], text)
+    # Many pieces between two percent signs are equal, as in a text of another script.
+    first, *pieces = text.split("%")
+    changed = {piece: _TO_CHANGE.sub(lambda match: table[match[0]], f"%{piece}") for piece in set(pieces)}
+    return _TO_CHANGE.sub(lambda match: table[match[0]], first) + "".join(map(changed.__getitem__, pieces))
 
 
 def normal_form(text: str, *, in_query: bool = False) -> str:
@@ -65,10 +83,10 @@ def normal_form(text: str, *, in_query: bool = False) -> str:
     :param in_query: whether the whole text lies in a query, so that a ``?`` in it is no delimiter.
     """
     if in_query:
-        return _TO_CHANGE.sub(lambda match: _IN_QUERY[match[0]], text)
+        return _changed(text, _IN_QUERY)
     path, delimiter, query = text.partition("?")
-    path = _TO_CHANGE.sub(lambda match: _IN_PATH[match[0]], path)
-    return path + delimiter + normal_form(query, in_query=True) if delimiter else path
+    path = _changed(path, _IN_PATH)
+    return path + delimiter + _changed(query, _IN_QUERY) if delimiter else path
 
 
 def to_octets(text: str | bytes) -> str:

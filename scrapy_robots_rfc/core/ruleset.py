@@ -11,37 +11,25 @@ from bisect import bisect_right
 from collections import Counter
 from functools import lru_cache
 from itertools import chain
-from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.lines import MAX_LINE, as_text, read_rule
+from scrapy_robots_rfc.core.lines import as_text, read_rule
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
-from scrapy_robots_rfc.core.scan import USUAL_KEYS, Section, best_rule, no_others, other_lines, plain_rules
+from scrapy_robots_rfc.core.scan import KEYS, Section, best_rule, sorted_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from scrapy_robots_rfc.core.scan import RawRule
+    from collections.abc import Iterable, Sequence
 
 ROBOTS_TXT = "/robots.txt"
-
-# More than the number of any line.
-_NO_LINE = 1 << 40
-# The keys of `Ruleset._first` for a whole line.
-_NO_KEY = frozenset({b""})
-_START = attrgetter("start")
 
 # With fewer literals than this, it is faster to look for each of them than to look up the target's own pieces.
 _FEW = 64
 # Octets of a piece.
 _GRAM = 3
+_FROM = [slice(at, None) for at in range(_GRAM)]
 # More rules with one literal are divided by another literal of theirs when a target has the first one.
-_SHARING = 3
-
-# More plain rules are sorted before those of all pieces are: it is faster to merge them in one go than to sort them so,
-# and no other thread runs meanwhile.
-_RUN = 1000
+_SHARING = 32
 
 # Decisions that are kept, so that a crawl to which every rule of a large file applies does not double its memory. They
 # are in a dict that is cleared when full, because a warm verdict takes 10 % longer with `lru_cache`.
@@ -49,15 +37,18 @@ _KEPT_DECISIONS = 256
 
 # Octets of memory, as measured: for a plain rule beside its pattern, for an allow beside that, for a plain rule that
 # another one begins with, for a line that is not plain, for one of these that is parsed, with as much for each wildcard
-# and each escape, for a line number that is kept, for a decision, for a part of the group.
+# and each escape, for a decision, for a part of the group.
 _PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150, 510, 500, 60, 260
-_NUMBER, _DECISION, _SECTION = 180, 400, 150
+_DECISION, _SECTION = 400, 150
 
-
-# The rule of a line that is not plain: its rank, its pattern, that as written, and the line. The upper bits of a rank
-# are `pattern.precedence`, the lower ones the place counted backwards, as of equal rules the first one counts.
-_Parsed = tuple[int, Pattern, str, str]
+# The rule of a line that is not plain: its rank, a literal beside that of its table, its pattern, that as
+# written, and the line. The upper bits of a rank are `pattern.precedence`, the lower ones the place
+# counted backwards, as of equal rules the first one counts.
+_Parsed = tuple[int, str, Pattern, str, str]
 _PLACE_BITS = 32
+_KINDS = (RuleKind.DISALLOW, RuleKind.ALLOW)  # by whether they allow
+# Some octets of a literal: a tuple of them, because `zip` makes all those of a target in half the time.
+_Piece = tuple[str, ...]
 
 
 def _add(table: dict[str, str | list[str]], key: str, line: str) -> None:
@@ -69,14 +60,22 @@ def _add(table: dict[str, str | list[str]], key: str, line: str) -> None:
         table[key] = [str(before), line]
 
 
+def _spelled(allow: bool, pattern: str) -> str:
+    """Return a rule as `scan.KEYS` spells it."""
+    return f"{KEYS[not allow]}{pattern}"
+
+
 def _parsed(place: int, line: str) -> _Parsed:
     allow, text = read_rule(line) or (False, "")
-    return (precedence(allow, text) + 1 << _PLACE_BITS) - place, parse_pattern(text), text, line
+    pattern = parse_pattern(text)
+    rank = (precedence(allow, text) + 1 << _PLACE_BITS) - place
+    return rank, pattern.needles[-1], pattern, text, line
 
 
-def _weight_of(line: str) -> int:
-    octets = sum(octet > "\x7f" for octet in line)
-    return _PARSED + _STAR * line.count("*") + _ESCAPE * line.count("%") + 2 * len(line) + 8 * octets
+def _weight_of(lines: Sequence[str]) -> int:
+    text = "".join(lines)
+    octets = 2 * len(text) + 8 * (len(text.encode()) - len(text))
+    return _PARSED * len(lines) + _STAR * text.count("*") + _ESCAPE * text.count("%") + octets
 
 
 class WildcardRules:
@@ -87,30 +86,40 @@ class WildcardRules:
     :param known: other literals that a target is known to contain.
     """
 
-    __slots__ = ("_grams", "_known", "_lines", "_places", "weight")
+    __slots__ = ("_few", "_grams", "_known", "_lines", "_places", "weight")
 
     def __init__(
         self, rules: dict[str, str | list[str]], places: dict[str, int], known: frozenset[str] = frozenset()
     ) -> None:
         self._lines: dict[str, str | list[str] | tuple[_Parsed, ...] | WildcardRules] = {**rules}
         self._places, self._known = places, known
-        self._grams = _grams_of(rules) if len(rules) > _FEW else {}
+        self._few = list(rules)  # literals that are looked for one by one
+        self._grams: dict[int, dict[_Piece, list[str]]] = {}  # the other ones, by the length of a piece of them
+        if len(rules) > _FEW:
+            self._few.clear()
+            for size in range(_GRAM + 1):
+                alike = [one for one in rules if len(one) == size or len(one) > size == _GRAM]
+                if len(alike) > _FEW:
+                    self._grams[size] = _by_piece(alike, size)
+                else:
+                    self._few += alike
         self.weight = 0  # octets of memory, beside the lines; grows with the questions
 
     def best(self, target: str, rank: int) -> _Parsed | None:
         """Return the rule of the highest rank above `rank` that matches a target, or ``None``."""
         found, lines = None, self._lines
-        near = [(literal, lines[literal]) for literal in self._literals_for(target)] if self._grams else lines.items()
-        for literal, kept in near:
-            if literal not in target:
-                continue
-            rules = kept
+        near = [one for one in self._few if one in target]
+        for literal in near + self._literals_in(target) if self._grams else near:
+            rules = lines[literal]
             if type(rules) is str or type(rules) is list:
                 rules = lines[literal] = self._opened(literal, rules)
             if type(rules) is tuple:
                 for rule in rules:
-                    if rule[0] > rank and rule[1].matches(target):
+                    if rule[0] <= rank:
+                        break
+                    if rule[1] in target and rule[2].matches(target):
                         found, rank = rule, rule[0]
+                        break
             elif type(rules) is WildcardRules:
                 self.weight -= rules.weight
                 better = rules.best(target, rank)
@@ -133,38 +142,34 @@ class WildcardRules:
         rules = [lines] if type(lines) is str else lines
         if len(rules) > _SHARING:
             known = self._known | {literal}
-            others = [tuple(one for one in _parsed(0, line)[1].needles if one not in known) for line in rules]
+            others = [tuple(one for one in _parsed(0, line)[2].needles if one not in known) for line in rules]
             if any(others):
                 times = Counter(chain.from_iterable(others))
                 divided: dict[str, str | list[str]] = {}
                 for line, choice in zip(rules, others, strict=True):
                     _add(divided, min(choice, key=lambda one: (times[one], -len(one)), default=""), line)
                 return WildcardRules(divided, self._places, known)
-        self.weight += sum(map(_weight_of, rules))
-        return tuple(sorted((_parsed(self._places[line], line) for line in rules), reverse=True, key=itemgetter(0)))
+        self.weight += _weight_of(rules)
+        return tuple(sorted([_parsed(self._places[line], line) for line in rules], reverse=True))
 
-    def _literals_for(self, target: str) -> Iterator[str]:
-        """Yield the literals of which a piece is in a target."""
+    def _literals_in(self, target: str) -> list[str]:
+        """Return the literals that are in a target, of those that are looked up by their pieces."""
+        found: list[str] = []
         for size, table in self._grams.items():
-            if len(table) <= _FEW:
-                pieces = {piece for piece in table if piece in target}
-            else:
-                pieces = table.keys() & {target[at : at + size] for at in range(len(target) - size + 1)}
-            for piece in pieces:
-                yield from table[piece]
+            for piece in set(filter(table.__contains__, zip(*map(target.__getitem__, _FROM[:size]), strict=False))):
+                found += [one for one in table[piece] if len(one) == size or one in target]
+        return found
 
 
-def _grams_of(literals: Iterable[str]) -> dict[int, dict[str, list[str]]]:
-    """Return literals by the length of a piece of them, and by that piece."""
-    by_size: dict[int, dict[str, list[str]]] = {}
+def _by_piece(literals: Iterable[str], size: int) -> dict[_Piece, list[str]]:
+    """Return literals by a piece of them, of `size` octets."""
+    table: dict[str, list[str]] = {}
     for literal in literals:
-        size = min(_GRAM, len(literal))
-        table = by_size.setdefault(size, {})
         # The rarest of three pieces keeps the lists short, also where a thousand literals contain the same word.
         middle = (len(literal) - size) // 2
         pieces = (literal[:size], literal[middle : middle + size], literal[len(literal) - size :])
         table.setdefault(min(pieces, key=lambda piece: len(table.get(piece, ()))), []).append(literal)
-    return by_size
+    return {tuple(piece): found for piece, found in table.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -189,10 +194,10 @@ class Ruleset:
         "_decisions",
         "_heads",
         "_no_rule",
-        "_numbers",
         "_odd",
         "_parents",
         "_sections",
+        "_texts",
         "_token",
         "_unusual",
         "_weight",
@@ -204,7 +209,8 @@ class Ruleset:
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
         self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
-        self._numbers: dict[str, int] = {}  # of the line with an end
+        self._texts: list[tuple[str, int]] = []  # `sorted_rules` wrote them so; the number of the line before each
+        self._unusual: dict[str, list[str]] = {}  # for some plain rules, lines that spell them in an unusual way
         self._odd: WildcardRules | None = None
         self._weight = 0
 
@@ -221,7 +227,7 @@ class Ruleset:
             if not self._asked:
                 self._asked = True
                 rule = best_rule(self._sections, target)
-                return self._no_rule if rule is None else self._decision(rule[1], target, rule)
+                return self._no_rule if rule is None else self._decision(rule[1], target, rule[0], "", rule[2])
             heads = self._build()
         head = heads[bisect_right(heads, target) - 1]
         while not target.startswith(head):
@@ -230,7 +236,10 @@ class Ruleset:
         if self._odd is not None:
             odd = self._odd.best(target, len(head) << 1 + _PLACE_BITS)
             if odd is not None and not (head and self._before(head, odd)):
-                return self._decision(odd[2], target, odd)
+                decision = self._decisions.get(odd[3])
+                if decision is None or target == ROBOTS_TXT:
+                    decision = self._decision(odd[3], target, bool(odd[0] - 1 >> _PLACE_BITS & 1), odd[4])
+                return decision
         if not head:
             return self._no_rule
         decision = self._decisions.get(head)
@@ -246,40 +255,35 @@ class Ruleset:
 
     def _before(self, head: str, odd: _Parsed) -> bool:
         """Return whether a plain rule is more specific than another one, or as specific and above it in the file."""
-        own, other = len(head) << 1 | (head in self._allowed), odd[0] - 1 >> _PLACE_BITS
-        return own > other or (own == other and self._line_of(head) < self._number_of(odd[3]))
+        allow = head in self._allowed
+        own, other = len(head) << 1 | allow, odd[0] - 1 >> _PLACE_BITS
+        return own > other or (own == other and self._number_of(_spelled(allow, head)) < self._number_of(odd[4]))
 
     def _build(self) -> list[str]:
         """Index all rules; return the patterns of plain ones, sorted, and before them an empty one."""
         heads, allowed = [""], []
         odd: dict[str, str | list[str]] = {}
-        self._unusual: dict[tuple[bool, str], list[str]] = {}  # lines of plain rules in an unusual spelling
         places, seen = dict[str, int](), set[str]()
         for section in chain.from_iterable(map(Section.pieces, self._sections)):
-            text = section.text()
-            disallows, allows = plain_rules(text)
-            if len(disallows) + len(allows) > _RUN:
-                disallows.sort()
-                allows.sort()
+            text, allows, disallows, others = sorted_rules(section.text(), seen)
+            self._texts.append((text, section.agent_line))
             heads += disallows
             allowed += allows
-            if no_others(text, len(disallows) + len(allows)):
-                continue
-            for line, literal in other_lines(text, seen):
+            for line, literal in others:
                 self._weight += _OTHER_LINE + 2 * len(line)
                 if literal is not None:
                     places[line] = len(places)
                     _add(odd, literal, line)
                     continue
-                rule = read_rule(line) or (False, "")
-                self._unusual.setdefault(rule, []).append(line)
-                (allowed if rule[0] else heads).append(rule[1])
+                allow, pattern = read_rule(line) or (False, "")
+                self._unusual.setdefault(_spelled(allow, pattern), []).append(line)
+                (allowed if allow else heads).append(pattern)
         heads += allowed
         heads.sort()
         self._allowed = frozenset(allowed)
         self._odd = WildcardRules(odd, places) if odd else None
         self._weight += (
-            sum(section.end - section.start for section in self._sections)
+            2 * sum(section.end - section.start for section in self._sections)
             + _PLAIN_RULE * len(heads)
             + _ALLOW * len(allowed)
             + _SECTION * len(self._sections)
@@ -298,8 +302,8 @@ class Ruleset:
             if text[:2] != before[:2]:  # as usual, the two have only the slash in common
                 text = text[:1]
                 continue
-            # What is before that has at most as many octets in common with the text as that has.
             same, different = 2, min(len(text), len(before)) + 1
+            # What is before that has at most as many octets in common with the text as that has.
             while different - same > 1:
                 middle = (same + different) // 2
                 if text.startswith(before[:middle]):
@@ -310,21 +314,22 @@ class Ruleset:
         self._parents[head] = text
         return text
 
-    def _decision(self, pattern: str, target: str, rule: _Parsed | RawRule | None = None) -> Decision:
+    def _decision(
+        self, pattern: str, target: str, allow: bool | None = None, line: str = "", number: int = 0
+    ) -> Decision:
         """Return the decision by a rule on a target that it matches.
 
-        :param rule: the rule; ``None``: it is plain.
+        :param allow: whether it allows; ``None``: it is plain.
+        :param line: the line of a rule that is not plain.
+        :param number: the number of its line, where that is known.
         """
         decision = self._decisions.get(pattern)
         if decision is None:
-            if rule is None:
-                allow, line = pattern in self._allowed, self._line_of(pattern)
-            elif len(rule) == 3:
-                allow, _, line = rule
-            else:
-                allow, line = bool(rule[0] - 1 >> _PLACE_BITS & 1), self._number_of(rule[3])
-            kind = RuleKind.ALLOW if allow else RuleKind.DISALLOW
-            decision = Decision(allow, Reason.RULE, Rule(kind, as_text(pattern), line), self._token)
+            if allow is None:
+                allow = pattern in self._allowed
+                line = _spelled(allow, pattern)
+            rule = Rule(_KINDS[allow], as_text(pattern), number or self._number_of(line))
+            decision = Decision(allow, Reason.RULE, rule, self._token)
             if len(self._decisions) >= _KEPT_DECISIONS:
                 self._decisions.clear()
             self._decisions[pattern] = decision
@@ -332,38 +337,13 @@ class Ruleset:
             return Decision(True, Reason.ROBOTS_TXT, None, self._token)
         return decision
 
-    def _line_of(self, pattern: str) -> int:
-        """Return the number of the first line that is the plain rule of a pattern."""
-        allow = pattern in self._allowed
-        number = self._first(pattern, USUAL_KEYS[allow])
-        unusual = self._unusual.get((allow, pattern)) if self._unusual else None
-        return min(number, *map(self._number_of, unusual)) if unusual else number
-
     def _number_of(self, line: str) -> int:
-        """Return the number of the first line that is equal to one."""
-        return self._first(f"\n{line}", _NO_KEY)
-
-    def _first(self, end: str, keys: frozenset[bytes]) -> int:
-        """Return the number of the first line with an end, and with a key before that; a very large one if none has."""
-        number = self._numbers.get(end)
-        if number is not None:
-            return number
-        first = self._sections[0]
-        octets = first.octets if first.octets.endswith(b"\n") else first.octets + b"\n"
-        # Of a line that is too long, only the beginning counts.
-        wanted = (end if len(end) > MAX_LINE else f"{end}\n").encode("latin-1")
-        number, at = _NO_LINE, octets.find(wanted, first.start)
-        while at >= 0:
-            start = octets.rfind(b"\n", 0, at + 1)
-            if octets[start + 1 : at] in keys:
-                section = self._sections[bisect_right(self._sections, start, key=_START) - 1]
-                if start < section.end:  # else the line stands in a group of other tokens
-                    number = section.agent_line + octets.count(b"\n", section.start, start) + 1
-                    break
-            at = octets.find(wanted, at + 1)
-        if len(self._numbers) >= _KEPT_DECISIONS:
-            self._weight -= sum(_NUMBER + len(known) for known in self._numbers)
-            self._numbers.clear()
-        self._weight += _NUMBER + len(end)
-        self._numbers[end] = number
-        return number
+        """Return the number of the first line that is equal to one, or is the plain rule that one is."""
+        for text, number in self._texts:
+            at = text.find(f"\n{line}\n")
+            for unusual in self._unusual.get(line, ()):
+                before = text.find(f"\n{unusual}\n", 0, at + 1 or len(text))
+                at = at if before < 0 else before
+            if at >= 0:
+                return number + text.count("\n", 0, at) + 1
+        return 0

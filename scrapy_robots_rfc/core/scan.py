@@ -7,6 +7,7 @@ the same groups as `groups.py`; a property test compares the two.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,10 +16,10 @@ from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, RULE_KEYS, LineKind, as_text, read_line, read_rule
 from scrapy_robots_rfc.core.pattern import is_plain, parse_pattern, precedence
-from scrapy_robots_rfc.core.percent import BARE_RUN, UNRESERVED
+from scrapy_robots_rfc.core.percent import BARE, BARE_RUN, UNRESERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 # The usual user-agent line, in lower case: its token is a run of token characters, or `*` alone.
 _USUAL_AGENT = re.compile(rb"[ \t]*user-agent[ \t]*:[ \t]*([a-z_-]+|\*(?=[ \t\v\f#]|\Z))")
@@ -29,23 +30,28 @@ _BEFORE_AGENT = (b"user-", b"user", b"user ")
 _USUAL_RULE = re.compile(rb"\n(?:[Dd]isa|[Aa])llow: ?/")
 _LIKE_A_RULE = re.compile(rb"[lL][oOaA][wW]")  # every key of a rule contains this, also a misspelt one
 _KEY = "(?:[Dd]isa|[Aa])llow: ?"
-#: How a plain rule may begin, by whether it allows; the same spellings as those of `_KEY`.
-USUAL_KEYS = (
-    frozenset({b"Disallow: ", b"disallow: ", b"Disallow:", b"disallow:"}),
-    frozenset({b"Allow: ", b"allow: ", b"Allow:", b"allow:"}),
+#: How the rules of `sorted_rules` begin, the allows first.
+KEYS = ("Allow: ", "Disallow: ")
+# Other usual beginnings, and how these are written there; in this order.
+_SPELLINGS = (
+    ("\nallow:", "\nAllow:"),
+    ("\ndisallow:", "\nDisallow:"),
+    ("\nAllow:/", "\nAllow: /"),
+    ("\nDisallow:/", "\nDisallow: /"),
 )
-# A pattern of bare octets, without a wildcard; a longer one is read as an unusual one, because its line may be cut.
-_PLAIN = '/[^\0- *$%#"<>\\\\^`{|}\x7f-\xff]{0,8000}+'
+# In sorted lines, comments are from the first place to the second one, rules from each further one to the next.
+_PLACES = ("#", "$", "Allow: /", "Allow: 0", "Disallow: /", "Disallow: 0")
 _BARE = BARE_RUN.pattern
+_BARE_OCTETS = BARE.encode()
+# A pattern of bare octets, without a wildcard.
+_PLAIN = rf"/{_BARE}+"
 # A rule whose pattern may have wildcards or escapes, or any other line that may be a rule.
 _RULE = (
-    rf"(?:(?:([Dd]is)a|[Aa])llow:[ \t]*(/{_BARE}|)((?:\*({_BARE}))?[^\n#]*)"
+    rf"(?:(?:([Dd]is)a|[Aa])llow:[ \t]*(/{_BARE}|)((?:\*({_BARE})(?:\*({_BARE}))?)?[^\n#]*)"
     rf"|([ \t]*+(?=[AaDd])(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*))"
 )
 
-# Plain rules, in usual spellings; all other lines that may be rules.
-_DISALLOWS = re.compile(rf"\n[Dd]isallow: ?({_PLAIN})(?=\n)").findall
-_ALLOWS = re.compile(rf"\n[Aa]llow: ?({_PLAIN})(?=\n)").findall
+# All lines that may be rules, but plain ones in usual spellings.
 _OTHERS = re.compile(rf"\n(?!{_KEY}{_PLAIN}\n|[#\n]|\Z)({_RULE}[^\n]*)").findall
 
 # How many octets of a target exclude lines. An expression is compiled for each such prefix, so usually it is one octet;
@@ -112,7 +118,9 @@ class Section(NamedTuple):
     agent_line: int
 
     def pieces(self) -> Sequence[Section]:
-        """Return sections of whole lines, 64 KiB or one line each, that it consists of."""
+        """Return sections of whole lines, 64 KiB or one line each, that it consists of; none if it has no rules."""
+        if not _LIKE_A_RULE.search(self.octets, self.start, self.end):  # a hostile file has 40,000 sections like that
+            return ()
         if self.end - self.start <= _PIECE:
             return (self,)
         found, start, line = [], self.start, self.agent_line
@@ -209,11 +217,15 @@ def best_rule(sections: Sequence[Section], target: str) -> RawRule | None:
     for section in chain.from_iterable(map(Section.pieces, sections)):
         text = section.text()
         for match in _possible_rules(target, len(text)).finditer(text):
-            disallow, head, rest, needle, line = match.groups()
+            disallow, head, rest, needle, second, line = match.groups()
             if line is not None:
                 allow, pattern = read_rule(line) or (False, "")
-            # The head and the needle have only bare octets, so they can be compared before the pattern is parsed.
-            elif (head and not target.startswith(head)) or (needle and needle not in target):
+            # These runs have only bare octets, so they can be compared before the pattern is parsed.
+            elif (
+                (head and not target.startswith(head))
+                or (needle and needle not in target)
+                or (second and second not in target)
+            ):
                 continue
             else:
                 allow, pattern = not disallow, (head + rest).rstrip(BLANKS) if rest else head
@@ -252,20 +264,33 @@ def _lines_except(prefix: str, ended: bool) -> re.Pattern[str]:
     return re.compile(rf"\n(?!{_KEY}/{differs}|[#\n]|\Z){_RULE}")
 
 
-def plain_rules(text: str) -> tuple[list[str], list[str]]:
-    """Return the patterns of the plain disallows of a text, and of its plain allows, in the order of the text.
+def sorted_rules(text: str, seen: set[str]) -> tuple[str, list[str], list[str], Iterable[tuple[str, str | None]]]:
+    """Read a text from line end to line end, as far as possible without a look at each of its lines.
 
-    A rule is plain if its key has a usual spelling, and its pattern neither a wildcard nor anything to be encoded.
+    :param seen: as for `other_lines`.
+    :returns: the text, with the usual keys as in `KEYS`; the patterns of its allows, and those of its disallows (some
+        that are not plain are among them, but none with which a target begins); its `other_lines`.
     """
-    return _DISALLOWS(text), _ALLOWS(text)
-
-
-def no_others(text: str, plain: int) -> bool:
-    """Whether a text has only plain rules, comments and single blank lines; far faster than to read its other lines.
-
-    :param plain: how many plain rules it has.
-    """
-    return text.count("\n") - 1 == plain + text.count("\n#") + text.count("\n\n")
+    ordered = sorted(text.split("\n"))
+    comments, others, *ends = [bisect_left(ordered, place) for place in _PLACES]
+    allows, disallows = ordered[ends[0] : ends[1]], ordered[ends[2] : ends[3]]
+    rules = "".join(allows + disallows).encode("latin-1")
+    rest = ordered[:comments] + ordered[others : ends[0]] + ordered[ends[1] : ends[2]] + ordered[ends[3] :]
+    found: Iterable[tuple[str, str | None]] = ()
+    if _LIKE_A_RULE.search("".join(rest).encode("latin-1")):
+        usual = text
+        for key, usual_key in _SPELLINGS:
+            usual = usual.replace(key, usual_key)
+        if usual != text:
+            return sorted_rules(usual, seen)
+        found = other_lines(text, seen)
+    # Of plain rules, only the spaces behind their keys are no bare octets.
+    if rules.translate(None, _BARE_OCTETS) != b" " * (len(allows) + len(disallows)):
+        found = other_lines(text, seen)
+        # A target may begin with `/%4`, but such a rule does not match it.
+        allows = [line for line in allows if "%" not in line and "*" not in line]
+        disallows = [line for line in disallows if "%" not in line and "*" not in line]
+    return text, [line[len(KEYS[0]) :] for line in allows], [line[len(KEYS[1]) :] for line in disallows], found
 
 
 def other_lines(text: str, seen: set[str]) -> Iterator[tuple[str, str | None]]:
@@ -275,7 +300,7 @@ def other_lines(text: str, seen: set[str]) -> Iterator[tuple[str, str | None]]:
 
     :param seen: lines that are passed over; those that are yielded are added.
     """
-    for line, _, head, rest, needle, other in _OTHERS(text):
+    for line, _, head, rest, needle, second, other in _OTHERS(text):
         if line in seen:
             continue
         seen.add(line)
@@ -285,6 +310,7 @@ def other_lines(text: str, seen: set[str]) -> Iterator[tuple[str, str | None]]:
                 yield line, None if is_plain(rule[1]) else ""
         elif rest and (bare := rest.strip(BLANKS)):
             if head or bare[0] == "*":
-                yield line, head if len(head) >= len(needle) else needle
+                literal = second if len(second) > len(needle) else needle
+                yield line, head if len(head) > len(literal) else literal
         elif head:
             yield line, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from scrapy_robots_rfc.core import ruleset, scan
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.scan import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PIECE = scan._PIECE
 
@@ -47,14 +51,29 @@ def test_no_call_goes_through_more_than_a_piece(monkeypatch: pytest.MonkeyPatch)
     """The index of 300,000 octets is made of texts of 64 KiB."""
     sizes: list[int] = []
 
-    def noted(text: str) -> tuple[list[str], list[str]]:
+    def noted(text: str, seen: set[str]) -> tuple[str, list[str], list[str], Iterable[tuple[str, str | None]]]:
         sizes.append(len(text))
-        return scan.plain_rules(text)
+        return scan.sorted_rules(text, seen)
 
-    monkeypatch.setattr(ruleset, "plain_rules", noted)
+    monkeypatch.setattr(ruleset, "sorted_rules", noted)
     RobotsTxt.parse(b"User-agent: *" + _lines(1, 10)).prepare("*")
     assert len(sizes) > 4
     assert max(sizes) <= _PIECE + 1
+
+
+def test_sections_without_rules_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40,000 user-agent lines above a rule, the index keeps and reads only what stands below the last one."""
+    texts: list[str] = []
+
+    def noted(text: str, seen: set[str]) -> tuple[str, list[str], list[str], Iterable[tuple[str, str | None]]]:
+        texts.append(text)
+        return scan.sorted_rules(text, seen)
+
+    monkeypatch.setattr(ruleset, "sorted_rules", noted)
+    robots = RobotsTxt.parse(b"User-agent: *\n" + b"user-agent:\n" * 40_000 + b"Disallow: /x\n")
+    robots.prepare("*")
+    decision = robots.decide("/x", "*")
+    assert (decision.rule and decision.rule.line, texts) == (40_002, ["\nDisallow: /x\n"])
 
 
 @pytest.mark.parametrize("prepared", [False, True])
