@@ -344,11 +344,10 @@ def watch(crawler: Crawler, handler: Private, connections: Private, answers: Pri
 
 def ftp_account(crawler: Crawler, handler: Private) -> tuple[str, str, bool, dict[str, int]] | None:
     """User, password, passive mode and statuses of Scrapy's FTP handler; ``None``: it is another one, or lacks them."""
-    from scrapy.core.downloader.handlers.ftp import FTPDownloadHandler as Ftp  # noqa: PLC0415 - few crawls need it
-
+    stock: Private = next((kind for kind in type(handler).__mro__ if kind.__name__ == "FTPDownloadHandler"), None)
     names = "FTPDownloadHandler.default_user default_password passive_mode CODE_MAPPING"
-    own = getattr(type(handler), "download_request", None) is Ftp.download_request
-    if not (own and _has(crawler, handler, names)):
+    own = stock is None or type(handler).download_request is not stock.download_request
+    if own or not _has(crawler, handler, names):
         return None
     return handler.default_user, handler.default_password, handler.passive_mode, handler.CODE_MAPPING
 

@@ -24,6 +24,7 @@ from scrapy_robots_rfc.policy.origins import Origin
 
 try:
     from warcio.archiveiterator import ArchiveIterator
+    from warcio.statusandheaders import StatusAndHeadersParser, StatusAndHeadersParserException
 except ImportError:
     raise Failed("--archive needs the package warcio: pip install 'scrapy-robots-rfc[archive]'") from None
 
@@ -203,14 +204,11 @@ def _limit(fields: dict[str, str]) -> int:
 
 def _body(record: Any, limit: int) -> bytes | None:  # noqa: ANN401 - warcio's
     """Return the decoded body of a response; ``None`` where it has none, or that cannot be decoded."""
-    if record.http_headers is None:
-        return None
-    codings = [
-        value.encode("latin-1") for name, value in record.http_headers.headers if name.lower() == "content-encoding"
-    ]
-    try:
+    try:  # warcio itself reads the headers of http URLs, and not those of other schemes
+        read = record.http_headers or StatusAndHeadersParser(["HTTP/1.1"]).parse(record.raw_stream)
+        codings = [value.encode("latin-1") for name, value in read.headers if name.lower() == "content-encoding"]
         return without_codings(record.raw_stream.read(), codings, limit + 1)
-    except DecodingError:
+    except (DecodingError, StatusAndHeadersParserException, EOFError):
         return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.core.lines import MAX_LINE, read_rule
+from scrapy_robots_rfc.core.lines import RULE_KEYS
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 #: The virtual user agents of the specification, each a purpose that a crawler may have.
 VIRTUAL_AGENTS = frozenset({"archiver", "indexer", "researcher", "webproxy"})
 
-# The lines that RFC 9309 reads in another way, and some more.
-_ODD = re.compile(r"^[ \t]*allow.*|^.*[*$].*", re.IGNORECASE | re.MULTILINE)
+_DISALLOW = "|".join(key for key, allows in RULE_KEYS.items() if not allows)
+# What RFC 9309 reads in another way: Allow lines, and Disallow lines with octets that are special there.
+_ALLOW_LINE = re.compile(rb"^(?=[ \t]*allow[ \t:])", re.IGNORECASE | re.MULTILINE)
+_SPECIAL = re.compile(rf"^[ \t]*(?:{_DISALLOW})[ \t:][^#\n]*[*$][^#\n]*".encode(), re.IGNORECASE | re.MULTILINE)
 
 
 class GeminiFile(RobotsTxt):
@@ -31,8 +33,8 @@ class GeminiFile(RobotsTxt):
 
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
         super().__init__(body, max_size=max_size)
-        text = _ODD.sub(lambda line: _in_rfc_terms(line[0]), self._content.octets.decode("latin-1"))
-        self._content = self._content._replace(octets=text.encode("latin-1"))
+        octets = _SPECIAL.sub(_escaped, _ALLOW_LINE.sub(b"#", self._content.octets))
+        self._content = self._content._replace(octets=octets)
 
     @property
     def octets(self) -> bytes:
@@ -58,11 +60,5 @@ def deciding_tokens(file: RobotsTxt, url: str | bytes, tokens: Sequence[str]) ->
     return next((some for some in each if not RobotsTxt.decide(file, url, some).allowed), each[0])
 
 
-def _in_rfc_terms(line: str) -> str:
-    rule = read_rule(line[:MAX_LINE])
-    if rule is None:
-        return line
-    if rule[0]:
-        return f"#{line}"
-    text, mark, comment = line.partition("#")
-    return f"{text.replace('*', '%2A').replace('$', '%24')}{mark}{comment}"
+def _escaped(line: re.Match[bytes]) -> bytes:
+    return line[0].replace(b"*", b"%2A").replace(b"$", b"%24")

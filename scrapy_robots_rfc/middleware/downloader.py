@@ -74,7 +74,7 @@ class RfcRobotsTxtMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         settings = self._settings = settings_of(crawler, RfcRobotsTxtMiddleware)
-        self._crawler = crawler
+        self._crawler, self._schemes = crawler, settings.schemes
         stats_collector = crawler.stats
         assert stats_collector is not None
         self._count = stats_collector.inc_value
@@ -148,7 +148,7 @@ class RfcRobotsTxtMiddleware:
     def _judge(self, request: Request) -> _Passed:
         waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
-        if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:
+        if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._schemes:
             return self._pass_exempt(request)
         origin = self._origin(parts.scheme, parts.netloc)
         own = parts.path == ROBOTS_TXT and is_robots_txt(parts)
@@ -362,7 +362,7 @@ class RfcRobotsTxtMiddleware:
         store = self._store if self._store is not None and self._store.shared and settings.crawl_delay_shared else None
         alone = (lambda _: False) if overrides is None else lambda origin: overrides.robots(origin) is not None
         throttle = Throttle(self._crawler, limit, self._origin_of, Runtime(), store, alone)
-        throttle.schemes = settings.schemes
+        throttle.schemes = self._schemes
         return throttle
 
     def _origin_of(self, request: Request) -> Origin | None:
@@ -376,7 +376,7 @@ class RfcRobotsTxtMiddleware:
         except KeyError:
             if len(self._origins) >= _KEPT_ORIGINS:
                 self._origins.clear()
-            origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/", self._settings.schemes)
+            origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/", self._schemes)
             return origin
 
     def _spider_opened(self, spider: Spider) -> None:

@@ -11,11 +11,13 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from demo.gemini import Capsule
 from scrapy_robots_rfc import RobotsDisallowed, robots_service
+from tests.commands.running import run
 from tests.support.crawling import Crawl, Pages, crawl
 from tests.support.early_crawls import EARLY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from tests.support.site import Site
 
@@ -55,6 +57,63 @@ async def test_a_capsule_is_crawled_by_its_rules(capsule: Capsule) -> None:
     assert ends == {"/open": 20, "/closed/but": because, "/closed*": because}
     assert sorted(capsule.log) == ["/open", "/robots.txt"]
     assert done.stat("response_status_count/20") == 1
+
+
+@pytest.mark.parametrize("parser", ["scrapy_robots_rfc.RfcRobotParser", "scrapy.robotstxt.ProtegoRobotParser"])
+@ensureDeferred
+async def test_any_parser_reads_the_rules_of_gemini(capsule: Capsule, parser: str) -> None:
+    """A parser of the user's is given the file in the terms of RFC 9309."""
+    capsule.pages = {
+        **capsule.pages,
+        "/closedx": (TEXT, "x"),
+        "/robots.txt": (TEXT, RULES.replace("closed\n", "closed*\n")),
+    }
+    ends, _ = await pages(capsule, {"ROBOTSTXT_PARSER": parser, "ROBOTSTXT_USER_AGENT": "archiver"})
+    assert [path for path, end in ends.items() if end == 20] == ["/open", "/closed/but", "/closedx"]
+
+
+@ensureDeferred
+async def test_a_crawl_with_two_purposes_obeys_both(capsule: Capsule) -> None:
+    """A page is fetched if each of the purposes may fetch it."""
+    capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}\nUser-agent: indexer\nDisallow: /open\n")}
+    ends, _ = await pages(capsule, {"ROBOTSTXT_USER_AGENT": ["archiver", "indexer"]})
+    assert [path for path, end in ends.items() if end == 20] == []
+
+
+@ensureDeferred
+async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(capsule: Capsule, tmp_path: Path) -> None:
+    """The next crawl does not ask for it again; both crawls, and `check`, judge by the rules of Gemini."""
+    capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
+    archive = tmp_path / "robots.warc.gz"
+    kept = {"ROBOTSTXT_CACHE": f"sqlite:///{tmp_path / 'robots.sqlite'}"}
+    first, _ = await pages(capsule, {**kept, "ROBOTSTXT_ARCHIVE": str(archive)})
+    again, _ = await pages(capsule, kept)
+    assert first == again
+    assert capsule.log.count("/robots.txt") == 1
+    for options in ((), ("--agent", "foobot,archiver", "--archive", str(archive))):
+        command = (
+            ("check", capsule.url("/closed/but")) if options else ("cache", "ls", "--store", kept["ROBOTSTXT_CACHE"])
+        )
+        done = run(*command, *options, folder=tmp_path)
+        assert capsule.url("") in done.out
+    assert "line 3: Disallow: /closed" in done.out
+
+
+@ensureDeferred
+async def test_a_scheme_of_ones_own(capsule: Capsule) -> None:
+    """With a handler and a description, its pages are judged, and its pace is kept."""
+    capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 0.05\n")}
+    settings = {
+        **SETTINGS,
+        "DOWNLOAD_HANDLERS": {"moon": "demo.gemini.GeminiHandler"},
+        "ROBOTSTXT_SCHEMES": {"moon": {"port": 1, "answers": "gemini", "rules": "gemini"}},
+    }
+    urls = [capsule.url(path).replace("gemini:", "moon:") for path in ("/open", "/open?again", "/closed/but")]
+    done = await crawl(urls, settings)
+    assert [done.outcomes[url] for url in urls[:2]] == [20, 20]
+    assert isinstance(done.outcomes[urls[2]], RobotsDisallowed)
+    assert done.stat("crawl_delay/sites") == 1
+    assert done.stat("exempted") == 0
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ def test_own_downloader_serves_every_site(results: Results) -> None:
     warning = (
         "WARNING Slow robots.txt files may take the connections of pages; A request whose kept connection breaks is "
         "sent again at once, within its Crawl-delay; A robots.txt that a reset of its connection cuts short can "
-        "count as whole: Own has no `handlers` (a private name of Scrapy 2.15.0 and 2.19.0)"
+        "count as whole; A robots.txt of an FTP site is read to its end, however long it is, and for as long as that "
+        "takes: Own has no `handlers` (a private name of Scrapy 2.15.0 and 2.19.0)"
     )
     log = results["own_downloader"]["log"]
     assert results["own_downloader"]["outcomes"] == [200, "rule", 200]

@@ -189,7 +189,7 @@ async def test_where_there_is_no_file(site: Site) -> None:
     await run(script)
 
 
-@pytest.mark.parametrize("url", ["/x", "ftp://a.example/", "http://", "data:,x"])
+@pytest.mark.parametrize("url", ["/x", "sftp://a.example/", "http://", "data:,x"])
 @ensureDeferred
 async def test_no_origin_no_answer(url: str) -> None:
     """What has no robots.txt is an error of the caller's."""

@@ -48,7 +48,7 @@ def test_origin_has_scheme_host_and_port(url: str, expected: str) -> None:
         "",
         "/path",
         "example.com/x",
-        "ftp://example.com/",
+        "sftp://example.com/",
         "data:text/plain,x",
         "file:///etc/hosts",
         "s3://bucket/key",

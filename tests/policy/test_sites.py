@@ -61,7 +61,7 @@ def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) ->
         "a.*.example",
         "*a.example",
         "*.*.example",
-        "ftp://a.example",
+        "sftp://a.example",
         "//a.example",
         "https://",
         "https://a.example/path",

@@ -30,11 +30,13 @@ class FtpSite:
 
     :param address: ``ftp://HOST:PORT``.
     :param commands: what clients asked for: ``RETR``, and the path.
+    :param left: set when a client has left before it had the whole of a file.
     """
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.commands: list[str] = []
+        self.left = threading.Event()
 
     def url(self, target: str) -> str:
         """Return the URL of a file."""
@@ -61,6 +63,9 @@ def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
         def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
             running.commands.append(f"{cmd} {arg}")
             super().pre_process_command(line, cmd, arg)
+
+        def on_incomplete_file_sent(self, _file: str) -> None:
+            running.left.set()
 
     Handler.authorizer = authorizer
     Handler.auth_failed_timeout = 0
