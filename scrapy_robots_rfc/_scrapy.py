@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.extensions import feedexport
@@ -92,6 +92,8 @@ An error that stops a crawl at its start is logged with a traceback
     defer.log
 """
 
+#: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
+ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 #: The method in which Scrapy's handlers without a reactor read an answer; it is found in tracebacks, and not called.
 READING = "_read_response"
 
@@ -102,8 +104,7 @@ _TOLD: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 PRIVATE: dict[str, tuple[str, str]] = {}
 for _lost, _names in re.findall(r"^(\S.*)\n((?: .*\n)+)", _TABLE, re.MULTILINE):
     for _name, _, _version in (_entry.partition("@") for _entry in _names.split()):
-        _before = f"{PRIVATE[_name][1]}; " if _name in PRIVATE else ""
-        PRIVATE[_name] = _version or "2.15.0 and 2.19.0", f"{_before}{_lost}"
+        PRIVATE[_name] = _version or "2.15.0 and 2.19.0", "; ".join([*PRIVATE.get(_name, ())[1:], _lost])
 
 # The private names -> what follows the dot; looked up for each request, and so made once.
 _NAMES = {_key: _key.partition(".")[2] for _key in PRIVATE}

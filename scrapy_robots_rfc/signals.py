@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from scrapy import signals as _scrapys
-
 #: A fetch of a robots.txt has ended, with or without a file. Handlers may be coroutines; waiting requests go on when
 #: all handlers are done, or when ROBOTSTXT_TIMEOUT is over.
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int, or None without an
@@ -14,6 +12,3 @@ robots_fetched: object = object()
 #: A request is about to be dropped. Handlers are plain functions.
 #: Arguments: `request`, `decision` (`Decision`).
 request_disallowed: object = object()
-
-#: Scrapy's own, sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
-ROBOTS_PARSED: object | None = getattr(_scrapys, "robots_parsed", None)

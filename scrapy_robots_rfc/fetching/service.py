@@ -425,8 +425,8 @@ class RobotsService:
         if access is not None and self._hooks.concluded is not None:
             self._hooks.concluded(robots)
         send, asker = self._crawler.signals.send_catch_log_async, attempt.asker
-        if robots.file is not None and signals.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
-            await send(signals.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
+        if robots.file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
+            await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
         if access is not None:
             await send(
                 signals.robots_fetched,

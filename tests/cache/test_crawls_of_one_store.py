@@ -13,10 +13,11 @@ from scrapy.utils.asyncio import call_later
 from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
+from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.signals import ROBOTS_PARSED, robots_fetched
+from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.entries import made
 from tests.support.shared_stores import KEPT, Kept
