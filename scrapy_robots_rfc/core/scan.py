@@ -43,6 +43,7 @@ _SPELLINGS = (
 _PLACES = ("#", "$", "Allow: /", "Allow: 0", "Disallow: /", "Disallow: 0")
 _BARE = BARE_RUN.pattern
 _BARE_OCTETS = BARE.encode()
+_FIRST_RULE = re.compile(rf"\n{_KEY}/").search
 # A pattern of bare octets, without a wildcard.
 _PLAIN = rf"/{_BARE}+"
 # A rule whose pattern may have wildcards or escapes, or any other line that may be a rule.
@@ -264,6 +265,12 @@ def _lines_except(prefix: str, ended: bool) -> re.Pattern[str]:
     return re.compile(rf"\n(?!{_KEY}/{differs}|[#\n]|\Z){_RULE}")
 
 
+def _in_usual_spellings(text: str) -> str:
+    for key, usual in _SPELLINGS:
+        text = text.replace(key, usual)
+    return text
+
+
 def sorted_rules(text: str, seen: set[str]) -> tuple[str, list[str], list[str], Iterable[tuple[str, str | None]]]:
     """Read a text from line end to line end, as far as possible without a look at each of its lines.
 
@@ -271,6 +278,9 @@ def sorted_rules(text: str, seen: set[str]) -> tuple[str, list[str], list[str], 
     :returns: the text, with the usual keys as in `KEYS`; the patterns of its allows, and those of its disallows (some
         that are not plain are among them, but none with which a target begins); its `other_lines`.
     """
+    first = _FIRST_RULE(text)
+    if first and not first[0].endswith("llow: /"):  # mostly, a file spells all its rules in the same way
+        text = _in_usual_spellings(text)
     ordered = sorted(text.split("\n"))
     comments, others, *ends = [bisect_left(ordered, place) for place in _PLACES]
     allows, disallows = ordered[ends[0] : ends[1]], ordered[ends[2] : ends[3]]
@@ -278,9 +288,7 @@ def sorted_rules(text: str, seen: set[str]) -> tuple[str, list[str], list[str], 
     rest = ordered[:comments] + ordered[others : ends[0]] + ordered[ends[1] : ends[2]] + ordered[ends[3] :]
     found: Iterable[tuple[str, str | None]] = ()
     if _LIKE_A_RULE.search("".join(rest).encode("latin-1")):
-        usual = text
-        for key, usual_key in _SPELLINGS:
-            usual = usual.replace(key, usual_key)
+        usual = _in_usual_spellings(text)
         if usual != text:
             return sorted_rules(usual, seen)
         found = other_lines(text, seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,3 +50,10 @@ def test_text_compares_as_its_utf8(text: str) -> None:
     escaped = "".join(f"%{octet:02X}" if octet > 127 else chr(octet) for octet in text.encode("utf-8"))
     url = "https://e.example/"
     assert request_target(url + text) == request_target(url + escaped) == request_target((url + text).encode("utf-8"))
+
+
+@pytest.mark.parametrize("text", ["/%2F%41%zz", "/%c3%A4", "/ä%", "/%%41%4%2b", "/%25%2541"])
+@pytest.mark.parametrize("in_query", [False, True])
+def test_many_escapes_are_read_as_few_are(text: str, *, in_query: bool) -> None:
+    """A long text with many percent signs has the normal form of its parts."""
+    assert normal_form(text * 50, in_query=in_query) == normal_form(text, in_query=in_query) * 50
