@@ -10,6 +10,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ClientCreator, Protocol
+from twisted.python.failure import Failure
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import BrokenTransferError
@@ -69,7 +70,8 @@ async def retrieve(request: Request, account: Account, limit: int) -> Response:
     file = _File(limit, lambda result=None: None if done.called else done.callback(result))
     try:
         client.retrieveFile(unquote(parts.path), file).addBoth(file.ended)
-        await maybe_deferred_to_future(done.addTimeout(seconds, reactor))
+        late = Failure(TimeoutError())  # type: ignore[no-untyped-call]  # Twisted's
+        await maybe_deferred_to_future(done.addTimeout(seconds, reactor, lambda *_: late))
     except FTPError as error:
         reason = getattr(error.args[-1] if error.args else None, "value", error)  # of a refused login, for instance
         if not isinstance(reason, CommandFailed):

@@ -67,8 +67,10 @@ class HttpCache:
         :param url: what was asked for.
         :param body: of the answer, without content coding.
         """
-        says_nothing = response.status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
-        if self._parts is None or says_nothing or not 200 <= response.status < 500:
+        scheme = self._settings.schemes.get(url.partition(":")[0])
+        status = response.status if scheme is None else scheme.http_status(response.status)
+        says_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
+        if self._parts is None or says_nothing or not 200 <= status < 500:
             return
         policy, storage = self._parts
         request = Request(url)  # the request that was sent may have credentials for a proxy, which must not be stored

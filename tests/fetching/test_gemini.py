@@ -100,6 +100,18 @@ async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(capsule: Capsul
 
 
 @ensureDeferred
+async def test_an_offline_replay_knows_capsules(capsule: Capsule, tmp_path: Path) -> None:
+    """With HTTPCACHE_IGNORE_MISSING, the robots.txt in the HTTP cache decides, and nothing is asked for."""
+    capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
+    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
+    first, _ = await pages(capsule, settings)
+    asked = list(capsule.log)
+    again, _ = await pages(capsule, {**settings, "HTTPCACHE_IGNORE_MISSING": True})
+    assert again == first
+    assert capsule.log == asked
+
+
+@ensureDeferred
 async def test_a_scheme_of_ones_own(capsule: Capsule) -> None:
     """With a handler and a description, its pages are judged, and its pace is kept."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 0.05\n")}

@@ -5,10 +5,10 @@ See `uploads.py` for the server that reports are uploaded to.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import warnings
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 with warnings.catch_warnings():
@@ -48,7 +48,7 @@ class FtpSite:
         return [command.partition(" ")[2] for command in self.commands if command.startswith("RETR ")]
 
 
-@contextmanager
+@contextlib.contextmanager
 def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
     """Serve a folder to `USER`.
 
@@ -88,10 +88,11 @@ def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
         thread.join()
 
 
-@contextmanager
+@contextlib.contextmanager
 def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
     """Serve octets in place of FTP: some at once, and others for as long as the client reads; give the address."""
     listening = socket.create_server(("127.0.0.1", 0))
+    accepted: list[socket.socket] = []
 
     def serve() -> None:
         while True:
@@ -99,6 +100,7 @@ def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
                 connection, _ = listening.accept()
             except OSError:
                 return
+            accepted.append(connection)
             with connection:
                 try:
                     connection.sendall(first)
@@ -114,6 +116,8 @@ def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
     try:
         yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        listening.shutdown(socket.SHUT_RDWR)
+        for each in (listening, *accepted):  # the client may close its end when the reactor goes on, which waits for us
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
         listening.close()
         thread.join()
