@@ -74,7 +74,11 @@ def reading(ready: Callable[[Any], bool], found: list[str]) -> Callable[[Crawler
 
     def prepare(crawler: Crawler) -> None:
         look = LoopingCall(lambda: look_at(crawler, look))
-        crawler.signals.connect(lambda: look.start(0.05), signals.spider_opened, weak=False)
+
+        def begin() -> None:
+            look.start(0.05)
+
+        crawler.signals.connect(begin, signals.spider_opened, weak=False)
 
     def look_at(crawler: Crawler, look: LoopingCall) -> None:
         console: Any = crawler.get_extension(TelnetConsole)
