@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROBOTS_TXT = "/robots.txt"
 
 # With fewer literals than this, it is faster to look for each of them than to look up the target's own pieces.
-_FEW = 64
+_FEW = 96
 # Octets of a piece.
 _GRAM = 3
 _FROM = [slice(at, None) for at in range(_GRAM)]
@@ -37,9 +37,9 @@ _KEPT_DECISIONS = 256
 
 # Octets of memory, as measured: for a plain rule beside its pattern, for an allow beside that, for a plain rule that
 # another one begins with, for a line that is not plain, for one of these that is parsed, with as much for each wildcard
-# and each escape, for a decision, for a part of the group.
+# and each escape, for a decision, for the number of a line, for a part of the group.
 _PLAIN_RULE, _ALLOW, _PARENT, _OTHER_LINE, _PARSED, _STAR, _ESCAPE = 75, 60, 150, 510, 500, 60, 260
-_DECISION, _SECTION = 400, 150
+_DECISION, _NUMBER, _SECTION = 400, 240, 150
 
 # The rule of a line that is not plain: its rank, a literal beside that of its table, its pattern, that as
 # written, and the line. The upper bits of a rank are `pattern.precedence`, the lower ones the place
@@ -194,6 +194,7 @@ class Ruleset:
         "_decisions",
         "_heads",
         "_no_rule",
+        "_numbers",
         "_odd",
         "_parents",
         "_sections",
@@ -209,6 +210,7 @@ class Ruleset:
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
         self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
+        self._numbers: dict[str, int] = {}  # line numbers that were looked up; they outlive decisions
         self._texts: list[tuple[str, int]] = []  # `sorted_rules` wrote them so; the number of the line before each
         self._unusual: dict[str, list[str]] = {}  # for some plain rules, lines that spell them in an unusual way
         self._odd: WildcardRules | None = None
@@ -218,7 +220,8 @@ class Ruleset:
     def weight(self) -> int:
         """About the octets of memory that it takes beside the file. Grows with the questions."""
         odd = 0 if self._odd is None else self._odd.weight
-        return self._weight + odd + _PARENT * len(self._parents) + _DECISION * len(self._decisions)
+        kept = _PARENT * len(self._parents) + _DECISION * len(self._decisions) + _NUMBER * len(self._numbers)
+        return self._weight + odd + kept
 
     def decide(self, target: str) -> Decision:
         """Return the decision on a request target in normal form."""
@@ -339,6 +342,12 @@ class Ruleset:
 
     def _number_of(self, line: str) -> int:
         """Return the number of the first line that is equal to one, or is the plain rule that one is."""
+        found = self._numbers.get(line)
+        if found is None:
+            found = self._numbers[line] = self._find_number(line)
+        return found
+
+    def _find_number(self, line: str) -> int:
         for text, number in self._texts:
             at = text.find(f"\n{line}\n")
             for unusual in self._unusual.get(line, ()):
