@@ -81,10 +81,10 @@ def reading(ready: Callable[[Any], bool], found: list[str]) -> Callable[[Crawler
         crawler.signals.connect(begin, signals.spider_opened, weak=False)
 
     def look_at(crawler: Crawler, look: LoopingCall) -> None:
-        console: Any = crawler.get_extension(TelnetConsole)
-        if console.port is not None and ready(crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)):
+        port: Any = getattr(crawler.get_extension(TelnetConsole), "port", None)  # older versions of Scrapy set it later
+        if port is not None and ready(crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)):
             look.stop()
-            deferred_from_coro(read(crawler, console.port.getHost().port))
+            deferred_from_coro(read(crawler, port.getHost().port))
 
     async def read(crawler: Crawler, port: int) -> None:
         try:
