@@ -6,7 +6,6 @@ What a browser made of the text is undone, too.
 
 from __future__ import annotations
 
-import html
 import importlib
 import re
 import zlib
@@ -39,8 +38,11 @@ GZIP_MAGIC = b"\x1f\x8b"
 _PIECE = 64
 
 # How the page begins that Chromium, Firefox and WebKit show for a text, as download handlers with a browser return it:
-# with `pre` for plain text, without it where the site calls its robots.txt HTML. And how it ends.
-_RENDERED = re.compile(rb"<html[^<>]*><head>(?:<(?:meta|link)[^<>]*>)*</head><body[^<>]*>(?:<pre[^<>]*>)?")
+# with `pre` for plain text, without it where the site calls its robots.txt HTML. There is no line end in it, so that no
+# rule that a site writes into a tag is lost. And how the page ends, and what a browser escapes.
+_ATTRIBUTES = rb"[^<>\r\n]*"
+_RENDERED = re.compile(rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES))
+_ESCAPES = {b"&lt;": b"<", b"&gt;": b">", b"&nbsp;": "\xa0".encode(), b"&amp;": b"&"}  # the last one last
 _RENDERED_ENDS = b"</html>", b"</body>", b"</pre>"
 
 
@@ -94,7 +96,9 @@ def _without_rendering(body: bytes) -> bytes:
     text = body[found.end() :]
     for end in _RENDERED_ENDS:
         text = text.rstrip().removesuffix(end)
-    return html.unescape(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    for escape, octets in _ESCAPES.items():
+        text = text.replace(escape, octets)
+    return text
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:

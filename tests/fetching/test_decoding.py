@@ -237,6 +237,22 @@ def test_text_that_a_browser_shows_is_read_as_text(page: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", [b"User-agent: a&#10;Allow: /", b"Disallow: /x&copy=1", b"Disallow: /&#" + b"9" * 5000 + b";"], ids=len
+)
+def test_only_what_a_browser_escapes_is_undone(text: bytes) -> None:
+    """Other references stand for themselves: none becomes a line end, and a long one raises nothing."""
+    page = b"<html><head></head><body><pre>%s</pre></body></html>"
+    assert without_codings(page % text, [], 10_000) == text
+
+
+@pytest.mark.parametrize("tag", [b"html", b"body", b"pre"])
+def test_rule_within_a_tag_is_not_lost(tag: bytes) -> None:
+    """A browser writes no line end into these tags: a page with one was not made by a browser."""
+    page = b"<html><head></head><body><pre>".replace(b"<%s" % tag, b"<%s\nUser-agent: *\nDisallow: /\n" % tag)
+    assert b"\nUser-agent: *\nDisallow: /\n" in without_codings(page, [], LIMIT)
+
+
+@pytest.mark.parametrize(
     "page", [b"<html><head><title>x</title></head><body><pre>a</pre>", b"a<html><head></head><body><pre>b"]
 )
 def test_other_pages_are_left_alone(page: bytes) -> None:
