@@ -41,7 +41,7 @@ help:
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(VENV) with $$python" >&2 && "$$python" -m venv $(VENV); }
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable ".[dev]"
+	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
 # The same for the others, with the tools of one extra each.
@@ -51,7 +51,7 @@ $(RELEASE)/.ready: EXTRA := release
 $(DOCS)/.ready $(PLUGINS)/.ready $(RELEASE)/.ready: pyproject.toml
 	@test -x $(@D)/bin/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(@D) with $$python" >&2 && "$$python" -m venv $(@D); }
-	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --editable ".[$(EXTRA)]"
+	@$(@D)/bin/python -m pip install -qq --no-compile --disable-pip-version-check --editable ".[$(EXTRA)]"
 	@touch $@
 
 demo: $(READY)
@@ -83,8 +83,8 @@ check: $(READY)
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)
 
-matrix: $(READY)
-	@$(BIN)/python -m tools.matrix $(ARGS)
+matrix:
+	@python=$${PYTHON:-$$(sh tools/find_python.sh)} && "$$python" -m tools.matrix $(ARGS)
 
 plugins: $(PLUGINS)/.ready
 	$(PLUGINS)/bin/python -m pytest -n 2 tests/plugins $(ARGS)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from bench.targets import Target
 
 _SEED = 9309
-_WILDCARD_RULES = 528
 # Rules of the second growth table: more than any real file has together with so many wildcards.
 _WILD_GROWTH = 5000
 # The largest files, of which the longest block of the event loop is measured.
@@ -50,8 +49,10 @@ class Plan:
     :param rounds: crawls in each mode.
     :param memory_files: files whose bytes are counted.
     :param growth: rules of the generated file that is compared with twelve.
+    :param wildcards: rules of the file whose rules all have a wildcard.
     :param life_files: files whose lives are measured.
     :param origins: origins in memory at once.
+    :param hostile_size: octets of the files that take long to parse.
     """
 
     files: int | None
@@ -61,14 +62,16 @@ class Plan:
     rounds: int
     memory_files: int
     growth: int
+    wildcards: int
     life_files: int
     origins: int
+    hostile_size: int
 
 
 _FULL = Plan(files=1000, repeat=4, hostile_limit=5, pages=500, rounds=7, memory_files=1000, growth=generate.LARGEST,
-             life_files=200, origins=10_000)  # fmt: skip
-_QUICK = Plan(files=60, repeat=1, hostile_limit=1, pages=0, rounds=0, memory_files=30, growth=3000, life_files=5,
-              origins=200)  # fmt: skip
+             wildcards=528, life_files=200, origins=10_000, hostile_size=512_000)  # fmt: skip
+_QUICK = Plan(files=30, repeat=1, hostile_limit=0.3, pages=0, rounds=0, memory_files=10, growth=1000,
+              wildcards=60, life_files=2, origins=100, hostile_size=100_000)  # fmt: skip
 
 #: What a table found for the last one: a number of the design and ours.
 Found = list[tuple["Target", float]]
@@ -154,10 +157,10 @@ def _show_growth(peers: Sequence[Peer], few: Sequence[Sample], many: Sample, pla
 
 
 def _show_wildcards(peers: Sequence[Peer], plan: Plan) -> Found:
-    file = generate.wildcards(_WILDCARD_RULES, _SEED)
+    file = generate.wildcards(plan.wildcards, _SEED)
     warm = {name: nanos / 1000 for name, nanos in timing.warm_match(peers, [file], plan.repeat).items()}
     head = ("", "us a URL", "ratio")
-    print(table(f"4. Match with {_WILDCARD_RULES} wildcard rules, warm", head, with_ratios(NAMES, (warm,), OURS, 2)))
+    print(table(f"4. Match with {plan.wildcards} wildcard rules, warm", head, with_ratios(NAMES, (warm,), OURS, 2)))
     return [(targets.WILDCARDS, warm[OURS])]
 
 
@@ -193,7 +196,7 @@ def _show_bounds(files: Sequence[Sample], plan: Plan) -> Found:
     in_turn, at_random = bounds.origins(files, plan.origins)
     largest = sorted((file.body for file in files), key=len)[-_BLOCKS:]
     real = max(bounds.longest_block(body, plan.repeat) for body in largest)
-    hostile_files = max(bounds.longest_block(body, plan.repeat) for body in bounds.hostile())
+    hostile_files = max(bounds.longest_block(body, plan.repeat) for body in bounds.hostile(plan.hostile_size))
     return [
         (targets.ORIGINS, in_turn),
         (targets.ORIGINS_AT_RANDOM, at_random),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _AGENT = Agent((AGENT,), AGENT)
 _SITE = "https://site.example"
-_SIZE = 512_000
+_SEED = 512_000
 # Lines that a hostile file repeats; `%d` becomes the number of the line.
 _HOSTILE = (
     "low",
@@ -52,7 +52,7 @@ def _words(count: int) -> list[str]:
 
 def wildcards() -> dict[str, Sample]:
     """Files and URLs of the table of patterns, by name; of the last one the parser is new each time."""
-    rng = random.Random(_SIZE)
+    rng = random.Random(_SEED)
     words = _words(32_236)
     long = "".join(rng.choice(ascii_lowercase) for _ in range(2069))
     sharing = [f"/*longest-literal-of-all*{word}" for word in words[:5000]]
@@ -112,13 +112,13 @@ def origins(files: Sequence[Sample], count: int) -> tuple[float, float]:
     return ask(asked, 3), ask(random.Random(count).choices(asked, k=count), 4)
 
 
-def hostile() -> list[bytes]:
-    """Files that take long to parse."""
+def hostile(size: int) -> list[bytes]:
+    """Files of so many octets that take long to parse."""
     found = []
     for line in _HOSTILE:
         text = b"User-agent: *\n"
-        lines = (f"{line % number if '%d' in line else line}\n".encode() for number in range(_SIZE))
-        found.append((text + b"".join(islice(lines, _SIZE // (len(line) + 3))))[:_SIZE])
+        lines = (f"{line % number if '%d' in line else line}\n".encode() for number in range(size))
+        found.append((text + b"".join(islice(lines, size // (len(line) + 3))))[:size])
     return found
 
 

@@ -73,9 +73,12 @@ class Servers:
         self.seen: list[Seen] = []
         self.known: list[Known] = []
         self._asked: Counter[tuple[int, int | None]] = Counter()
-        self._sockets = [_bound(site.host) for site in plan.sites] + [_bound("127.0.0.1") for _ in PROXIES]
+        self._sockets: list[socket.socket] = []
         #: Of the origins, then of the proxies.
-        self.ports = [one.getsockname()[1] for one in self._sockets]
+        self.ports: list[int] = []
+        for host in (*(site.host for site in plan.sites), *("127.0.0.1" for _ in PROXIES)):
+            self._sockets.append(_bound(host, self.ports))
+            self.ports.append(self._sockets[-1].getsockname()[1])
         self._sites = {(site.host, port): n for n, (site, port) in enumerate(zip(plan.sites, self.ports, strict=False))}
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -214,8 +217,14 @@ class Servers:
         return f"http://{self._plan.sites[site].host}:{self.ports[site]}{path}"
 
 
-def _bound(host: str) -> socket.socket:
-    """A socket that has a port, and refuses connections until somebody listens."""
-    one = socket.socket()
-    one.bind((host, 0))
-    return one
+def _bound(host: str, taken: list[int]) -> socket.socket:
+    """A socket that has a port of its own, and refuses connections until somebody listens.
+
+    :param taken: ports of other sockets; the system gives the same one again for another address.
+    """
+    while True:
+        one = socket.socket()
+        one.bind((host, 0))
+        if one.getsockname()[1] not in taken:
+            return one
+        one.close()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _KIB = 1024
 #: What the design's number of Scrapy's own was measured with.
 FEW = 10_000
-#: Different files; an origin's is one of them, in memory of its own.
+#: Different files, if there are as many origins; an origin's is one of them, in memory of its own.
 _FILES = 1000
 _PAGE = b"<!DOCTYPE html><html><head><title>A page</title></head><body><p>Some text.</p></body></html>"
 _SETTINGS: dict[str, Any] = {
@@ -70,14 +70,14 @@ class Generated:
     lazy = False
     fetched = 0
 
-    def __init__(self, folder: str | None) -> None:
-        files = samples.folder(Path(folder), random.Random(1)) if folder else generate.files(_FILES)
-        self._bodies = [file.body for file in files]
+    def __init__(self, folder: str | None, files: int) -> None:
+        found = samples.folder(Path(folder), random.Random(1)) if folder else generate.files(files)
+        self._bodies = [file.body for file in found]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the handler of a crawl."""
-        return cls(crawler.settings["BENCH_CORPUS"])
+        return cls(crawler.settings["BENCH_CORPUS"], crawler.settings["BENCH_FILES"])
 
     async def download_request(self, request: Request) -> Response:
         """Answer, as servers do with what lets a copy be confirmed."""
@@ -145,7 +145,8 @@ def child(mode: str, origins: int, size: int, corpus: str) -> dict[str, Any]:
     :param corpus: the folder of robots.txt files; empty: generated ones.
     """
     found: dict[str, Any] = {}
-    settings = {"ROBOTSTXT_CACHE_SIZE": size, "BENCH_CORPUS": corpus or None, "DOWNLOAD_HANDLERS": {"https": Generated}}
+    ours = {"BENCH_CORPUS": corpus or None, "BENCH_FILES": min(origins, _FILES)}
+    settings = {"ROBOTSTXT_CACHE_SIZE": size, "DOWNLOAD_HANDLERS": {"https": Generated}, **ours}
     process = CrawlerProcess({**_SETTINGS, **MODES[mode], **settings})
     process.crawl(Hosts, origins=origins, found=found)
     process.start()

@@ -20,8 +20,9 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
 from bench.report import table
@@ -35,8 +36,17 @@ LINKS = 30
 ROBOTS_TXT = b"User-agent: *\nDisallow: /closed/\n"
 #: A crawl may take this long; one that hangs ends the run.
 PATIENCE = 60
+#: And this long one that was killed before.
+AFTER_KILL = 15
 
 _TARGETS = [f"/closed/{n}" if n % 3 == 0 else f"/open/{n}" for n in range(LINKS)]
+
+
+class Stop(NamedTuple):
+    """What interrupts a crawl: a signal, so many seconds after its first request."""
+
+    after: float
+    sign: signal.Signals = signal.SIGINT
 
 
 @dataclass
@@ -46,6 +56,7 @@ class Server:
     :param delay: seconds until its robots.txt comes.
     :param pace: its Crawl-delay, in seconds.
     :param failures: how often robots.txt answers 503 first, in each crawl.
+    :param begun: set when a site is asked for anything.
     """
 
     delay: float = 0
@@ -54,13 +65,13 @@ class Server:
     index: bytes = b""
     asked: list[str] = field(default_factory=list)
     failed: int = 0
-    first: threading.Event = field(default_factory=threading.Event)
+    begun: threading.Event = field(default_factory=threading.Event)
     answered: list[float] = field(default_factory=list)
 
     def answer(self, target: str) -> tuple[int, bytes]:
         """Return status and body."""
         self.asked.append(target)
-        self.first.set()
+        self.begun.set()
         try:
             return self._answer(target)
         finally:
@@ -121,20 +132,20 @@ def serving(site: Server) -> Iterator[str]:
 class Crawled:
     """What came of a crawl and its resumption.
 
-    :param after: seconds after which it was interrupted.
     :param pages: what each site was asked for, and how often.
     :param told: what callbacks and errbacks got: (site, target, outcome, whether meta was there) -> how often.
     :param processes: how many it took.
-    :param closing: seconds between SIGINT, or the last answer to a request that was under way then, and the end of the
-        crawl. The end of the interpreter comes later; on a busy machine it takes seconds.
+    :param closing: seconds between the last signal, or the last answer to a request that was under way then, and the
+        end of the crawl. The end of the interpreter comes later; on a busy machine it takes seconds.
+    :param hangs: whether it did not go on after SIGKILL: Scrapy's queue on disk may be damaged then.
     """
 
-    after: float
     pages: list[Counter[str]]
     told: Counter[tuple[int, str, str, str]]
     processes: int
     closing: float
     errors: str
+    hangs: bool
 
     @property
     def missing(self) -> int:
@@ -143,13 +154,14 @@ class Crawled:
         return sum(target not in pages for pages in self.pages for target in allowed)
 
 
-def crawl(after: float | None, sign: signal.Signals = signal.SIGINT, runtime: str = "asyncio") -> Crawled:
+def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
     """Crawl the sites from the beginning to the end.
 
-    :param after: seconds after the first request at which the crawl is interrupted; ``None``: it is not.
+    :param stops: what interrupts the crawl, what interrupts the resumed one, and so on.
     :param runtime: a key of `resumed_crawl.RUNTIMES`.
     """
-    sites = [Server(), Server(delay=1, pace=0.03), Server(failures=2)]
+    begun = threading.Event()
+    sites = [Server(begun=begun), Server(delay=1, pace=0.03, begun=begun), Server(failures=2, begun=begun)]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         urls = [stack.enter_context(serving(site)) for site in sites]
@@ -158,13 +170,22 @@ def crawl(after: float | None, sign: signal.Signals = signal.SIGINT, runtime: st
         file = folder / "told"
         file.touch()
         command = [sys.executable, "-m", "bench.resumed_crawl", runtime, str(folder / "job"), str(file), urls[0]]
-        processes, closing, errors = 0, 0.0, ""
-        while True:
+        processes, closing, errors, hangs = 0, 0.0, "", False
+        for before, stop in pairwise((None, *stops, None)):
+            begun.clear()
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
             processes += 1
-            interrupted = after is not None and processes == 1 and _interrupt(process, sites, after or 0, sign)
+            interrupted = stop is not None and _interrupt(process, begun, stop)
             began = time.monotonic()
-            errors += process.communicate(timeout=PATIENCE)[1]
+            after_kill = before is not None and before.sign is signal.SIGKILL
+            try:
+                errors += process.communicate(timeout=AFTER_KILL if after_kill else PATIENCE)[1]
+            except subprocess.TimeoutExpired:
+                process.kill()
+                errors += process.communicate()[1]
+                if not after_kill:
+                    raise
+                hangs = True
             if not interrupted:
                 break
             closed = file.with_name("told.closed")  # a crawl that was killed has none
@@ -175,17 +196,17 @@ def crawl(after: float | None, sign: signal.Signals = signal.SIGINT, runtime: st
             url, outcome, own = line.split()
             number = next(n for n, site in enumerate(urls) if url.startswith(site))
             told[number, url.removeprefix(urls[number]), outcome, own] += 1
-        return Crawled(after or 0, [site.pages for site in sites], told, processes, closing, errors)
+        return Crawled([site.pages for site in sites], told, processes, closing, errors, hangs)
 
 
-def _interrupt(process: subprocess.Popen[str], sites: list[Server], after: float, sign: signal.Signals) -> bool:
-    while not sites[0].first.wait(0.05):
+def _interrupt(process: subprocess.Popen[str], begun: threading.Event, stop: Stop) -> bool:
+    while not begun.wait(0.05):
         if process.poll() is not None:
             return False  # it did not even begin
     try:
-        process.wait(after)
+        process.wait(stop.after)
     except subprocess.TimeoutExpired:
-        process.send_signal(sign)
+        process.send_signal(stop.sign)
         return True
     return False  # it was quicker
 
@@ -217,17 +238,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=9309)
     parser.add_argument("--runtime", choices=RUNTIMES, default="asyncio")
     options = parser.parse_args()
-    plain = crawl(None, runtime=options.runtime)
+    plain = crawl(runtime=options.runtime)
     rows, failed, slowest = [], 0, [0.0, 0.0]
     for sign in (signal.SIGINT, signal.SIGKILL):
         for after in moments(options.runs, options.seed):
-            found = crawl(after, sign, options.runtime)
+            found = crawl(Stop(after, sign), runtime=options.runtime)
             finding = wrong(plain, found, sign)
             failed += bool(finding)
             fetched = sum(map(Counter.total, found.pages))
             numbers = (f"{after:.2f}", str(found.processes), str(fetched), f"{found.closing:.2f}")
             if sign is signal.SIGINT:
-                both = (found, crawl(after, sign, "alone"))
+                both = (found, crawl(Stop(after, sign), runtime="alone"))
                 slowest = [max(before, one.closing) for before, one in zip(slowest, both, strict=True)]
             rows.append([sign.name, *numbers, finding or "as it must be"])
     title = f"Interrupted and resumed; without interruption: {sum(map(Counter.total, plain.pages))} pages"

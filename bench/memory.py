@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench.peers import Peer
     from bench.samples import Sample
@@ -39,9 +40,21 @@ class Kept:
 
 def measure(peers: Sequence[Peer], samples: Sequence[Sample]) -> dict[str, Kept]:
     """Mean bytes that each parser keeps of a file, by name."""
-    for peer in peers:  # what a parser keeps for the whole process is not a file's
-        _bytes(peer, samples[:3])
-    return {peer.name: _bytes(peer, samples) for peer in peers}
+    with _alone():
+        for peer in peers:  # what a parser keeps for the whole process is not a file's
+            _bytes(peer, samples[:3])
+        return {peer.name: _bytes(peer, samples) for peer in peers}
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Have collections look at nothing that was there before: it is not counted, and there is much of it."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _bytes(peer: Peer, samples: Sequence[Sample]) -> Kept:
@@ -75,11 +88,13 @@ def remembered(samples: Sequence[Sample]) -> float:
     tracemalloc.start()
     try:
         start = tracemalloc.get_traced_memory()[0]
-        kept: MemoryCache[None] = MemoryCache(len(samples), revive=lambda *_: None, evicted=lambda: None, parsed=0)
+        kept: MemoryCache[bool] = MemoryCache(
+            len(samples), revive=lambda *_: True, evicted=lambda: None, weigh=lambda _: 0, parsed=0
+        )
         for at, sample in enumerate(samples):
             validity = Validity(Outcome.SUCCESSFUL, at + 86400.0, float(at))
             copy = CacheEntry(validity, 200, "200", float(at), body=bytes(bytearray(sample.body)))
-            kept.put(Origin("https", f"{at}.{sample.name}", 443), None, copy)
+            kept.put(Origin("https", f"{at}.{sample.name}", 443), True, copy)
         assert len(kept) == len(samples)
         return _held(start) / len(samples)
     finally:

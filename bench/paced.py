@@ -12,106 +12,42 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import resource
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
-from urllib.request import urlopen
 
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.utils.defer import deferred_from_coro
 
 from bench import interrupted
+from bench.interrupted import Stop
+from bench.paced_sites import serving
 from bench.report import table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from scrapy.http import Response
 
-#: Seconds that a page takes, so that a crawl is bound by its concurrency, and not by this machine.
-LATENCY = 0.05
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_robots_rfc.Addon": 500},
     "LOG_LEVEL": "ERROR",
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "CONCURRENT_REQUESTS": 16,
+    "CONCURRENT_ITEMS": 1,  # there are none, and Scrapy makes as many tasks for each page
     "DOWNLOAD_DELAY": 0,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
 }
-
-
-async def serve(delay: float) -> None:
-    """Be all sites: 127.1.0.x ask for the delay, all others for nothing; /log has when each page was asked for."""
-    arrivals: list[tuple[float, str, str]] = []
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host = writer.get_extra_info("sockname")[0]
-        while line := await reader.readline():
-            while await reader.readline() not in (b"\r\n", b""):
-                pass
-            target = line.split()[1].decode()
-            body = b"page"
-            if target == "/log":
-                body = json.dumps(arrivals).encode()
-            else:
-                arrivals.append((time.monotonic(), host, target))
-                await asyncio.sleep(LATENCY)
-            if target == "/robots.txt":
-                body = b"User-agent: *\nDisallow: /x\n"
-                body += b"Crawl-delay: %g\n" % delay if host.startswith("127.1.") else b""
-            writer.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-            )
-
-    server = await asyncio.start_server(answer, "0.0.0.0", 0, backlog=1000)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-class Sites:
-    """The sites, in a process of their own.
-
-    :param port: of all of them.
-    """
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        self.port = int(process.stdout.readline())
-
-    def urls(self, net: int, sites: int, pages: int) -> list[str]:
-        """Pages of sites, one of each in turn; those of net 1 are paced."""
-        return [f"http://127.{net}.0.{1 + n}:{self.port}/{page}" for page in range(pages) for n in range(sites)]
-
-    def log(self) -> dict[str, list[tuple[float, str]]]:
-        """Return for each site when it was asked for what."""
-        found: dict[str, list[tuple[float, str]]] = {}
-        with urlopen(f"http://127.0.0.1:{self.port}/log") as answer:
-            for when, host, target in json.load(answer):
-                found.setdefault(host, []).append((when, target))
-        return found
-
-
-@contextmanager
-def serving(delay: float) -> Iterator[Sites]:
-    """Serve the sites."""
-    command = [sys.executable, "-m", "bench.paced", "--serve", str(delay)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield Sites(process)
-        finally:
-            process.kill()
 
 
 class Beside(Spider):
@@ -252,29 +188,27 @@ def stopped(count: int) -> list[list[str]]:
 
     The last column but one is what closing took Scrapy alone, with its own middleware, stopped at the same moment.
     """
-    plain, rows = interrupted.crawl(None), []
+    plain, rows = interrupted.crawl(), []
     for number, after in enumerate(interrupted.moments(count, 9309)):
         sign = (signal.SIGINT, signal.SIGTERM)[number % 2]
-        found = interrupted.crawl(after, sign)
+        found = interrupted.crawl(Stop(after, sign))
         finding = interrupted.wrong(plain, found, sign)
-        alone = interrupted.crawl(after, sign, "alone")
+        alone = interrupted.crawl(Stop(after, sign), runtime="alone")
         times = (f"{after:.2f}", f"{found.closing:.2f}", f"{alone.closing:.2f}")
         rows.append([sign.name, *times, finding or "as it must be"])
     return rows
 
 
-def killed(count: int) -> tuple[int, int, int]:
+def killed(count: int, *before: Stop) -> tuple[list[interrupted.Crawled], list[interrupted.Crawled]]:
     """Kill crawls at random moments, and resume them on what they left in their JOBDIR.
 
-    :returns: pages that were lost, pages that Scrapy loses by itself, and crawls that fetched what is disallowed.
+    :param before: what interrupts them before: they are killed once they are resumed.
+    :returns: what came of them, and of those of Scrapy alone, with its own middleware.
     """
-    lost = lost_alone = disallowed = 0
-    for after in interrupted.moments(count, 9309):
-        found = interrupted.crawl(after, signal.SIGKILL)
-        disallowed += bool(interrupted.wrong(found, found, signal.SIGKILL))
-        lost += found.missing
-        lost_alone += interrupted.crawl(after, signal.SIGKILL, "alone").missing
-    return lost, lost_alone, disallowed
+    stops = [(*before, Stop(after, signal.SIGKILL)) for after in interrupted.moments(count, 9309)]
+    pairs = [(interrupted.crawl(*each), interrupted.crawl(*each, runtime="alone")) for each in stops]
+    ours, alone = zip(*pairs, strict=True)
+    return list(ours), list(alone)
 
 
 def main() -> int:
@@ -286,13 +220,10 @@ def main() -> int:
     parser.add_argument("--moments", type=int, default=100, help="crawls that are stopped")
     parser.add_argument("--kills", type=int, default=10, help="crawls that are killed")
     parser.add_argument("--redis", help="URL of an empty Redis server, for the fleet")
-    parser.add_argument("--serve", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--crawl", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve is not None:
-        asyncio.run(serve(options.serve))
-    elif options.crawl:
+    if options.crawl:
         paced, free = json.load(sys.stdin)
         process = AsyncCrawlerProcess(SETTINGS)
         crawler = process.create_crawler(Beside)
@@ -332,10 +263,14 @@ def _report(options: argparse.Namespace) -> int:
         wrong |= bool(bad)
         head = ["", "after, s", "closing, s", "Scrapy alone", "found"]
         print(table("Stopped and resumed, but not as it must be", head, bad))
-    if options.kills:
-        lost, lost_alone, disallowed = killed(options.kills)
-        rows.append([f"pages lost in {options.kills} killed crawls", f"{lost}", f"{lost_alone} (Scrapy's own)"])
-        rows.append(["disallowed pages fetched in them", f"{disallowed}", "0"])
+    for which, earlier in (("new", ()), ("resumed", (Stop(0.5),))) if options.kills else ():
+        ours, theirs = killed(options.kills, *earlier)
+        lost, lost_alone = (sum(found.missing for found in each) for each in (ours, theirs))
+        disallowed = sum(bool(interrupted.wrong(found, found, signal.SIGKILL)) for found in ours)
+        hang, hang_alone = (sum(found.hangs for found in each) for each in (ours, theirs))
+        rows.append([f"pages lost in {options.kills} {which} crawls, killed", f"{lost}", f"Scrapy: {lost_alone}"])
+        rows.append(["of them do not end, once they are resumed", f"{hang}", f"Scrapy: {hang_alone}"])
+        rows.append(["of them fetched what is disallowed", f"{disallowed}", "0"])
         wrong |= lost > lost_alone or disallowed > 0
     if options.redis:
         few = fleet(options.redis, options.delay, (0, 0), (20, 225))

@@ -11,28 +11,24 @@ import datetime
 import logging
 import threading
 import time
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
+from twisted.python.failure import Failure
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.errors import RobotsError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterator
-
-    from twisted.python.failure import Failure
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-
 
 #: What is raised if there was no answer in time; download handlers of others raise the last two.
 LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)
@@ -75,7 +71,8 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and the clock, whichever runtime Scrapy runs in."""
 
-    # Tasks under way. An event loop has weak references to them only, so without this they could be collected.
+    # Tasks under way. An event loop has weak references to them only, and a Deferred is held by what it waits for at
+    # most, so without this they could be collected.
     _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
@@ -87,12 +84,13 @@ class Runtime:
             return task
         deferred = Deferred.fromCoroutine(coroutine)
         self._tasks.add(deferred)
-        deferred.addBoth(self._ended, deferred).addErrback(_unless_cancelled)
-        return deferred
 
-    def _ended(self, result: _T, task: Cancellable) -> _T:
-        self._tasks.discard(task)
-        return result
+        def ended(result: _T) -> _T:
+            self._tasks.discard(deferred)
+            return result
+
+        deferred.addBoth(ended).addErrback(_unless_cancelled)
+        return deferred
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
         """Call a function after so many seconds."""
@@ -105,19 +103,6 @@ class Runtime:
         from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
 
         return reactor
-
-    def caller(self) -> Callable[[Callable[[], object]], None]:
-        """Return what has a function called on this thread, soon, and may itself be called on any thread.
-
-        Nothing is called once the event loop has ended.
-        """
-        loop = self.loop()
-
-        def call(function: Callable[[], object]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(function)
-
-        return call if is_asyncio_available() else loop.callFromThread
 
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
@@ -169,35 +154,35 @@ class Threads:
         :param limit: seconds to wait, including the time in the queue.
         :raises TimeoutError: it took longer. A call that has begun goes on, and its result is dropped.
         """
-        waiter: Waiter[tuple[Any, Exception | None]] = Waiter()
-        on_this_thread, waiting, token = self._runtime.caller(), True, object()
+        waiter: Waiter[Future[_T]] = Waiter()
+        loop, waiting, token = self._runtime.loop(), True, object()
+        on_this_thread = loop.call_soon_threadsafe if is_asyncio_available() else loop.callFromThread
 
         def job() -> None:
             if not waiting:
                 return
             self._running.add(token)
+            done: Future[_T] = Future()
             try:
-                result: tuple[Any, Exception | None] = function(), None
+                done.set_result(function())
             except Exception as failure:  # noqa: BLE001 - raised again where it is waited for
-                result = None, failure
+                done.set_exception(failure)
             self._running.discard(token)
-            on_this_thread(lambda: waiter.resolve(result))
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                on_this_thread(lambda: waiter.resolve(done))
 
-        late = TimeoutError(f"no answer in {limit:g} s")
-        timer = self._runtime.call_later(limit, lambda: waiter.resolve((None, late)))
+        late: Future[_T] = Future()
+        late.set_exception(TimeoutError(f"no answer in {limit:g} s"))
+        timer = self._runtime.call_later(limit, lambda: waiter.resolve(late))
         self._jobs.put(job)
         if self._started < self._count:
             self._started += 1
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
         try:
-            value, error = await waiter
+            return (await waiter).result()
         finally:
             waiting = False
             timer.cancel()
-        if error is not None:
-            raise error
-        result: _T = value
-        return result
 
     def stop(self) -> None:
         """Let the threads end when the queue is empty; `call` must not be used after this."""
@@ -209,7 +194,7 @@ class Threads:
             job()
 
 
-@contextmanager
+@contextlib.contextmanager
 def logged_in_one_line() -> Iterator[None]:
     """Have an error of ours that is raised within logged in one line, if nobody asks for it; its text says all.
 
@@ -221,16 +206,11 @@ def logged_in_one_line() -> Iterator[None]:
         yield
     except RobotsError as error:
         error.__dict__[_MARK] = True
-        _watch()
+        logging.getLogger("asyncio").addFilter(_is_other_record)
+        twisted_logger = _scrapy.log_of_deferreds()
+        if twisted_logger is not None and not isinstance(twisted_logger.observer, _Observer):
+            twisted_logger.observer = _Observer(twisted_logger.observer)
         raise
-
-
-def _watch() -> None:
-    logging.getLogger("asyncio").addFilter(_is_other_record)
-    twisted_logger = _scrapy.log_of_deferreds()
-    observer = getattr(twisted_logger, "observer", None)
-    if observer is not None and not isinstance(observer, _Observer):
-        twisted_logger.observer = _Observer(observer)
 
 
 def _is_other_record(record: logging.LogRecord) -> bool:
@@ -255,16 +235,16 @@ class _Observer:
 
     def __init__(self, observer: Callable[[dict[str, Any]], None]) -> None:
         self._observer = observer
-        self._headlines: list[dict[str, Any]] = []
+        self._headline: dict[str, Any] | None = None
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Hold a headline back until its failure is known."""
-        failure = event.get("log_failure")
-        if failure is None and event.get("isError"):
-            self._headlines.append(event)
-            return
-        events, self._headlines = [*self._headlines, event], []
+        failure, headline, self._headline = event.get("log_failure"), self._headline, None
         if failure is not None and _logged(failure.value):
-            del events[-2:]
-        for each in events:
-            self._observer(each)
+            return
+        if headline is not None:
+            self._observer(headline)
+        if failure is None and event.get("isError"):
+            self._headline = event
+        else:
+            self._observer(event)

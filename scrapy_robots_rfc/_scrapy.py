@@ -1,4 +1,4 @@
-"""What differs between Scrapy's versions, and every private name of Scrapy: names that its documentation does not have.
+"""What differs between Scrapy's versions, and every private name of Scrapy, that is, one it may change at any time.
 
 `_TABLE` lists those names. Each is looked for before it is used. If it is missing, what it serves is switched off.
 """
@@ -10,30 +10,26 @@ import copy
 import logging
 import re
 import sys
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Collection, Iterator
+from functools import cache, partial
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
-from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.extensions import feedexport
+from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 from twisted.internet import defer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 #: An object of Scrapy's, of a library below it, or of the user's that stands in its place.
 Private: TypeAlias = Any
 
-# Each line that is not indented says what is lost without the names below it. Before the dot of a name is the class,
-# module or dictionary that has it. The names are in Scrapy 2.15.0 and 2.19.0; one with an @ is in that version only.
+# Each line that is not indented says what is lost without the names below it. Before the dot of a name is the class
+# or module that has it. The names are in Scrapy 2.15.0 and 2.19.0; one with an @ is in that version only.
 _TABLE = """
 Requests that wait for a robots.txt hold places of CONCURRENT_REQUESTS, and JOBDIR does not keep them
     ExecutionEngine._slot _Slot.closing _Slot.scheduler _Slot.nextcall _Slot.add_request _Slot.remove_request
@@ -69,16 +65,14 @@ A robots.txt that a reset of its connection cuts short can count as whole
     AiohttpDownloadHandler._read_response@2.19.0 StreamReader._protocol@2.19.0
 A robots.txt of an FTP site is read to its end, however long it is, and for as long as that takes
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
-    FTPDownloadHandler.default_user FTPDownloadHandler.default_password FTPDownloadHandler.passive_mode
-    FTPDownloadHandler.CODE_MAPPING
 robots.txt files are not kept in the HTTP cache, and not looked up there
     HttpCacheMiddleware.policy HttpCacheMiddleware.storage
-The failure of a proxy of the environment counts as one of the site
-    HttpProxyMiddleware.proxies
-A robots.txt that redirects to another scheme is asked for through the proxy of the first
-    meta._scheme_proxy
+ROBOTSTXT_EARLY leaves all requests to the downloader middleware
+    ExecutionEngine._slot _Slot.scheduler Scheduler.df
 ROBOTSTXT_EARLY leaves the requests of a CrawlSpider to the downloader middleware
     CrawlSpider._errback CrawlSpider._rules
+The robots.txt files in sitemap_urls of a RobotsSitemaps spider are fetched a second time
+    SitemapSpider._parse_sitemap
 ROBOTSTXT_REPORT is not written
     FeedExporter.open_spider FeedExporter.item_scraped FeedExporter.close_spider
     FeedSlot.start_exporting FeedSlot.finish_exporting
@@ -106,13 +100,10 @@ for _lost, _names in re.findall(r"^(\S.*)\n((?: .*\n)+)", _TABLE, re.MULTILINE):
     for _name, _, _version in (_entry.partition("@") for _entry in _names.split()):
         PRIVATE[_name] = _version or "2.15.0 and 2.19.0", "; ".join([*PRIVATE.get(_name, ())[1:], _lost])
 
-# The private names -> what follows the dot; looked up for each request, and so made once.
-_NAMES = {_key: _key.partition(".")[2] for _key in PRIVATE}
-
 
 def _there(owner: Private, key: str) -> bool:
-    """Whether an object has the private name of a row; a dictionary has it among its keys."""
-    return _NAMES[key] in owner if isinstance(owner, dict) else hasattr(owner, _NAMES[key])
+    """Whether an object has the private name of a row."""
+    return hasattr(owner, key.partition(".")[2])
 
 
 def _tell(crawler: Crawler | None, owner: str, key: str) -> None:
@@ -121,7 +112,7 @@ def _tell(crawler: Crawler | None, owner: str, key: str) -> None:
         told.add(key)
         seen, lost = PRIVATE[key]
         text = "%s: %s has no `%s` (a private name of Scrapy %s)"
-        logger.warning(text, lost, owner, _NAMES[key], seen, extra={"spider": crawler and crawler.spider})
+        logger.warning(text, lost, owner, key.partition(".")[2], seen, extra={"spider": crawler and crawler.spider})
 
 
 def _has(crawler: Crawler | None, owner: Private, names: str, *, own: bool = False) -> bool:
@@ -151,7 +142,7 @@ def _find(crawler: Crawler | None, owner: Private, *path: str, own: bool = False
     for key in path:
         if owner is None or not _has(crawler, owner, key, own=own):
             return None
-        owner = getattr(owner, _NAMES[key])
+        owner = getattr(owner, key.partition(".")[2])
     return owner
 
 
@@ -168,56 +159,66 @@ def is_closing(crawler: Crawler) -> bool:
     return slot is None or _find(crawler, slot, "_Slot.closing") is not None
 
 
-def engine_slot(crawler: Crawler) -> EngineSlot | None:
-    """What the engine works with while its spider is open; ``None`` where that cannot be had, or it is not open."""
-    slot = _find(crawler, crawler.engine, "ExecutionEngine._slot")
-    known = slot is not None and _has(crawler, slot, "_Slot.closing scheduler nextcall add_request remove_request")
-    return EngineSlot(slot) if known else None
-
-
 class EngineSlot:
-    """The scheduler of a crawl, and the requests that its engine has in progress: see `engine_slot`."""
+    """The scheduler of a crawl, and the requests that its engine has in progress, while its spider is open.
 
-    def __init__(self, slot: Private) -> None:
-        self._slot = slot
+    :param crawler: the crawl; its engine need not be there yet.
+    """
+
+    _doorstop = Request("data:,", callback=NO_CALLBACK)
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @property
+    def _slot(self) -> Private:
+        slot = _find(self._crawler, self._crawler.engine, "ExecutionEngine._slot")
+        names = "_Slot.closing scheduler nextcall add_request remove_request"
+        return slot if slot is not None and _has(self._crawler, slot, names) else None
+
+    def usable(self) -> bool:
+        """Whether there is what all else here needs; only `wake` does nothing without it."""
+        return self._slot is not None
 
     def enqueue(self, request: Request) -> bool:
         """Give a request to the scheduler, and say whether it took it."""
         return bool(self._slot.scheduler.enqueue_request(request))
-
-    def replace_filter(self, by: Private) -> None:
-        """Put another filter of duplicates in the place of the scheduler's, see `filter_of_duplicates`."""
-        self._slot.scheduler.df = by
 
     def hand_out(self, first: Callable[[], Request | None]) -> None:
         """Have the scheduler hand out other requests before its own.
 
         :param first: returns the next of them; ``None``: there is none now.
         """
-        scheduler, own = self._slot.scheduler, self._slot.scheduler.next_request
+        scheduler = self._slot.scheduler
+        own = scheduler.next_request
         scheduler.next_request = lambda: first() or own()
 
     def wake(self) -> None:
         """Have the engine ask the scheduler for requests, unless the spider is being closed."""
-        if self._slot.closing is None:
-            self._slot.nextcall.schedule()
+        slot = self._slot
+        if slot is not None and slot.closing is None:
+            slot.nextcall.schedule()
 
-    def keep_open(self, request: Request, *, on: bool) -> None:
-        """Have the engine count a request as in progress, or no longer: while there is one, it closes nothing."""
-        (self._slot.add_request if on else self._slot.remove_request)(request)
+    def keep_open(self, *, on: bool) -> None:
+        """Keep the engine from closing its scheduler, or no longer: it takes a request of ours for one in progress."""
+        slot = self._slot
+        (slot.add_request if on else slot.remove_request)(self._doorstop)
 
 
-def filter_of_duplicates(crawler: Crawler) -> Private:
-    """The one of the scheduler; ``None`` where it has none of Scrapy's kind."""
-    return _find(crawler, crawler.engine, "ExecutionEngine._slot", "_Slot.scheduler", "Scheduler.df")
+def filter_of_duplicates(crawler: Crawler, *, own: bool = False) -> Private:
+    """The one of the scheduler; ``None`` where it has none of Scrapy's kind.
+
+    :param own: whether to warn of a scheduler, too, that is none of Scrapy's.
+    """
+    return _find(crawler, crawler.engine, "ExecutionEngine._slot", "_Slot.scheduler", "Scheduler.df", own=own)
 
 
 def _downloader(crawler: Crawler) -> Private:
     return _find(crawler, crawler.engine, "ExecutionEngine.downloader")
 
 
-def _slots(crawler: Crawler, *, own: bool = False) -> dict[str | None, Private]:
-    return _find(crawler, _downloader(crawler), "Downloader.slots", own=own) or {}
+def _slots(crawler: Crawler) -> dict[str | None, Private]:
+    return _find(crawler, _downloader(crawler), "Downloader.slots") or {}
 
 
 def active_requests(crawler: Crawler) -> Collection[Request]:
@@ -239,10 +240,18 @@ def slot_delay(crawler: Crawler, request: Request) -> float:
     return _find(crawler, slot, "Slot.delay") or 0.0
 
 
-def key_by(crawler: Crawler, queue: Private, name: Callable[[Request], str]) -> Callable[[Request], str] | None:
-    """Have a DownloaderAwarePriorityQueue keep requests apart by their slot and a name; return what gives the key.
+def key_by(
+    crawler: Crawler,
+    queue: Private,
+    name: Callable[[Request], str],
+    first: Callable[[Callable[[str], int]], str | None],
+) -> Callable[[Request], str] | None:
+    """Have a DownloaderAwarePriorityQueue keep requests apart by their slot and a name, and hand them out as told.
 
-    :param name: has no space; it is what follows the last space of the key. ``None`` is returned if it cannot be done.
+    :param name: has no space; it is what follows the last space of the key.
+    :param first: called when a request is to be handed out, in place of Scrapy's own choice, which looks at every key;
+        with a function that returns how many requests of a slot are under way. Returns a key, or ``None``.
+    :returns: what gives the key of a request; ``None`` if it cannot be done.
     """
     kept = _has(crawler, queue, "DownloaderAwarePriorityQueue.pqueues _downloader_interface")
     interface = queue._downloader_interface if kept else None
@@ -250,8 +259,7 @@ def key_by(crawler: Crawler, queue: Private, name: Callable[[Request], str]) -> 
         return None
     slot, active = interface.get_slot_key, interface._active_downloads
     interface.get_slot_key = lambda request: f"{slot(request)} {name(request)}"
-    # For all keys at once: it is asked for each request, and there may be many.
-    interface.stats = lambda keys: [(active(key.rpartition(" ")[0] or key), key) for key in keys]
+    interface.stats = lambda _: [(0, key)] if (key := first(active)) is not None else []
     by: Callable[[Request], str] = interface.get_slot_key
     return by
 
@@ -333,24 +341,14 @@ def unbound_pool(crawler: Crawler, handler: Private) -> None:
 
 
 def watch(crawler: Crawler, handler: Private, connections: Private, answers: Private) -> None:
-    """Wrap, by a function, what makes the connections of Twisted's handler, or what reads the answers of aiohttp's."""
+    """Wrap what makes connections of Twisted's handler and what reads answers of aiohttp's; a wrapper gets it first."""
     if _is(type(handler), "HTTP11DownloadHandler"):
         pool = _find(crawler, handler, "HTTP11DownloadHandler._pool")
         if pool is not None and _has(crawler, pool, "HTTPConnectionPool._factory", own=True):
-            pool._factory = connections(pool._factory)
+            pool._factory = partial(connections, pool._factory)
     name = "AiohttpDownloadHandler"
     if _is(type(handler), name) and _has(crawler, handler, f"{name}._read_response"):
-        handler._read_response = answers(handler._read_response)
-
-
-def ftp_account(crawler: Crawler, handler: Private) -> tuple[str, str, bool, dict[str, int]] | None:
-    """User, password, passive mode and statuses of Scrapy's FTP handler; ``None``: it is another one, or lacks them."""
-    stock: Private = next((kind for kind in type(handler).__mro__ if kind.__name__ == "FTPDownloadHandler"), None)
-    names = "FTPDownloadHandler.default_user default_password passive_mode CODE_MAPPING"
-    own = stock is None or type(handler).download_request is not stock.download_request
-    if own or not _has(crawler, handler, names):
-        return None
-    return handler.default_user, handler.default_password, handler.passive_mode, handler.CODE_MAPPING
+        handler._read_response = partial(answers, handler._read_response)
 
 
 def end_of(crawler: Crawler, response: Private) -> BaseException | None:
@@ -366,23 +364,6 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
     return (found.policy, found.storage) if known else None
 
 
-def environment_proxies(crawler: Crawler) -> dict[str, str]:
-    """The proxies that HttpProxyMiddleware has from the environment, by scheme."""
-    found = _find(crawler, crawler.get_downloader_middleware(HttpProxyMiddleware), "HttpProxyMiddleware.proxies") or {}
-    if found:
-        stock, probe = HttpProxyMiddleware(), Request("http://robots.invalid/")
-        stock.proxies = {"http": (None, "http://robots.invalid")}
-        stock.process_request(probe)
-        if "proxy" in probe.meta and not by_environment(probe):
-            _tell(crawler, "Request.meta", "meta._scheme_proxy")
-    return {scheme: proxy for scheme, (_, proxy) in found.items()}
-
-
-def by_environment(request: Request) -> bool:
-    """Whether HttpProxyMiddleware has chosen the proxy of a request by its scheme, from the environment."""
-    return _there(request.meta, "meta._scheme_proxy")
-
-
 def has_errback(crawler: Crawler, request: Request) -> bool:
     """Whether somebody is told when a request fails: CrawlSpider's errback does nothing where its rule has none."""
     errback: Private = request.errback
@@ -390,6 +371,11 @@ def has_errback(crawler: Crawler, request: Request) -> bool:
     if not isinstance(spider, CrawlSpider) or not _has(crawler, spider, "CrawlSpider._errback _rules"):
         return errback is not None
     return errback.__func__ is not CrawlSpider._errback or spider._rules[request.meta["rule"]].errback is not None
+
+
+def sitemap_callback(spider: Spider) -> Private:
+    """The method with which a SitemapSpider reads sitemaps; ``None`` where it has none of Scrapy's name."""
+    return _find(getattr(spider, "crawler", None), spider, "SitemapSpider._parse_sitemap")
 
 
 def asks_once(crawler: Crawler) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copyreg
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.exceptions import IgnoreRequest
 
-if TYPE_CHECKING:
-    from scrapy_robots_rfc.core.decision import Decision
+from scrapy_robots_rfc.core.decision import Decision
 
 
 class RobotsError(Exception):
@@ -28,7 +27,11 @@ class SettingError(RobotsError, ValueError):
     """
 
     def __init__(self, key: str, value: object, accepted: str) -> None:
-        super().__init__(f"{key} = {value!r} is not accepted; it must be {accepted}")
+        try:
+            shown = repr(value)
+        except ValueError:  # Python writes no integer of more than some thousand digits
+            shown = "a value too long to be shown"
+        super().__init__(f"{key} = {shown} is not accepted; it must be {accepted}")
         self.key: str = key
         self.value: object = value
         self.accepted: str = accepted

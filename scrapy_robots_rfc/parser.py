@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Self
 
+from scrapy.crawler import Crawler
 from scrapy.robotstxt import RobotParser
 
 from scrapy_robots_rfc._runtime import logged_in_one_line
 from scrapy_robots_rfc.core.agents import product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.settings import BY_FIELD, read_row
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from scrapy.crawler import Crawler
 
 
 class RfcRobotParser(RobotParser):

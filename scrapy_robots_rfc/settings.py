@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
+
+from scrapy.settings import BaseSettings
 
 from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, agent_of
 from scrapy_robots_rfc.core.labels import uses_of
@@ -20,21 +23,13 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import hidden
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.caching import MAX_AGE_24_HOURS
-from scrapy_robots_rfc.policy.origins import Site, named_origin
+from scrapy_robots_rfc.policy.origins import Origin, Site, named_origin
 from scrapy_robots_rfc.policy.pacing import Limit, Over
 from scrapy_robots_rfc.policy.schemes import SCHEME_ACCEPTED, SCHEMES, Scheme, with_scheme
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy.settings import BaseSettings
-
-    from scrapy_robots_rfc.policy.origins import Origin
 
 _DAY = 86_400
 #: What the user wrote, of any type.
 Value: TypeAlias = Any
-_T = TypeVar("_T")
 
 CACHE = "ROBOTSTXT_CACHE"
 CACHE_ACCEPTED = (
@@ -98,15 +93,14 @@ def _number(low: float, high: float = math.inf, *, above: bool = False, whole: b
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
-    return lambda value: words[words.index(value)]  # a ValueError where it is none of them
+    return lambda value: words[words.index(str(value).strip())]  # a ValueError where it is none of them
 
 
 def _boolean(value: object) -> bool:
-    known = {True: True, False: False, "1": True, "0": False, "true": True, "false": False}
-    try:
-        return known[value.lower() if isinstance(value, str) else value]
-    except (KeyError, TypeError):  # TypeError: a list, for example
-        raise ValueError(value) from None
+    text = str(value).lower()
+    if text not in ("true", "1", "false", "0"):
+        raise ValueError(value)
+    return text in ("true", "1")
 
 
 class _WrongEntryError(ValueError):
@@ -117,29 +111,33 @@ class _WrongEntryError(ValueError):
     """
 
 
-def _entries(value: Value, read: Callable[[Any], _T], accepted: str, *types: type) -> list[_T]:
-    """Read a list, or a string that commas separate, entry by entry.
+def _each(read: Callable[[Any], object], accepted: str, into: type = tuple) -> Callable[[Any], Any]:
+    """Return what reads a list, or a string that commas separate, entry by entry.
 
     :param accepted: what is accepted of an entry, for people.
-    :param types: types of the whole value that are accepted, beside list and tuple.
+    :param into: `frozenset` where the order means nothing: then a set is accepted, too.
     """
-    items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
-    numbered = isinstance(items, (list, tuple))  # the entries of a set have no numbers
-    if not numbered and not isinstance(items, types):
-        raise TypeError(value)
-    found = []
-    for number, item in enumerate(items):
-        try:
-            found.append(read(item))
-        except (ValueError, TypeError, OverflowError):
-            name = f"%s[{number}]" if numbered else "an entry of %s"
-            raise _WrongEntryError(name, item, accepted) from None
-    return found
+
+    def read_all(value: Value) -> object:
+        items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+        numbered = isinstance(items, (list, tuple))  # the entries of a set have no numbers
+        if not numbered and not (into is frozenset and isinstance(items, Set)):
+            raise TypeError(value)
+        found = []
+        for number, item in enumerate(items):
+            try:
+                found.append(read(item))
+            except (ValueError, TypeError, OverflowError):
+                name = f"%s[{number}]" if numbered else "an entry of %s"
+                raise _WrongEntryError(name, item, accepted) from None
+        return into(found)
+
+    return read_all
 
 
 def _user_agent(value: object) -> Agent | None:
     if isinstance(value, (list, tuple)):
-        _entries(value, _string, "a string")
+        _each(_string, "a string")(value)
     return agent_of(value)
 
 
@@ -149,28 +147,6 @@ def _string(value: Value) -> Value:
     return value
 
 
-def _page_rules(value: object) -> frozenset[str]:
-    def read(entry: Value) -> str:
-        name: str = _string(entry).strip()
-        if name not in PAGE_RULES:
-            raise ValueError(entry)
-        return name
-
-    return frozenset(_entries(value, read, _PAGE_RULE, set, frozenset))
-
-
-def _statuses(value: object) -> frozenset[int]:
-    return frozenset(_entries(value, _number(400, 499, whole=True), "a status from 400 to 499", set, frozenset))
-
-
-def _delays(value: object) -> tuple[float, ...]:
-    return tuple(_entries(value, _number(0), "a number, at least 0"))
-
-
-def _sites(value: object) -> tuple[Site, ...]:
-    return tuple(_entries(value, lambda entry: Site.of(_string(entry)), _SITE))
-
-
 def _dict(value: object) -> Mapping[Any, Any]:
     items = json.loads(value or "{}") if isinstance(value, str) else value
     if not isinstance(items, Mapping):
@@ -178,19 +154,22 @@ def _dict(value: object) -> Mapping[Any, Any]:
     return items
 
 
-def _overrides(value: object) -> dict[Origin, str]:
+def _sites(value: object, schemes: Mapping[str, Scheme] = SCHEMES) -> object:
+    return _each(lambda entry: Site.of(_string(entry), schemes), _SITE)(value)
+
+
+def _overrides(value: object, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Origin, str]:
     paths: dict[Origin, str] = {}
     for key, path in _dict(value).items():
         try:
-            origin = named_origin(str(key))
+            origin = named_origin(str(key), schemes)
         except ValueError:
             raise _WrongEntryError(_KEY, key, "an origin, 'https://HOST' or 'https://HOST:PORT'") from None
         if origin in paths:
             raise _WrongEntryError(_KEY, key, f"another origin: {origin} is there twice")
-        read = os.fspath(path) if isinstance(path, os.PathLike) else path
-        if not read or not isinstance(read, str):
+        if not path or not isinstance(path, (str, os.PathLike)):
             raise _WrongEntryError(_entry(key), path, "the path of a file")
-        paths[origin] = read
+        paths[origin] = os.fspath(path)
     return paths
 
 
@@ -223,10 +202,7 @@ def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
             raise _WrongEntryError(_KEY, key, "a URI or a path")
         if not isinstance(options, Mapping):
             raise _WrongEntryError(_entry(key), options, "a dict of the feed's options, as in FEEDS")
-        uri = str(key.absolute()) if isinstance(key, Path) else key
-        if uri in uris:
-            raise _WrongEntryError(_KEY, key, "another feed: it is there twice")
-        uris[uri] = options
+        uris[str(key.absolute()) if isinstance(key, Path) else key] = options
     return uris
 
 
@@ -289,7 +265,8 @@ class Settings:
     )
     unreachable_statuses: frozenset[int] = _setting(
         "ROBOTSTXT_UNREACHABLE_STATUSES", "list of int", [429],
-        "statuses from 400 to 499, as a list or separated by commas", _statuses,
+        "statuses from 400 to 499, as a list or separated by commas",
+        _each(_number(400, 499, whole=True), "a status from 400 to 499", frozenset),
         "Which 4xx statuses count as unreachable (complete disallow) and not as unavailable (all allowed).",
     )
     stale_max_age: float = _setting(
@@ -327,7 +304,7 @@ class Settings:
     )
     unreachable_backoff: tuple[float, ...] = _setting(
         BACKOFF, "list of seconds", [5, 15, 45],
-        "a list of numbers, at least 0", _delays,
+        "a list of numbers, at least 0", _each(_number(0), "a number, at least 0"),
         "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
     )
     retry_after_max: float = _setting(
@@ -339,7 +316,8 @@ class Settings:
         "Whether requests that a file in memory forbids are dropped before they are queued.",
     )
     page_rules: frozenset[str] = _setting(
-        "ROBOTSTAG_OBEY", "list of str", [], f"a list, or a string with commas, of {_PAGE_RULE}", _page_rules,
+        "ROBOTSTAG_OBEY", "list of str", [], f"a list, or a string with commas, of {_PAGE_RULE}",
+        _each(_one_of(*PAGE_RULES), _PAGE_RULE, frozenset),
         "Which rules of pages (X-Robots-Tag, robots metas, rel of links) are obeyed: requests or items are dropped.",
     )
     dry_run: bool = _setting(
@@ -349,7 +327,8 @@ class Settings:
     exempt: tuple[Site, ...] = _setting(
         "ROBOTSTXT_EXEMPT", "list of str", [],
         f"sites, as a list or separated by commas: {_SITE}",
-        _sites, "Sites that are not asked for their robots.txt: all of their pages may be fetched.",
+        _sites,
+        "Sites that are not asked for their robots.txt: all of their pages may be fetched.",
     )
     overrides: Mapping[Origin, str] = _setting(
         "ROBOTSTXT_OVERRIDES", "dict", {},
@@ -422,9 +401,11 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
 
     :raises SettingError: its value is not accepted.
     """
-    value = written(row, settings)
+    value, read = written(row, settings), row.read
+    if read in (_sites, _overrides):  # they may name sites of the user's own schemes
+        read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
-        return row.read(value)
+        return read(value)
     except _WrongEntryError as wrong:
         name, value, accepted = wrong.args
         raise SettingError(name.replace("%s", row.key, 1), hidden(value), accepted) from None

@@ -15,7 +15,6 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc import RfcEarlyMiddleware, RfcPageRulesMiddleware, RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.addon import Addon
-from scrapy_robots_rfc.middleware.early import EARLY_KEY
 from tests.support.documents import block, settings
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
@@ -228,7 +227,9 @@ def test_the_place_is_that_of_scrapys_own() -> None:
 @pytest.mark.parametrize("early", [False, True])
 def test_the_place_of_early(early: bool) -> None:
     """ROBOTSTXT_EARLY puts its middleware behind all of Scrapy's own; without it there is none."""
-    crawler = Crawler(Spider, {"TELNETCONSOLE_ENABLED": False, "TWISTED_REACTOR": None, **ADDON, EARLY_KEY: early})
+    crawler = Crawler(
+        Spider, {"TELNETCONSOLE_ENABLED": False, "TWISTED_REACTOR": None, **ADDON, "ROBOTSTXT_EARLY": early}
+    )
     crawler._apply_settings()
     crawler.spider = Spider(name="named")
     made = [type(middleware) for middleware in SpiderMiddlewareManager.from_crawler(crawler).middlewares]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.core.agents import invalid_reason, is_product_token, product_tokens
+from scrapy_robots_rfc.core.agents import invalid_reason, product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
 from tests.support.case_files import Case, Identification, OwnToken, cases, identifications, own_tokens
@@ -15,7 +15,7 @@ from tests.support.case_files import Case, Identification, OwnToken, cases, iden
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_robots_rfc.core.lines import Flag
+    from scrapy_robots_rfc.core.findings import Code
 
 _LINE_END = re.compile("\r\n|\r|\n")
 
@@ -79,7 +79,7 @@ def test_through_scrapy_s_interface(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in cases() if case.flagged], ids=str)
 def test_flags(case: Case) -> None:
     """A line that is read leniently, or not at all, carries the flag that says so."""
-    flags: dict[int, frozenset[Flag]] = {
+    flags: dict[int, frozenset[Code]] = {
         line.number: line.flags for line in RobotsTxt.parse(body_of(case, "as_written")).lines()
     }
     assert [(number, flag) for number, flag in case.flagged if flag not in flags[number]] == [], case.says
@@ -117,5 +117,4 @@ def test_tokens_of_an_identification(case: Identification) -> None:
 @pytest.mark.parametrize("case", own_tokens(), ids=[case.id for case in own_tokens()])
 def test_own_token(case: OwnToken) -> None:
     """A string is a valid token as the case says, and one that is not comes with a reason."""
-    assert is_product_token(case.value) is case.valid, case.says
     assert (invalid_reason(case.value) is None) is case.valid, case.says

@@ -16,11 +16,23 @@ import scrapy_robots_rfc
 _NOT_FOR_A_PARSER = ("addon", "cache", "commands", "fetching", "middleware", "reporting", "throttling")
 
 
-def loaded(statement: str) -> set[str]:
-    """Return the modules that a fresh process has loaded after a statement."""
-    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+#: What is loaded one after the other in one process, from what needs least to what needs most: all that is asserted is
+#: that something is missing, so what stands before a statement can hide nothing.
+STEPS = {
+    "core": "import scrapy_robots_rfc.core.robotstxt",
+    "names": "from scrapy_robots_rfc import Decision, Reason, RobotsTxt, Rule, RuleKind",
+    "parser": "import scrapy_robots_rfc\nscrapy_robots_rfc.RfcRobotParser",
+    "crawl": "scrapy_robots_rfc.RfcRobotsTxtMiddleware\n"
+    "from scrapy.settings import Settings\nscrapy_robots_rfc.Addon().update_settings(Settings())",
+}
+
+
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, set[str]]:
+    """The modules that a fresh process has loaded after each step."""
+    code = "\n".join(["import json, sys", *(f"{step}\nprint(json.dumps([*sys.modules]))" for step in STEPS.values())])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout))
+    return {step: set(json.loads(line)) for step, line in zip(STEPS, done.stdout.splitlines(), strict=True)}
 
 
 def below(modules: set[str], *names: str) -> set[str]:
@@ -28,30 +40,29 @@ def below(modules: set[str], *names: str) -> set[str]:
     return {module for module in modules if any(f"{module}.".startswith(f"{name}.") for name in names)}
 
 
-def test_the_core_loads_neither_scrapy_nor_twisted() -> None:
+def test_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, set[str]]) -> None:
     """Whoever wants only to parse a file and ask it loads no framework, and nothing of the package but the core."""
-    modules = loaded("import scrapy_robots_rfc.core.robotstxt")
+    modules = loaded["core"]
     assert below(modules, "scrapy", "twisted", "asyncio", "logging") == set()
     assert below(modules, "scrapy_robots_rfc") == below(modules, "scrapy_robots_rfc.core") | {"scrapy_robots_rfc"}
 
 
-def test_a_name_of_the_core_loads_neither_scrapy_nor_twisted() -> None:
+def test_a_name_of_the_core_loads_neither_scrapy_nor_twisted(loaded: dict[str, set[str]]) -> None:
     """The public names of the core are had without a framework, too."""
-    modules = loaded("from scrapy_robots_rfc import Decision, Reason, RobotsTxt, Rule, RuleKind")
-    assert below(modules, "scrapy", "twisted") == set()
+    assert below(loaded["names"], "scrapy", "twisted") == set()
 
 
-def test_the_parser_loads_no_store_and_no_report() -> None:
+def test_the_parser_loads_no_store_and_no_report(loaded: dict[str, set[str]]) -> None:
     """Under Scrapy's own middleware nothing is loaded that fetches, keeps, reports, or is a command."""
-    modules = loaded("import scrapy_robots_rfc\nscrapy_robots_rfc.RfcRobotParser")
+    modules = loaded["parser"]
+    assert below(modules, "scrapy_robots_rfc.parser")
     assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in _NOT_FOR_A_PARSER)) == set()
     assert below(modules, "sqlite3", "redis") == set()
 
 
-def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them() -> None:
+def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(loaded: dict[str, set[str]]) -> None:
     """What the middleware needs without such settings is loaded with it, and no more."""
-    addon = "from scrapy.settings import Settings\nscrapy_robots_rfc.Addon().update_settings(Settings())"
-    modules = loaded(f"import scrapy_robots_rfc\nscrapy_robots_rfc.RfcRobotsTxtMiddleware\n{addon}")
+    modules = loaded["crawl"]
     page_rules = ("core.page_rules", "middleware.page_rules")
     asked_for = ("reporting.export", "cache.stores.sqlite", "cache.stores.redis", "commands", *page_rules)
     assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in asked_for)) == set()

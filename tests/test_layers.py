@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,9 +62,15 @@ def sources() -> dict[str, Path]:
 MODULES = sources()
 
 
+@cache
+def nodes(name: str) -> list[ast.AST]:
+    """Return all nodes of a module's syntax tree."""
+    return list(ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))))
+
+
 def imported(name: str) -> Iterator[str]:
     """Yield the full name of every module that a module imports, those for types or inside a function too."""
-    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+    for node in nodes(name):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -124,6 +131,5 @@ def test_the_pure_rooms_are_pure() -> None:
 @pytest.mark.parametrize("name", [name for name in MODULES if room(name) in ("core", "policy")])
 def test_no_clock(name: str) -> None:
     """The pure rooms ask no class of datetime for the present."""
-    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
-    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    called = {node.attr for node in nodes(name) if isinstance(node, ast.Attribute)}
     assert not called & {"now", "utcnow", "today"}

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
 LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
 
-#: What no crawl of the web looks up: a command does, a crawl that does not start, and one of FTP (`test_ftp.py`).
-_FTP = {f"FTPDownloadHandler.{name}" for name in ("default_user", "default_password", "passive_mode", "CODE_MAPPING")}
-ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "defer.log", *_FTP}
+#: What no crawl of the web looks up: a command does, and a crawl that does not start.
+ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "SitemapSpider._parse_sitemap", "defer.log"}
 _HANDLERS = "scrapy.core.downloader.handlers"
 #: Download handlers that have to be asked for, and where their private names are.
 HANDLERS = {
@@ -72,7 +71,10 @@ class Blind:
 
 
 def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a site a robots.txt that comes when its transfer was asked to hold no place any more, and three pages."""
+    """Give a site a robots.txt that comes when its transfer was asked to hold no place any more, and three pages.
+
+    Nobody waits long for anything.
+    """
     gate = threading.Event()
     real = _scrapy.give_place
 
@@ -82,13 +84,14 @@ def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_scrapy, "give_place", asked)
     monkeypatch.setattr("scrapy_robots_rfc.fetching.download._PATIENCE", 0.0)
-    for place in ("", site.url("")):  # as a site, and as a proxy
-        site.replies |= {
-            f"{place}/robots.txt": Reply(body=RULES, gate=gate, closes=True),
-            f"{place}/": LINKS,
-            f"{place}/a": PAGE,
-            f"{place}/b": PAGE,
-        }
+    # Scrapy's own look at what waits, every five seconds: without some names nothing else wakes the engine.
+    monkeypatch.setattr("scrapy.core.engine.ExecutionEngine._SLOT_HEARTBEAT_INTERVAL", 0.2, raising=False)
+    site.replies |= {
+        "/robots.txt": Reply(body=RULES, gate=gate, closes=True),
+        "/": LINKS,
+        "/a": PAGE,
+        "/b": PAGE,
+    }
 
 
 @pytest.mark.parametrize("key", sorted(_scrapy.PRIVATE.keys() - ELSEWHERE))
@@ -100,8 +103,6 @@ async def test_a_crawl_without_a_name(
     handlers = [path for path, places in HANDLERS.items() if key.partition(".")[0] in places]
     for path in handlers:
         pytest.importorskip(path.rpartition(".")[0])
-    if key == "meta._scheme_proxy":
-        monkeypatch.setenv("http_proxy", site.url(""))
     site_of(site, monkeypatch)
     blind = Blind(key, monkeypatch)
     settings = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(_scrapy.__file__).parent
 MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 #: What documentation names: of namedtuples, of loggers.
 DOCUMENTED = {"_asdict", "_replace", "log"}
@@ -26,13 +26,18 @@ ENGINE = {"download_async"}
 PRIVATE = {key.partition(".")[2] for key in _scrapy.PRIVATE}
 
 
+@cache
+def tree_of(name: str) -> ast.Module:
+    """Return a parsed module."""
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+@cache
 def own_names() -> set[str]:
     """Return the attributes and methods that the package gives to its own objects."""
     found: set[str] = set()
-    for name, tree in TREES.items():
-        if name == "_scrapy.py":
-            continue
-        for node in ast.walk(tree):
+    for name in MODULES.keys() - {"_scrapy.py"}:
+        for node in ast.walk(tree_of(name)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 found.add(node.name)
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -63,14 +68,11 @@ def used(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
                 yield node.lineno, ast.unparse(of), str(name.value)
 
 
-OURS = own_names()
-
-
 def is_private(of: str, name: str) -> bool:
     """Whether a name is none that documentation gives to what it is asked of."""
     if of.endswith("engine"):
         return name not in ENGINE
-    if of in OWN or of.startswith("super(") or name.endswith("__") or name in DOCUMENTED | OURS:
+    if of in OWN or of.startswith("super(") or name.endswith("__") or name in DOCUMENTED | own_names():
         return False
     return name.startswith("_") or name in PRIVATE
 
@@ -78,17 +80,17 @@ def is_private(of: str, name: str) -> bool:
 @pytest.mark.parametrize("name", sorted(MODULES.keys() - {"_scrapy.py"}))
 def test_private_names_stand_in_one_module(name: str) -> None:
     """No other module uses an attribute that begins with an underscore, is in the table, or is of the engine."""
-    found = [f"{line}: {of}.{attribute}" for line, of, attribute in used(TREES[name]) if is_private(of, attribute)]
+    found = [f"{line}: {of}.{attribute}" for line, of, attribute in used(tree_of(name)) if is_private(of, attribute)]
     assert found == []
 
 
 def test_every_private_name_is_in_the_table() -> None:
     """What the one module looks up stands in its table, and each row of the table is looked up."""
-    names = {attribute for _, of, attribute in used(TREES["_scrapy.py"]) if is_private(of, attribute)}
+    names = {attribute for _, of, attribute in used(tree_of("_scrapy.py")) if is_private(of, attribute)}
     assert names - ENGINE <= PRIVATE
     text = (PACKAGE / "_scrapy.py").read_text(encoding="utf-8").replace(_scrapy._TABLE, "")
     assert [key for key in PRIVATE if not re.search(rf"\b{key}\b", text)] == []
-    strings = [node.value for node in ast.walk(TREES["_scrapy.py"]) if isinstance(node, ast.Constant)]
+    strings = [node.value for node in ast.walk(tree_of("_scrapy.py")) if isinstance(node, ast.Constant)]
     looked_up = {
         f"{found[1]}.{name}"
         for text in strings
@@ -107,5 +109,5 @@ def test_other_modules_have_no_key_of_a_private_name() -> None:
     own = {"_robots_rfc", "_robots_rfc_judged", "_robots_rfc_agent", "_stopped_a_crawl"}
     private = {name for name in PRIVATE if name.startswith("_")}
     for name in MODULES.keys() - {"_scrapy.py"}:
-        strings = {node.value for node in ast.walk(TREES[name]) if isinstance(node, ast.Constant)}
+        strings = {node.value for node in ast.walk(tree_of(name)) if isinstance(node, ast.Constant)}
         assert not (strings & private) - own, name

@@ -17,7 +17,7 @@ def test_stock_middleware_leaks(results: Results) -> None:
     assert found["leaked"] > 0
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 20, 100])
+@pytest.mark.parametrize("count", [1, 2, 3, 20, 50])
 def test_every_waiting_request_gets_the_verdict(results: Results, count: int) -> None:
     """However many pages wait for one robots.txt: one fetch, and none of the disallowed is fetched."""
     expected = {"leaked": 0, "fetches": 1, "disallowed": count, "waits": count - 1}
@@ -186,7 +186,7 @@ def test_report(results: Results) -> None:
 
 
 def test_large_file_does_not_stop_the_event_loop(results: Results) -> None:
-    """A timer goes on while 512,000 hostile octets are parsed: the event loop takes a small part of that time."""
+    """A timer goes on while 200,000 hostile octets are parsed: the event loop takes a small part of that time."""
     found = dict(results["large_file"])
     assert found.pop("share") < 0.5
     assert found.pop("ticks") > 3

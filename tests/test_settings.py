@@ -126,7 +126,7 @@ def test_defaults() -> None:
         ("ROBOTSTXT_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
         ("ROBOTSTXT_OVERRIDES", "", "overrides", {}),
         ("ROBOTSTXT_SCHEMES", '{"ftp": null}', "schemes", without("ftp")),
-        ("ROBOTSTXT_SCHEMES", {"ftp": None, "gopher": None}, "schemes", without("ftp")),
+        ("ROBOTSTXT_SCHEMES", {"ftp": None}, "schemes", without("ftp")),
         ("ROBOTSTXT_SCHEMES", {"web": {"port": 8}}, "schemes", {**SCHEMES, "web": Scheme(8)}),
         (
             "ROBOTSTXT_SCHEMES",
@@ -220,6 +220,10 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
             SCHEME_ACCEPTED,
         ),
         ("ROBOTSTXT_SCHEMES", {"Web": {"port": 8}}, "{}['Web'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"nope": None}, "{}['nope'] = None", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"data": {"port": 8}}, "{}['data'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"file": {"port": 8}}, "{}['file'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        ("ROBOTSTXT_SCHEMES", {"mailto": {"port": 8}}, "{}['mailto'] = {{'port': 8}}", SCHEME_ACCEPTED),
         ("ROBOTSTXT_SCHEMES", {7: None}, "{}[7] = None", SCHEME_ACCEPTED),
         ("ROBOTSTXT_OVERRIDES", {"a.example": "a.txt"}, "a key of {} = 'a.example'", ORIGIN),
         ("ROBOTSTXT_OVERRIDES", {"https://*.a.example": "a.txt"}, "a key of {} = 'https://*.a.example'", ORIGIN),
@@ -235,12 +239,6 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
         ),
         ("ROBOTSTXT_REPORT", {"": {}}, "a key of {} = ''", "a URI or a path"),
         ("ROBOTSTXT_REPORT", {"a%s": 7}, "{}['a%s'] = 7", "a dict of the feed's options, as in FEEDS"),
-        (
-            "ROBOTSTXT_REPORT",
-            {Path("/a"): {}, "/a": {}},
-            "a key of {} = '/a'",
-            "another feed: it is there twice",
-        ),
     ],
 )
 def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) -> None:
@@ -248,6 +246,34 @@ def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) 
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
     assert str(caught.value) == f"{entry.format(key)} is not accepted; it must be {accepted}"
+
+
+def test_sites_of_a_scheme_of_ones_own() -> None:
+    """ROBOTSTXT_EXEMPT and ROBOTSTXT_OVERRIDES may name them; a scheme that was taken away may still stand there."""
+    schemes = {"ftps": {"port": 990, "answers": "ftp"}, "gemini": None}
+    sites = {"ROBOTSTXT_EXEMPT": "ftps://a.example", "ROBOTSTXT_OVERRIDES": {"ftps://b.example": "b.txt"}}
+    read = read_settings(ScrapySettings({"ROBOTSTXT_SCHEMES": schemes, **sites}))
+    assert [site.covers(Origin("ftps", "a.example", 990)) for site in read.exempt] == [True]
+    assert read.overrides == {Origin("ftps", "b.example", 990): "b.txt"}
+    read_settings(ScrapySettings({"ROBOTSTXT_SCHEMES": schemes, "ROBOTSTXT_EXEMPT": "gemini://a.example"}))
+    for key, value in sites.items():
+        with pytest.raises(SettingError, match=rf"^[^=]*{key}.* = 'ftps://\w\.example' is not accepted"):
+            read_settings(ScrapySettings({key: value}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("ROBOTSTXT_SCHEMES", {"web": {"port": 10**5000}}, "ROBOTSTXT_SCHEMES['web'] = a value "),
+        ("ROBOTSTXT_TIMEOUT", 10**5000, "ROBOTSTXT_TIMEOUT = a value "),
+    ],
+    ids=["inside", "alone"],
+)
+def test_a_number_that_python_does_not_write(key: str, value: Any, shown: str) -> None:
+    """It is refused as any other one, without being shown."""
+    with pytest.raises(SettingError) as caught:
+        read_settings(ScrapySettings({key: value}))
+    assert str(caught.value).startswith(f"{shown}too long to be shown is not accepted; it must be ")
 
 
 def test_ages_that_cross() -> None:

@@ -18,7 +18,7 @@ from tests.support.service_crawls import next_turn
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.reactor
+pytestmark = [pytest.mark.reactor, pytest.mark.usefixtures("few_to_collect")]
 
 
 @pytest.fixture

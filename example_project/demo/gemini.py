@@ -6,7 +6,9 @@ The handler is what a crawl of Gemini needs beside scrapy_robots_rfc; see DOWNLO
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
+from contextlib import suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Self, cast
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 PORT = 1965
 _PIECE = 16_384
+_HEADER = re.compile(r"([1-6][0-9])(?: (.*))?\r\n")
 
 
 class GeminiHandler:
@@ -67,16 +70,17 @@ class GeminiHandler:
             if self._certificates.setdefault((host, port), certificate) != certificate:
                 raise ssl.SSLError("the certificate is another one than before")
             writer.write(f"{request.url}\r\n".encode())
-            line = (await reader.readuntil(b"\r\n")).decode()
+            status, meta = _header(await reader.readuntil(b"\r\n"))
             body, flags = bytearray(), []
             while data := await reader.read(_PIECE):
                 body += data
                 if self._stops(request, data):  # as Scrapy's own handlers do: a robots.txt ends at its limit by this
                     flags.append("download_stopped")
                     break
+            if not flags and not _ended(writer.get_extra_info("ssl_object")):
+                raise ConnectionError("the transfer broke off")
         finally:
             writer.close()
-        status, _, meta = line.strip().partition(" ")
         headers = {"Meta": meta, **({"Location": meta} if status.startswith("3") else {})}
         kind = TextResponse if meta.startswith("text/") else Response
         return kind(request.url, status=int(status), headers=headers, body=bytes(body), flags=flags)
@@ -87,6 +91,25 @@ class GeminiHandler:
             signals.bytes_received, data=data, request=request, spider=self._crawler.spider
         )
         return any(isinstance(getattr(answer, "value", None), StopDownload) for _, answer in answers)
+
+
+def _header(line: bytes) -> tuple[str, str]:
+    """Return status and meta of an answer; raises an error of the network where it is none of Gemini."""
+    try:
+        found = _HEADER.fullmatch(line.decode())
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise ConnectionError("no valid Gemini answer")
+    return found[1], found[2] or ""
+
+
+def _ended(tls: ssl.SSLObject) -> bool:
+    """Whether TLS was closed in order (close_notify); else somebody may have cut the answer off."""
+    try:
+        return not tls.read(1)
+    except ssl.SSLError as error:
+        return isinstance(error, ssl.SSLZeroReturnError)
 
 
 class Capsule:
@@ -136,4 +159,6 @@ class _Answering(StreamRequestHandler):
 
     def finish(self) -> None:
         super().finish()
+        with suppress(OSError):  # the client may have left
+            cast("ssl.SSLSocket", self.request).unwrap()
         self.request.close()

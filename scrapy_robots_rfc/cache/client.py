@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import CANCELLED, Threads, Waiter
+from scrapy_robots_rfc._runtime import CANCELLED, Runtime, Threads, Waiter
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
-from scrapy_robots_rfc.cache.stores.base import SharedStore
+from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.cache.stores.base import Store
-    from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.origins import Origin
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -38,7 +33,8 @@ PAUSE = 5.0
 QUIET = 60.0
 #: Seconds that the clock of another machine may be ahead.
 AHEAD = 60.0
-#: Seconds that a store has to finish when the crawl ends, and as many to close.
+#: Seconds that a store has to finish when the crawl ends, and as many to close. One that answers nothing for so long
+#: while the end of the crawl waits for it is not waited for any more: a healthy one needs a thousandth of that.
 FAREWELL = 0.5
 
 
@@ -112,7 +108,8 @@ class CacheClient:
         self._breaker = CircuitBreaker(name, clock=runtime.clock, count=count)
         self._under_way = 0
         self._idle: Waiter[None] | None = None
-        self._closed = False
+        self._answers = 0
+        self._silent = self._closed = False
         self._warned = False
 
     def start(self) -> None:
@@ -135,7 +132,14 @@ class CacheClient:
         try:
             return None if value is None else self._on_our_clock(decode(value))
         except ValueError as error:
-            self._tell_unreadable(key, error)
+            self._count(stats.STORE_UNREADABLE)
+            if not self._warned:
+                self._warned = True
+                logger.warning(
+                    "The store of robots.txt files %s holds what cannot be read (%s: %s): it is fetched anew; further "
+                    "ones are only counted",
+                    self._name, key, error,
+                )  # fmt: skip
             await self.drop(origin)  # so that it is counted once
             return None
 
@@ -144,7 +148,7 @@ class CacheClient:
 
         :param keep: seconds after which nobody needs it.
         """
-        key, dated = str(origin), entry.moved(self._since_1970())
+        key, dated = str(origin), entry.moved(self._runtime.date() - self._runtime.clock())
         await self._ask("put", lambda: self._store.put(key, encode(dated), keep), otherwise=None)
 
     async def drop(self, origin: Origin) -> None:
@@ -186,24 +190,27 @@ class CacheClient:
         self._runtime.spawn(self._counted(coroutine))
 
     async def drain(self, patience: float) -> None:
-        """Wait until nothing is under way, for so many seconds at most. What was spawned before begins first."""
+        """Wait until nothing is under way, for so many seconds at most. What was spawned before begins first.
+
+        A store that has answered nothing for FAREWELL seconds is not waited for, now and in later calls.
+        """
         begun: Waiter[None] = Waiter()
         self._runtime.call_later(0, partial(begun.resolve, None))
         await begun
-        if self._under_way:
-            self._idle = Waiter()
-            timer = self._runtime.call_later(patience, partial(self._idle.resolve, None))
+        while self._under_way and patience > 0 and not self._silent:
+            self._idle, answers = Waiter(), self._answers
+            timer = self._runtime.call_later(min(patience, FAREWELL), partial(self._idle.resolve, None))
             await self._idle
             timer.cancel()
+            patience -= FAREWELL
+            self._silent = bool(self._under_way) and answers == self._answers
 
     async def close(self) -> None:
         """Wait a little for what is under way, and close the store."""
         await self.drain(FAREWELL)
-        if self._closed:
-            return
         self._closed = True
         try:
-            await self._threads.call(self._close_store, limit=FAREWELL)
+            await self._threads.call(self._close_store, limit=0 if self._silent else FAREWELL)
         except Exception as error:  # noqa: BLE001 - a store's own
             self._breaker.failed("close", error)
         self._threads.stop()
@@ -224,6 +231,7 @@ class CacheClient:
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the crawl goes on
             self._breaker.failed(call, error)
             return otherwise
+        self._answers += 1
         self._breaker.worked(call, since)
         return value
 
@@ -236,26 +244,12 @@ class CacheClient:
             if not self._under_way and self._idle is not None:
                 self._idle.resolve(None)
 
-    def _since_1970(self) -> float:
-        """Return the seconds to add to a time on the clock of the crawl to get seconds since 1970."""
-        return self._runtime.date() - self._runtime.clock()
-
     def _on_our_clock(self, entry: CacheEntry) -> CacheEntry:
         """Return an entry on the clock of this crawl. No time of the past is later than now, whatever was written.
 
         The clock of the machine that wrote it may be ahead. If it is far ahead, the file is asked for again; else the
         entry would stay fresh until the clock of this machine has come that far.
         """
-        now, far_ahead = self._runtime.clock(), entry.fetched > self._runtime.date() + AHEAD
-        entry = entry.moved(-self._since_1970(), latest=now)
+        now, date = self._runtime.clock(), self._runtime.date()
+        far_ahead, entry = entry.fetched > date + AHEAD, entry.moved(now - date, latest=now)
         return entry.expiring(now) if far_ahead else entry
-
-    def _tell_unreadable(self, key: str, error: ValueError) -> None:
-        self._count(stats.STORE_UNREADABLE)
-        if not self._warned:
-            self._warned = True
-            logger.warning(
-                "The store of robots.txt files %s holds what cannot be read (%s: %s): it is fetched anew; further ones "
-                "are only counted",
-                self._name, key, error,
-            )  # fmt: skip

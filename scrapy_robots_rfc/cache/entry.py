@@ -10,19 +10,16 @@ import json
 import math
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy import caching
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import Settings
 
 #: Seconds for which a store remembers that a file is unreachable if ROBOTSTXT_UNREACHABLE_MAX_AGE is None: 30 days, the
 #: example of RFC 9309, 2.3.1.4.

@@ -8,18 +8,15 @@ not used for longest went, a crawl that asks its origins in turn would find none
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from scrapy_robots_rfc.cache.entry import decode, encode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
+from scrapy_robots_rfc.policy.origins import Origin
 
 _T = TypeVar("_T")
 
@@ -36,8 +33,8 @@ PARSED = 256 * 1024 * 1024
 #: hostile it is, a file of 500 KiB up to a second. When such a file was packed, `MemoryCache.get` does not return it.
 LARGE = 16 * 1024
 
-# Octets that an entry takes beside its packed octets: its origin, and its places in tables.
-_ENTRY = 400
+# Octets that an origin takes beside its packed octets: itself, and its places in tables.
+_ENTRY = 500
 # Octets that a value takes beside what `weigh` counts.
 _VALUE = 1600
 # All parsed files are weighed again after so many uses for each of them.
@@ -46,29 +43,22 @@ _SELDOM = 10
 _LEVEL = 1
 
 
-class _Large(bytes):
-    """The packed octets of a large file."""
-
-    __slots__ = ()
-
-
 @dataclass(slots=True, eq=False)
-class _Parsed(Generic[_T]):
-    """A value that is parsed.
+class _Kept(Generic[_T]):
+    """What is kept of an origin: parsed, packed, or both.
 
-    :param entry: what it is made from; ``None`` if that is packed.
+    :param value: ``None`` if it is not parsed.
+    :param entry: what the value is made from; ``None`` if that is packed.
     :param large: whether its file is.
     :param held: whether a function of `MemoryCache.hold` has it, so that it is packed even if it is dropped.
-    :param place: its index in the list of all that are parsed; below 0 when it is no longer kept.
-    :param weight: octets.
+    :param weight: octets that the value takes.
     """
 
-    value: _T  # not there any more when it is no longer kept
+    value: _T | None
     entry: CacheEntry | None
+    large: bool
     packed: bytes = b""
-    large: bool = False
     held: bool = False
-    place: int = -1
     weight: int = 0
 
     def pack(self) -> int:
@@ -83,7 +73,7 @@ class MemoryCache(Generic[_T]):
     """The memory of a crawl.
 
     :param origins: how many are kept at most.
-    :param revive: makes the value of an entry again.
+    :param revive: makes the value of an entry again; never ``None``.
     :param evicted: called for each origin that is dropped because of the bound.
     :param weigh: returns how many octets a value takes; it may grow while it is in use. Called often.
     :param parsed: octets of parsed files at most; the one in use may take more.
@@ -95,17 +85,16 @@ class MemoryCache(Generic[_T]):
         *,
         revive: Callable[[Origin, CacheEntry], _T],
         evicted: Callable[[], object],
-        weigh: Callable[[_T], int] = lambda _: 0,
+        weigh: Callable[[_T], int],
         parsed: int = PARSED,
     ) -> None:
         self._limit, self._most, self._most_parsed = origins, max(origins * AN_ORIGIN, AT_LEAST), parsed
         self._revive, self._evicted, self._weigh = revive, evicted, weigh
-        # In the order of their use; packed, or parsed.
-        self._kept: OrderedDict[Origin, bytes | _Parsed[_T]] = OrderedDict()
-        self._at_hand: list[Origin] = []  # those that are parsed
+        self._kept: OrderedDict[Origin, _Kept[_T]] = OrderedDict()  # in the order of their use
+        self._parsed: dict[Origin, _Kept[_T]] = {}  # those that have a value
         self._random = Random(0)  # noqa: S311 - no secret
         self._octets = self._weight = self._uses = 0
-        self._last: _Parsed[_T] | None = None
+        self._last: _Kept[_T] | None = None
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -113,7 +102,7 @@ class MemoryCache(Generic[_T]):
     @property
     def at_hand(self) -> int:
         """How many origins have a parsed value."""
-        return len(self._at_hand)
+        return len(self._parsed)
 
     @property
     def octets(self) -> int:
@@ -122,121 +111,85 @@ class MemoryCache(Generic[_T]):
 
     def get(self, origin: Origin) -> _T | None:
         """Return the value of an origin, fresh or not; ``None``: there is none, or its file is large and packed."""
-        parsed = self._kept.get(origin)
-        if parsed is None or type(parsed) is _Large:
+        kept = self._kept.get(origin)
+        if kept is None or (kept.value is None and kept.large):
             return None
-        if isinstance(parsed, bytes):
-            parsed = _Parsed(self._revive(origin, decode(parsed)), None, parsed)
-            self._unfold(origin, parsed)
-        if parsed is not self._last:
+        if kept.value is None:
+            kept.value, self._parsed[origin] = self._revive(origin, decode(kept.packed)), kept
+        if kept is not self._last:
             self._kept.move_to_end(origin)
-        value = parsed.value
-        self._used(parsed)
-        return value
+            self._used(kept)
+        return kept.value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
         kept = self._kept.get(origin)
-        if kept is None or isinstance(kept, bytes):
-            return None if kept is None else decode(kept)
-        return decode(kept.packed) if kept.entry is None else kept.entry
+        return None if kept is None else kept.entry or decode(kept.packed)
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
-        large = entry.body is not None and len(entry.body) > LARGE
-        self._insert(origin, _Parsed(value, entry, large=large))
+        if origin in self._kept:
+            self._forget(origin)
+        kept = _Kept(value, entry, large=entry.body is not None and len(entry.body) > LARGE)
+        self._kept[origin] = self._parsed[origin] = kept
+        self._octets += _ENTRY
+        self._used(kept)
 
     def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:
         """Return a function that returns the value, or a later one of its origin, even after that was dropped.
 
         It holds what the memory holds of the origin. When that is not parsed any more, it holds packed octets only.
         """
-        parsed = self._kept.get(origin)
-        if not isinstance(parsed, _Parsed) or parsed.value is not value:
+        kept = self._kept.get(origin)
+        if kept is None or kept.value is not value:
             return lambda: value
-        parsed.held = True
-        return partial(self._recall, origin, parsed)
+        kept.held = True
+        return partial(self._recall, origin, kept)
 
-    def _recall(self, origin: Origin, held: _Parsed[_T]) -> _T:
+    def _recall(self, origin: Origin, held: _Kept[_T]) -> _T:
         value = self.get(origin)
         if value is None:
-            entry = decode(held.packed)
+            entry = self.entry(origin) or decode(held.packed)
             value = self._revive(origin, entry)
             self.put(origin, value, entry)
         return value
 
-    def _insert(self, origin: Origin, parsed: _Parsed[_T]) -> None:
-        if origin in self._kept:
-            self._forget(origin)
-        self._octets += _ENTRY
-        self._unfold(origin, parsed)
-        self._used(parsed)
-
-    def _unfold(self, origin: Origin, parsed: _Parsed[_T]) -> None:
-        """Keep an origin parsed."""
-        self._kept[origin] = parsed
-        parsed.place = len(self._at_hand)
-        self._at_hand.append(origin)
-
-    def _forget(self, origin: Origin) -> None:
-        kept = self._kept[origin]
-        if not isinstance(kept, bytes):
-            self._octets -= _ENTRY + len(kept.packed)
-            if kept.held:
-                kept.pack()
-            self._leave(kept)
-        else:
-            self._octets -= _ENTRY + len(kept)
-        del self._kept[origin]
-
-    def _used(self, parsed: _Parsed[_T]) -> None:
-        """Note a use, and keep the bound of parsed files. The value that was used before may have grown meanwhile."""
+    def _used(self, kept: _Kept[_T]) -> None:
+        """Note a use, and keep the bounds. The value that was used before may have grown meanwhile."""
         self._uses += 1
-        if self._uses > _SELDOM * len(self._at_hand):
-            self._uses = 0
-            for origin in self._at_hand:
-                self._weigh_again(self._kept[origin])
-        elif parsed is not self._last:
-            if self._last is not None:
-                self._weigh_again(self._last)
-            if not parsed.weight:
-                self._weigh_again(parsed)
-        self._last = parsed
-        while self._weight > self._most_parsed and len(self._at_hand) > 1:
-            at = int(self._random.random() * (len(self._at_hand) - 1))
-            self._fold(self._at_hand[at + (at >= parsed.place)])
+        due: Iterable[_Kept[_T] | None] = (self._last, kept)
+        if self._uses > _SELDOM * len(self._parsed):
+            self._uses, due = 0, self._parsed.values()
+        for each in due:
+            if each is not None and each.value is not None:
+                self._weigh_again(each, each.value)
+        self._last = kept
+        while self._weight > self._most_parsed and len(self._parsed) > 1:
+            origin = next(islice(self._parsed, self._random.randrange(len(self._parsed)), None))
+            drawn = self._parsed[origin]
+            if drawn is not kept:
+                self._octets += drawn.pack()
+                self._drop_value(origin, drawn)
         while len(self) > self._limit or (self._octets > self._most and len(self) > 1):
             self._forget(next(iter(self._kept)))
             self._evicted()
 
-    def _weigh_again(self, parsed: _Parsed[_T] | bytes) -> None:
-        if isinstance(parsed, bytes) or parsed.place < 0:
-            return
+    def _weigh_again(self, kept: _Kept[_T], value: _T) -> None:
         # The value shares the octets of a file with the entry, unless it had to change their line ends.
-        body = None if parsed.entry is None else parsed.entry.body
+        body = None if kept.entry is None else kept.entry.body
         own = 0 if body is None or b"\r" not in body[:1000] else len(body)
-        weight = self._weigh(parsed.value) + _VALUE + own
-        self._weight += weight - parsed.weight
-        parsed.weight = weight
+        weight = self._weigh(value) + _VALUE + own
+        self._weight += weight - kept.weight
+        kept.weight = weight
 
-    def _fold(self, origin: Origin) -> None:
-        """Keep only the packed octets of an origin."""
-        parsed = self._kept[origin]
-        assert isinstance(parsed, _Parsed)
-        self._octets += parsed.pack()
-        self._kept[origin] = _Large(parsed.packed) if parsed.large else parsed.packed
-        self._leave(parsed)
+    def _forget(self, origin: Origin) -> None:
+        kept = self._kept.pop(origin)
+        self._octets -= _ENTRY + len(kept.packed)
+        if kept.held:
+            kept.pack()
+        self._drop_value(origin, kept)
 
-    def _leave(self, parsed: _Parsed[_T]) -> None:
-        """Take a value from those that are parsed; the last one of these takes its place."""
-        last = self._at_hand.pop()
-        if parsed.place < len(self._at_hand):
-            self._at_hand[parsed.place] = last
-            moved = self._kept[last]
-            assert isinstance(moved, _Parsed)
-            moved.place = parsed.place
-        self._weight -= parsed.weight
-        parsed.place = -1
-        del parsed.value
-        if parsed is self._last:
-            self._last = None
+    def _drop_value(self, origin: Origin, kept: _Kept[_T]) -> None:
+        self._parsed.pop(origin, None)
+        self._weight -= kept.weight
+        kept.value, kept.weight = None, 0

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import math
 import signal
+from asyncio import Task
 from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote, unquote_to_bytes, urldefrag, urlsplit
+from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes, urldefrag, urlsplit
 
 from scrapy import Request, Spider, signals
-from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
+from scrapy.crawler import AsyncCrawlerProcess, Crawler, CrawlerProcess
+from scrapy.http import Response
+from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands.common import STANDARD, Failed, file_url, is_url, read, source_name, stripped
+from scrapy_robots_rfc.commands.common import STANDARD, Console, Failed, file_url, is_url, read, source_name, stripped
 from scrapy_robots_rfc.core.agents import NOBODY
-from scrapy_robots_rfc.core.lint import is_markup
+from scrapy_robots_rfc.core.lint import markup_line
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK
@@ -29,24 +33,11 @@ from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import through
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
 from scrapy_robots_rfc.middleware.downloader import robots_service
-from scrapy_robots_rfc.policy.access import Asking, Outcome, Successful, target_of
+from scrapy_robots_rfc.policy.access import Access, Asking, Outcome, Successful, target_of
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.schemes import SCHEMES
-from scrapy_robots_rfc.settings import read_settings
-
-if TYPE_CHECKING:
-    import argparse
-    from asyncio import Task
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from scrapy.settings import Settings as ScrapySettings
-
-    from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.policy.access import Access
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import Settings, read_settings
 
 T = TypeVar("T")
 
@@ -87,13 +78,15 @@ class FoundRobots:
 
     :param source: the URL of the robots.txt, or the name of the file that was given in its place.
     :param hops: the redirects that its fetch followed.
-    :param declared: the uses that the crawl declared whose archive it is from; ``None``: it declared none.
+    :param declared: the uses that the crawl declared whose archive it is from; ``None``: nobody knows.
+    :param advice: what to do where the file is unreachable, or the crawl itself failed.
     """
 
     robots: OriginPolicy
     source: str
     hops: tuple[Hop, ...] = ()
     declared: tuple[str, ...] | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,36 +94,31 @@ class GivenFile:
     """A robots.txt that a command is given, in place of those of sites.
 
     :param source: a path, a URL, or ``-``.
-    :param settings: of the command; a Gemini page is judged by the rules of Gemini.
     :param hops: the redirects that its fetch followed.
     """
 
     source: str
     file: RobotsTxt
-    settings: Settings
     hops: tuple[Hop, ...] = ()
 
-    def found(self, origin: Origin) -> FoundRobots:
-        """Return what governs an origin by this file."""
+    def found(self, origin: Origin, settings: Settings) -> FoundRobots:
+        """Return what governs an origin by this file: a Gemini page is judged by the rules of Gemini."""
         octets = "\n".join(self.file.raw_lines).encode("latin-1")
-        file = ParsedRobots(None, gemini_file(octets, self.settings, origin.scheme) or self.file)
+        file = ParsedRobots(None, gemini_file(octets, settings, origin.scheme) or self.file)
         validity = Validity(Outcome.SUCCESSFUL, math.inf)
         policy = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
         return FoundRobots(policy, source_name(self.source), self.hops)
 
     def doubt(self, console: Console) -> None:
         """Warn where it is a web page: as a robots.txt that would allow everything."""
-        if is_markup(self.file):
+        if markup_line(self.file.lines()):
             name = source_name(self.source)
             again = self.source if self.source == STANDARD else name
             console.complain(f"{name} looks like an HTML page, no robots.txt: see scrapy robots lint {again}")
 
 
-def prepared(settings: ScrapySettings, opts: argparse.Namespace) -> Settings:
-    """Change the settings of a project to those of a command's crawl, and return those of this package.
-
-    :param opts: of the command: a log is written where it says so.
-    """
+def prepared(settings: ScrapySettings) -> Settings:
+    """Change the settings of a project to those of a command's crawl, and return those of this package."""
     # A command asks a site once: with the default it would ask an unreachable one again for a minute.
     settings.set("ROBOTSTXT_UNREACHABLE_BACKOFF", [], "command")
     Addon().update_settings(settings)
@@ -140,8 +128,6 @@ def prepared(settings: ScrapySettings, opts: argparse.Namespace) -> Settings:
         cache = None  # a command makes no store in the folder of a job
     for name, value in {**_WITHOUT, "ROBOTSTXT_CACHE": cache}.items():
         settings.set(name, value, "cmdline")
-    if not (opts.logfile or opts.loglevel):
-        settings.set("LOG_ENABLED", False, "cmdline")
     return read_settings(settings)
 
 
@@ -167,8 +153,10 @@ class Inquirer:
         for number, wait in enumerate(waits):
             console.progress(number, len(waits))
             if (robots := await wait.result()) is not None:
-                source = robots.origin.robots_url
-                found[robots.origin] = FoundRobots(robots, source, self._redirects(source))
+                source, advice = robots.origin.robots_url, "see whether the site is up"
+                if robots.outcome is Outcome.LOCAL:
+                    advice = self._service.origin_log.local_advice.get(robots.cause, "mend the crawl's settings")
+                found[robots.origin] = FoundRobots(robots, source, self._redirects(source), advice=advice)
 
     def _redirects(self, url: str) -> tuple[Hop, ...]:
         """Return the redirects that were followed from a URL; none where its file came out of a store."""
@@ -178,14 +166,13 @@ class Inquirer:
             url = hop.target or ""
         return tuple(found)
 
-    async def download(self, source: str) -> GivenFile:
-        """Return the file that a URL has, or that of a site; it is fetched as a robots.txt is.
+    async def download(self, url: str) -> GivenFile:
+        """Return the file that a URL has; it is fetched as a robots.txt is.
 
         Userinfo is sent as a browser sends it (RFC 7617), to its own origin.
 
         :raises Failed: it has none.
         """
-        url = file_url(source)
         first, mark = Asking(urldefrag(stripped(url)).url, scheme=SCHEMES[urlsplit(url).scheme]), object()
         clock, authorization = Runtime().clock, _authorization(url)
         end = clock() + self._settings.timeout
@@ -194,7 +181,6 @@ class Inquirer:
             request = self._service.download.request(state.url, timeout=max(end - clock(), 0.1), mark=mark)
             if authorization and Origin.of(state.url) == Origin.of(url):
                 request.headers.update(authorization)
-                request.meta.update(_ftp_account(url))
             try:
                 response, body = await self._service.download.send(request)
             except Exception as error:  # noqa: BLE001 - whatever a download raises: it is told below
@@ -207,7 +193,7 @@ class Inquirer:
             advice = "check the address, see what its server sends, or name a copy of the file"
             raise Failed(f"{stripped(url)} cannot be fetched: {because}; {advice}")
         file = RobotsTxt.parse(state.body, max_size=self._settings.max_size)
-        return GivenFile(url, file, self._settings, self._redirects(first.url))
+        return GivenFile(url, file, self._redirects(first.url))
 
     async def page(self, url: str) -> Response:
         """Return the answer for a page, as a crawl gets it: robots.txt is obeyed, and redirects are followed.
@@ -235,12 +221,6 @@ def _authorization(url: str) -> dict[str, bytes]:
     user, _, password = userinfo.partition(":")
     said = b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password))
     return {"Authorization": b"Basic " + said} if at else {}
-
-
-def _ftp_account(url: str) -> dict[str, str]:
-    """Return the meta by which Scrapy's FTP handler uses the userinfo of a URL; another handler does not look at it."""
-    parts = urlsplit(url)
-    return {"ftp_user": unquote(parts.username or ""), "ftp_password": unquote(parts.password or "")}
 
 
 class _Spider(Spider):
@@ -297,10 +277,7 @@ def found_about(settings: ScrapySettings, origins: Iterable[Origin], console: Co
 def _begin(
     settings: ScrapySettings, work: Callable[[Crawler], Awaitable[None]], failed: Callable[[BaseException], None]
 ) -> CrawlerProcess | AsyncCrawlerProcess:
-    """Begin a crawl in the kind of process that Scrapy's own commands choose.
-
-    :param failed: called with what keeps the crawl from beginning.
-    """
+    """Begin a crawl in the kind of process that Scrapy's own commands choose; `failed` gets what keeps it from that."""
 
     def ended(task: Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -322,20 +299,20 @@ def given_files(settings: ScrapySettings, sources: list[str], console: Console) 
     :param settings: prepared.
     :raises Failed: one is not there, or the crawl was stopped before.
     """
-    urls, ours = [file_url(source) for source in sources if is_url(source)], read_settings(settings)
-    size = ours.max_size
-    files = [
-        None if is_url(source) else GivenFile(source, RobotsTxt.parse(read(source, console, size), max_size=size), ours)
-        for source in sources
-    ]
+    urls, ours = {source: file_url(source) for source in sources if is_url(source)}, read_settings(settings)
+    found: dict[str, GivenFile] = {}
+    for source in sources:
+        if source not in urls:
+            octets = read(source, console, ours.max_size)
+            found[source] = GivenFile(source, RobotsTxt.parse(octets, max_size=ours.max_size))
 
-    async def fetch(inquirer: Inquirer) -> list[GivenFile]:
-        return [file or await inquirer.download(source) for source, file in zip(sources, files, strict=True)]
+    async def fetch(inquirer: Inquirer) -> bool:
+        found.update({source: await inquirer.download(url) for source, url in urls.items()})
+        return True
 
-    found = crawl(settings, fetch) if urls else files
-    if found is None:
-        raise Failed(f"stopped before {stripped(urls[0])} was there")
-    return [file for file in found if file is not None]
+    if urls and not crawl(settings, fetch):
+        raise Failed(f"stopped before {stripped(next(iter(urls.values())))} was there")
+    return [found[source] for source in sources]
 
 
 def told(failure: BaseException) -> BaseException:

@@ -5,20 +5,24 @@ The store is asked on this thread. As JSON a copy is an object; which values are
 
 from __future__ import annotations
 
+import argparse
 import base64
 import binascii
 import json
-import re
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.settings import Settings
 
+from scrapy_robots_rfc import settings as ours
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode, entry_of, head_of
+from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STANDARD, STRONG, Failed, span, stripped
@@ -26,16 +30,6 @@ from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from scrapy.settings import Settings
-
-    from scrapy_robots_rfc import settings as ours
-    from scrapy_robots_rfc.cache.stores.base import Store
 
 T = TypeVar("T")
 
@@ -46,15 +40,8 @@ _ROW = "{:11}  {:20.20}  {:>7}  {:>9}  {:>10}  {}"
 #: The times in the record of a copy, and the columns that the names of its values have.
 _TIMES, _NAMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"}), 17
 
-#: Seconds that the clock of another machine may be ahead: it may use its own time zone as UTC.
-_AHEAD = 86_400.0
-#: Seconds that `CacheEntry.kept_for` gives a copy which is of no use any more.
-_OVER = 1.0
-
-#: How an SQLite file begins; an empty one is a database without tables.
+#: How an SQLite file begins; an empty one is a database without tables, which opening it would write.
 _SQLITE = b"SQLite format 3\0"
-#: RFC 9309, 2.2: nothing else ends a line of a robots.txt.
-_LINE_END = re.compile(r"\r\n?")
 
 #: Results with their colours, and what follows from each, in a few words.
 _RESULTS = {
@@ -70,7 +57,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     """Add what a command line of this topic may have; return the parsers of its actions."""
     actions = topic.add_subparsers(title="Actions", metavar="ACTION", required=True)
     added = {act: actions.add_parser(name, help=text, description=text) for name, text, act in _ACTIONS}
-    added[show].add_argument("url", metavar="URL", help="of any page, http or https")
+    added[show].add_argument("url", metavar="URL", help=f"of any page, {common.URL_HELP}")
     for act in (ls, show):
         added[act].add_argument("--json", action="store_true", help="an object in one line for each origin")
     added[purge].add_argument("urls", metavar="URL", nargs="*", help="of any page of an origin")
@@ -92,11 +79,7 @@ def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -
     # Opened first: where there is nothing to import, no store is to be made for it.
     source = common.opened(opts.file, console) if imports else nullcontext()
     with source as opts.source, _open_store(settings, opts.store, may_be_made=imports) as store:
-        code: int = opts.act(store, console, opts)
-        return code
-
-
-# The store.
+        return int(opts.act(store, console, opts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +130,7 @@ class _OpenStore:
 
 @contextmanager
 def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -> Iterator[_OpenStore]:
-    """Open a store, and close it at the end.
-
-    :param address: of the store; ``None``: that of the project.
-    :param may_be_made: else a database that is not there is an error.
-    :raises Failed: it cannot be opened, or there is none.
-    """
+    """Open the store of an address, or else that of the project, and close it at the end."""
     read = read_settings(settings)
     spec = address or read.cache
     path = sqlite_path(spec) if isinstance(spec, str) else None
@@ -162,7 +140,8 @@ def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -
     try:
         made = store_of(spec, Crawler(Spider, settings))
         if made is None:
-            raise Failed("there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE")
+            what = "there is no store, only memory:, which keeps nothing beyond a crawl"
+            raise Failed(f"{what}; name one with --store ADDRESS, or in ROBOTSTXT_CACHE")
         made[0].open()
     except (Failed, SettingError):
         raise
@@ -183,11 +162,8 @@ def _look_at(path: Path, *, may_be_made: bool) -> None:
         if missing and may_be_made:
             return
         raise Failed(f"{path} is not there" if missing else f"{path}: {error.strerror}", 1) from error
-    if first and first != _SQLITE:
-        raise Failed(f"{path} is no SQLite file", 1)
-
-
-# ls and show
+    if first != _SQLITE and (first or not may_be_made):
+        raise Failed(f"{path} is no SQLite file" if first else f"{path} is empty", 1)
 
 
 def ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
@@ -209,7 +185,7 @@ def ls(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> 
 
 def show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Print all that is known of one origin, and its file."""
-    key = str(common.origin_of(common.as_url(opts.url)))
+    key = str(common.origin_of(common.as_url(opts.url), store.limits.schemes))
     found = store.copy(key)
     if not isinstance(found, CacheEntry):
         raise Failed(f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}", 1)
@@ -222,9 +198,8 @@ def show(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -
         console.fact(name.replace("_", " "), text, _NAMES)
     if found.body is not None:
         console.say()
-        text = found.body.decode("utf-8", "backslashreplace")
-        for line in _LINE_END.sub("\n", text).removesuffix("\n").split("\n"):
-            console.say(printable(line.expandtabs(4)))
+        for line in found.body.splitlines():
+            console.say(printable(line.decode("utf-8", "backslashreplace").expandtabs(4)))
     return 0
 
 
@@ -254,14 +229,12 @@ def _moment(time: float, now: float) -> str:
     return f"{utc_text(max(time, 0.0))} ({distance})"
 
 
-# purge
-
-
 def purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Drop copies, and say how many."""
-    named = list(dict.fromkeys(str(common.origin_of(common.as_url(url))) for url in opts.urls))
+    schemes = store.limits.schemes
+    named = list(dict.fromkeys(str(common.origin_of(common.as_url(url), schemes)) for url in opts.urls))
     if [bool(named), opts.expired, opts.all].count(True) != 1:
-        raise Failed("name the URLs of origins, or say --expired, or --all")
+        raise Failed("say one of three: the URLs of origins, --expired, or --all")
     dropped = 0
     for key in named or store.origins():
         if opts.expired and store.is_fresh(store.copy(key)):
@@ -274,30 +247,23 @@ def purge(store: _OpenStore, console: common.Console, opts: argparse.Namespace) 
     return 1 if dropped < len(named) else 0
 
 
-# export and import: a copy is a line of JSON
-
-
 def export_copies(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
     """Write all copies that can be read; the others are named on stderr."""
-    count = left = 0
-    target: AbstractContextManager[IO[bytes]] = nullcontext(console.stdout.buffer)
-    if opts.file != STANDARD:
-        target = common.new_file(opts.file, store.files)
-    with target as file:
+    count = total = 0
+    named = opts.file != STANDARD
+    with common.new_file(opts.file, store.files) if named else nullcontext(console.stdout.buffer) as file:
         for key, found in store.copies():
+            total += 1
             if Origin.written(key) is None:  # nobody would read it again
-                why = f"{stripped(key)} is no origin: left out"
+                console.complain(f"{stripped(key)} is no origin: left out")
             elif isinstance(found, ValueError):
-                why = f"{key} cannot be read: {found}"
+                console.complain(f"{key} cannot be read: {found}")
             else:
                 count += 1
                 file.write(json.dumps(copy_record(key, found)).encode("ascii") + b"\n")
-                continue
-            left += 1
-            console.complain(why)
-    if opts.file != STANDARD:
+    if named:
         console.say(f"{count:,} exported from {store.name}")
-    return 1 if left else 0
+    return 1 if count < total else 0
 
 
 def import_copies(store: _OpenStore, console: common.Console, opts: argparse.Namespace) -> int:
@@ -315,10 +281,10 @@ def import_copies(store: _OpenStore, console: common.Console, opts: argparse.Nam
         there = store.copy(key)
         if isinstance(there, CacheEntry) and there.fetched >= copy.fetched:
             kept += 1
-        elif (keep := copy.kept_for(store.now, store.limits)) > _OVER:
+        elif (keep := copy.kept_for(store.now, store.limits)) > 1.0:  # what a copy gets that nobody wants any more
             imported += 1
             store.ask(store.store.put, key, encode(copy), keep)
-        else:  # nobody would want it any more
+        else:
             old += 1
     console.say(f"{imported:,} imported into {store.name}, {kept:,} there already, {old:,} too old, {wrong:,} wrong")
     return 1 if wrong else 0
@@ -359,7 +325,7 @@ def _read(line: bytes, now: float) -> tuple[str, CacheEntry]:
     except (AttributeError, TypeError, UnicodeEncodeError, binascii.Error):
         raise ValueError("its file is no text, or no base64") from None
     for name in ("fetched", "confirmed", "unreachable_since"):  # all of them are numbers, or null
-        if (record.get(name) or 0) > now + _AHEAD:
+        if (record.get(name) or 0) > now + 86_400.0:  # another machine may use its own time zone as UTC
             raise ValueError(f"{name} lies more than a day in the future")
     return key, copy
 

@@ -5,37 +5,31 @@ The verdicts are the same that a crawl comes to.
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
+
+from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import asking, common
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, NO_ANSWER, STANDARD, STRONG, Failed
+from scrapy_robots_rfc.commands.asking import FoundRobots
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, NO_ANSWER, STANDARD, STRONG, Console, Failed
 from scrapy_robots_rfc.core.agents import NOBODY, Agent, agent_of
-from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
-from scrapy_robots_rfc.core.labels import uses_of
+from scrapy_robots_rfc.core.groups import Record
+from scrapy_robots_rfc.core.labels import unknown_labels, uses_of
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.preferences import refused_by
-from scrapy_robots_rfc.core.robotstxt import Explanation, explain
+from scrapy_robots_rfc.core.preferences import Preference, refused_by
+from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.user_agent import default_header
-from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
-    from scrapy.settings import Settings as ScrapySettings
-
-    from scrapy_robots_rfc.commands.asking import FoundRobots
-    from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.core.decision import Rule
-    from scrapy_robots_rfc.core.groups import Record
-    from scrapy_robots_rfc.core.preferences import Preference
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.policy.origins import Origin, other_reading
+from scrapy_robots_rfc.settings import Settings
 
 HELP = "Say whether URLs may be fetched, and why: the verdict, the line that decided, the group, the rules that lost."
 #: Verdicts with their exit codes, of which the highest counts, and their colours.
@@ -47,9 +41,7 @@ _MOST_LOST = 20
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
-    topic.add_argument(
-        "urls", metavar="URL", nargs="*", help="absolute, http or https; -, or none: from standard input"
-    )
+    topic.add_argument("urls", metavar="URL", nargs="*", help=f"{common.URL_HELP}; -, or none: standard input")
     add_agent(topic)
     topic.add_argument("--robots", metavar="FILE|URL|-", help="the robots.txt to go by, in place of the sites' own")
     topic.add_argument(
@@ -67,32 +59,39 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     urls = _urls(console, opts)
     if (opts.at and not opts.archive) or (opts.archive and opts.robots):
         raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
-    ours = asking.prepared(settings, opts)
+    ours = asking.prepared(settings)
     ours = ours if opts.use is None else replace(ours, use=uses_of(opts.use))
+    text = "--use {} is no known label: only a site that names it refuses it; the nearest known one is {}"
+    console.complain_of([text.format(*labels) for labels in unknown_labels(uses_of(opts.use) or ())])
     agents = agents_for(opts.agent, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
-    code = 0
+    code, undecided = 0, list[str]()
     for done, url in enumerate(urls):
         origin = Origin.of(url, ours.schemes)
         if origin is not None and origin not in found:
             raise Failed(f"stopped after {done:,} of {len(urls):,} URLs")
-        governs = None if origin is None else found[origin]
-        declared = None if governs is None or opts.use is not None else governs.declared
+        governs = f"it is {common.NO_URL.format(' or '.join(ours.schemes))}" if origin is None else found[origin]
+        declared = None if isinstance(governs, str) or opts.use is not None else governs.declared
         limits = ours if declared is None else replace(ours, use=declared)
-        for number, who in enumerate(agents):
-            judgement = judged(url, governs, who, limits)
+        for number, agent in enumerate(agents):
+            record = judged(url, governs, agent, limits)
             if opts.json:
-                console.say_json(judgement.record)
+                console.say_json(record)
             else:
                 if done or number:
                     console.say()
-                _show(judgement, console, agent=len(agents) > 1)
-            verdict = judgement.record["verdict"]
-            code = max(code, _VERDICTS[verdict][0])
-        if verdict == "undecided":
-            advice = "see whether the site is up, or name a copy of its file with --robots FILE"
-            advice = common.URL_ADVICE if origin is None else advice
-            console.complain(f"{judgement.record['url']} is not decided: {judgement.record['why']}; {advice}")
+                word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
+                console.say(f"{word} {printable(record['url'] or common.EMPTY)}")
+                for name in ("agent", "why")[len(agents) == 1 :]:
+                    console.fact(name, record[name])
+                _show(url, record, governs, agent, console)
+            code = max(code, _VERDICTS[record["verdict"]][0])
+        if record["verdict"] == "undecided":
+            advice = common.URL_ADVICE if origin is None else "name all files of the archive, or another time"
+            if not isinstance(governs, str):
+                advice = governs.advice + ("" if opts.archive else ", or name a copy of its file with --robots FILE")
+            undecided.append(f"{record['url'] or common.EMPTY} is not decided: {record['why']}; {advice}")
+    console.complain_of(undecided)
     return code
 
 
@@ -111,41 +110,31 @@ def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
 
 def _found_about(
     urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: argparse.Namespace
-) -> dict[Origin, FoundRobots]:
+) -> Mapping[Origin, FoundRobots | str]:
     """Return what governs the origins of some URLs: by an archive, a file that is given, or the sites' own files."""
-    if opts.archive:
-        from scrapy_robots_rfc.commands.archived import found_in, time_of  # noqa: PLC0415 - it needs an extra
-
-        return found_in(opts.archive, time_of(opts.at), urls, ours, console)
     origins = dict.fromkeys(origin for url in urls if (origin := Origin.of(url, ours.schemes)) is not None)
+    if opts.archive:
+        from scrapy_robots_rfc.commands.archived import found_in  # noqa: PLC0415 - it needs an extra
+
+        return found_in(opts.archive, opts.at, origins, ours, console)
     if opts.robots is None:
         return asking.found_about(settings, origins, console)
     (given,) = asking.given_files(settings, [opts.robots], console)
     given.doubt(console)
-    return {origin: given.found(origin) for origin in origins}
+    return {origin: given.found(origin, ours) for origin in origins}
 
 
-# A judgement for people.
-
-
-def _show(judgement: Judgement, console: Console, *, agent: bool) -> None:
-    """Print a judgement, and why it is so.
-
-    :param agent: say who asks.
-    """
-    record, found, explanation, use = judgement
-    word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
-    console.say(f"{word} {printable(record['url'])}")
-    for name in ("agent", "why")[not agent :]:
-        console.fact(name, record[name])
-    if found is None:
+def _show(url: str, record: dict[str, Any], found: FoundRobots | str, agent: Agent, console: Console) -> None:
+    """Print what a verdict rests on, if that is known."""
+    if isinstance(found, str):
         return
     show_access(found, console)
-    if found.declared is not None:
+    if found.declared:
         console.fact("declared", f"{', '.join(found.declared)} (uses of the archived crawl)")
     file, rule, lost = found.robots.robots, record["rule"], record["lost"]
-    if explanation is None or file is None:
+    if file is None:
         return
+    explanation, use = _explained(url, found.robots, agent)
     show_group(explanation, console)
     show_use(use, console)
     if rule is not None:
@@ -176,73 +165,43 @@ def _because(rule: dict[str, Any], decided: dict[str, Any] | None) -> str:
     return f"as specific, and of such the {'first one' if rule['kind'] == decided['kind'] else 'allow'} decides"
 
 
-# Who asks.
-
-
-class NamedAgent(NamedTuple):
-    """A crawler that asks robots.txt.
-
-    :param name: what the command line calls it, else the project.
-    """
-
-    name: str
-    agent: Agent
-
-
 def add_agent(topic: argparse.ArgumentParser) -> None:
     """Add the option that says who asks."""
     text = "product token, or User-Agent; A,B: A, or else B; as often as you like (default: the project's)"
     topic.add_argument("--agent", metavar="TOKEN", action="append", help=text)
 
 
-def agents_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[NamedAgent]:
+def agents_for(names: Sequence[str] | None, settings: Settings, scrapy_settings: ScrapySettings) -> list[Agent]:
     """Return who asks, each of them once: those whom the command line names, else the crawl.
 
     :param names: as ROBOTSTXT_USER_AGENT takes them: ``foobot-news,foobot`` are one, in order of preference.
-    :raises Failed: one is empty.
+    :raises Failed: one is empty, or has commas and the like only.
     """
-    found: dict[Agent, NamedAgent] = {}
+    found: dict[Agent, None] = {}
     for name in names or ():
         agent = agent_of(name)
-        if agent is None:
+        if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
             raise Failed("--agent names nobody: give it a product token, or a User-Agent header")
-        found.setdefault(agent, NamedAgent(name.strip(), agent))
-    if not found:
-        agent = settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY
-        own = ",".join(agent.tokens) if settings.user_agent is not None else ""
-        found[agent] = NamedAgent(own or agent.identification, agent)
-    return list(found.values())
+        found[agent] = None
+    return list(found) or [settings.user_agent or agent_of(default_header(scrapy_settings)) or NOBODY]
 
 
-# What is found out about a URL.
+def name_of(agent: Agent) -> str:
+    """Return who asks, for people: the product tokens, or the User-Agent header that they are from."""
+    return ",".join(agent.tokens) if agent.identification in agent.tokens else agent.identification
 
 
-class Judgement(NamedTuple):
-    """What is found out about a URL.
+def judged(url: str, found: FoundRobots | str, agent: Agent, settings: Settings) -> dict[str, Any]:
+    """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
 
-    :param record: what `--json` prints; its keys are always the same.
-    :param found: what governs the URL; ``None`` where it has no origin.
-    :param explanation: which rules match; ``None`` where there is no file, or another parser has it.
-    :param use: what the file says of the use of the page.
-    """
-
-    record: dict[str, Any]
-    found: FoundRobots | None
-    explanation: Explanation | None
-    use: Mapping[str, Preference]
-
-
-def judged(url: str, found: FoundRobots | None, who: NamedAgent, settings: Settings) -> Judgement:
-    """Return the verdict on a URL.
-
-    :param found: ``None``: it has no origin.
+    :param found: what governs it, or why that is not known.
     """
     record: dict[str, Any] = {
         "url": common.stripped(url),
-        "agent": who.name,
-        "tokens": list(who.agent.tokens),
+        "agent": name_of(agent),
+        "tokens": list(agent.tokens),
         "verdict": "undecided",
-        "why": f"it is {common.NO_URL}",
+        "why": found,
         **dict.fromkeys(("reason", "rule", "group")),
         "group_lines": [],
         "lost": [],
@@ -250,38 +209,39 @@ def judged(url: str, found: FoundRobots | None, who: NamedAgent, settings: Setti
         "declared": None,
         "robots_txt": None,
     }
-    explanation: Explanation | None = None
-    use: Mapping[str, Preference] = {}
-    if found is None:
-        return Judgement(record, None, explanation, use)
-    robots, agent = found.robots, who.agent
+    if isinstance(found, str):
+        scheme = common.REQUESTED.match(url)
+        if scheme is not None and scheme[0].lower() not in settings.schemes:
+            found = f"for {scheme[0].lower()} no robots.txt is asked for, only for {', '.join(settings.schemes)}"
+            record |= {"verdict": "allowed", "why": found, "reason": Reason.EXEMPT.value}
+        return record
+    robots = found.robots
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
-    decision = replace(decision, origin=str(robots.origin))
-    if robots.robots is not None:
-        assert robots.file is not None
-        resolved = without_dot_segments(url)  # of two readings of a URL, the one that is disallowed decides
-        deciding = url if resolved is None or not robots.file.decide(url, agent).allowed else resolved
-        explanation = explain(robots.robots, deciding, deciding_tokens(robots.robots, deciding, agent.tokens))
-        use = robots.robots.preferences(url, agent.tokens)
-        if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
-            decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
-            why = f"{robots.source} {refusal.why}"
-        line = None if decision.rule is None else decision.rule.line
-        record["group"] = explanation.token
-        record["group_lines"] = [[group.line, group.last] for group in explanation.groups]
-        record["lost"] = [rule_record(rule) for rule in explanation.matches if rule.line != line]
-        record["use"] = use_record(use)
+    explanation, use = _explained(url, robots, agent)
+    if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
+        decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
+        why = f"{robots.source} {refusal.why}"
     unknown = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL)
     record["verdict"] = "undecided" if unknown else "allowed" if decision.allowed else "disallowed"
     record["why"] = why or robots.why(decision)
     record["reason"] = decision.reason.value
     record["rule"] = None if decision.rule is None else rule_record(decision.rule)
+    record["group"] = explanation.token
+    record["group_lines"] = [[group.line, group.last] for group in explanation.groups]
+    record["lost"] = [rule_record(rule) for rule in explanation.matches if rule != decision.rule]
+    record["use"] = {label: preference.allowed for label, preference in use.items()}
     record["declared"] = None if found.declared is None else list(found.declared)
     record["robots_txt"] = {"url": found.source, **access_record(found)}
-    return Judgement(record, found, explanation, use)
+    return record
 
 
-# Parts of what is printed as JSON.
+def _explained(url: str, robots: OriginPolicy, agent: Agent) -> tuple[Explanation, Mapping[str, Preference]]:
+    """Return what matches of the file, and what it says of the use of the page: nothing where there is no file."""
+    file = robots.robots or RobotsTxt()
+    other = other_reading(url)  # of two readings of a URL, the one that is disallowed decides
+    deciding = url if other is None or not file.decide(url, agent.tokens).allowed else other
+    explanation = explain(file, deciding, deciding_tokens(file, deciding, agent.tokens))
+    return explanation, file.preferences(url, agent.tokens)
 
 
 def access_record(found: FoundRobots) -> dict[str, Any]:
@@ -298,17 +258,9 @@ def access_record(found: FoundRobots) -> dict[str, Any]:
     }
 
 
-def use_record(use: Mapping[str, Preference]) -> dict[str, bool | None]:
-    """Return what is said of uses as an object of JSON."""
-    return {label: preference.allowed for label, preference in use.items()}
-
-
 def rule_record(rule: Rule) -> dict[str, Any]:
     """Return a rule as an object of JSON."""
     return {"line": rule.line, "kind": rule.kind.value, "pattern": rule.pattern}
-
-
-# What `check` and `show` say of a file, as text.
 
 
 def show_access(found: FoundRobots, console: Console) -> None:

@@ -12,46 +12,42 @@ import math
 import os
 import re
 import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+from typing import IO, Any, TextIO, cast
 from urllib.parse import urlsplit
 
 from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.policy.schemes import SCHEMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from io import BufferedReader
-
-    from scrapy_robots_rfc.policy.schemes import Scheme
-
+from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
 
 #: The exit code where a command has no answer: it was stopped, or something is wrong with its command line.
 NO_ANSWER = 2
-#: The name of standard input, and of standard output.
-STANDARD = "-"
-#: What is told of a text that has no origin, and the advice for it.
-NO_URL = "no absolute http or https URL with a valid authority"
-URL_ADVICE = "write it as http://HOST/PATH or https://HOST/PATH"
+#: The name of standard input, and of standard output; how an empty text is shown.
+STANDARD, EMPTY = "-", "''"
+#: What is told of a text that has no origin, with schemes that have; the advice for it; the schemes, for `--help`.
+NO_URL = "no absolute URL of {} with a valid authority"
+URL_ADVICE = "write it as SCHEME://HOST/PATH"
+URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTSTXT_SCHEMES"
 #: Colours by their meaning: codes of ECMA-48, 8.3.117 (SGR).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
 
 _PIECE = 65_536  # octets that are read at a time
+_MOST_TOLD = 10  # mistakes of one kind that have a line each
 #: Units of time, largest first, each with the seconds from which on it is used.
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 #: What may be userinfo in a text that is no URL: all before the last `@`, but for a scheme (RFC 3986, 3.1).
-_USERINFO = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL)
-_LINE_END = re.compile("\r\n?|\n")
+_USERINFO = re.compile(r"\A(?!(?:data|mailto):[^/]|file:///)([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL)
+#: The scheme of a URL that Scrapy's `Request` takes; for that, `localhost:8000/x` has none.
+REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 #: What a request removes from its URL, or changes in it (WHATWG URL, 4.4).
 _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
-
-
-# What a command prints, and how it fails.
 
 
 class Failed(Exception):  # noqa: N818 - the end of a command, said in one line
@@ -102,6 +98,13 @@ class Console:
         """Print a line on stderr; if it cannot be written, only the exit code tells of the error."""
         self._tell(f"{self.prefix}: {printable(text)}\n")
 
+    def complain_of(self, mistakes: Sequence[str]) -> None:
+        """Print the first lines about many mistakes of one kind, and how many more there are."""
+        for text in mistakes[:_MOST_TOLD]:
+            self.complain(text)
+        if len(mistakes) > _MOST_TOLD:
+            self.complain(f"and {len(mistakes) - _MOST_TOLD:,} more of this kind")
+
     def progress(self, done: int, total: int) -> None:
         """Say on stderr how much is done, if that is a terminal; what is said next takes the place of it."""
         if total > 1 and self.stderr.isatty():
@@ -128,7 +131,24 @@ def span(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-# URLs as people type them.
+def seconds_of(text: str) -> float | None:
+    """Return a time of ISO 8601 in seconds since 1970, of UTC where it names no zone; ``None``: it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def date_text(seconds: float) -> str | None:
+    """Return seconds since 1970 as ISO 8601 in UTC: ``2026-11-21T22:40:01Z``; ``None`` for what is no time."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}" if math.isfinite(seconds) else None
+
+
+def whole_number(value: object) -> int | None:
+    """Return a whole number, or what a text says of one; ``None`` for one that no crawl could count to."""
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def as_url(text: str) -> str:
@@ -152,7 +172,7 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     :raises Failed: it has none.
     """
     if (origin := Origin.of(url, schemes)) is None:
-        raise Failed(f"{stripped(url)} is {NO_URL}; {URL_ADVICE}")
+        raise Failed(f"{stripped(url) or EMPTY} is {NO_URL.format(' or '.join(schemes))}; {URL_ADVICE}")
     return origin
 
 
@@ -170,10 +190,8 @@ def file_url(url: str) -> str:
 
 def stripped(url: str) -> str:
     """Return a URL without userinfo, or another text without what may be userinfo."""
-    return _USERINFO.sub(r"\1", url) if Origin.of(url) is None else without_userinfo(url)
-
-
-# Files that are read, and standard input.
+    any_scheme = {url.partition("://")[0].lower(): Scheme(1)}
+    return _USERINFO.sub(r"\1", url) if Origin.of(url, any_scheme) is None else without_userinfo(url)
 
 
 def is_url(source: str) -> bool:
@@ -185,7 +203,7 @@ def source_name(source: str) -> str:
     """Return what a source is called for people: a URL without userinfo."""
     if source == STANDARD:
         return "standard input"
-    return stripped(source) if is_url(source) else source
+    return stripped(source) if is_url(source) else source or EMPTY
 
 
 @contextlib.contextmanager
@@ -224,12 +242,9 @@ def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
 
     :raises Failed: it cannot be read.
     """
-    text = read(source, console).removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
-    found = ((number, line.strip()) for number, line in enumerate(_LINE_END.split(text), 1))
+    lines = read(source, console).removeprefix(codecs.BOM_UTF8).splitlines()
+    found = ((number, line.decode("utf-8", "surrogateescape").strip()) for number, line in enumerate(lines, 1))
     return [(number, as_url(line)) for number, line in found if line and not line.startswith("#")]
-
-
-# Files are written whole or not at all, and never replace a device, a folder, or a file that is still to be read.
 
 
 @contextlib.contextmanager

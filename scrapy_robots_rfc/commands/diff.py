@@ -5,8 +5,11 @@ What changed is found in `core/difference.py`.
 
 from __future__ import annotations
 
+import argparse
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.common import BAD, GOOD, NO_ANSWER, STANDARD, STRONG, Failed
@@ -14,14 +17,7 @@ from scrapy_robots_rfc.core.difference import Change, differences
 from scrapy_robots_rfc.core.text import many, printable
 from scrapy_robots_rfc.policy.origins import Origin
 
-if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
-
 HELP = "Compare two robots.txt files: which rules changed, and which URLs change their verdict."
-#: Exit codes, as those of diff(1).
-SAME, DIFFERENT = 0, 1
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -34,37 +30,37 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 
 def run(settings: Settings, console: common.Console, opts: argparse.Namespace) -> int:
-    """Print what changed, and return the exit code."""
+    """Print what changed, and return the exit code, as diff(1) has it: 0 where nothing did, 1 where something did."""
     if [opts.old, opts.new, opts.urls].count(STANDARD) > 1:
         raise Failed("standard input can be one thing only: name files for the others")
-    ours = asking.prepared(settings, opts)
+    ours = asking.prepared(settings)
     agents = check.agents_for(opts.agent, ours, settings)
     lines = [] if opts.urls is None else common.urls_in(opts.urls, console)
-    urls = []
+    urls, wrong = list[tuple[str, Origin]](), list[str]()
     for number, url in lines:
-        if (origin := Origin.of(url, ours.schemes)) is not None:
-            urls.append((url, origin))
-        else:
-            place = f"{common.source_name(opts.urls)} line {number}"
-            console.complain(f"{place}: {common.stripped(url)} is {common.NO_URL}; {common.URL_ADVICE}")
+        try:
+            urls.append((url, common.origin_of(url, ours.schemes)))
+        except Failed as error:
+            wrong.append(f"{common.source_name(opts.urls)} line {number}: {error}")
+    console.complain_of(wrong)
     old, new = asking.given_files(settings, [opts.old, opts.new], console)
     for given in {each.source: each for each in (old, new)}.values():
         given.doubt(console)
-    whose = [who.agent.tokens for who in agents] if opts.agent else [None]
+    whose = [agent.tokens for agent in agents] if opts.agent else [None]
     changes = [change for tokens in whose for change in differences(old.file, new.file, tokens)]
     _show(changes, console, json=opts.json)
     differ: set[str] = set()
-    for (url, origin), who in product(urls, agents):
-        before, after = (check.judged(url, file.found(origin), who, ours).record for file in (old, new))
+    for (url, origin), agent in product(urls, agents):
+        before, after = (check.judged(url, file.found(origin, ours), agent, ours) for file in (old, new))
         if before["verdict"] != after["verdict"]:
             differ.add(before["url"])
-            record = {"url": before["url"], "agent": who.name, "old": before, "new": after}
-            console.say_json(record) if opts.json else _show_verdicts(record, console, agent=len(agents) > 1)
+            record = {"url": before["url"], "agent": before["agent"], "old": before, "new": after}
+            console.say_json(record) if opts.json else _show_verdicts(record, console, with_agent=len(agents) > 1)
     if not opts.json:
         console.say(_summary(changes, len(differ), None if opts.urls is None else len(urls)))
-    if len(urls) < len(lines):
+    if wrong:
         return NO_ANSWER
-    return DIFFERENT if differ or any(change.significant for change in changes) else SAME
+    return 1 if differ or any(change.significant for change in changes) else 0
 
 
 def _show(changes: list[Change], console: common.Console, *, json: bool) -> None:
@@ -87,14 +83,11 @@ def _show(changes: list[Change], console: common.Console, *, json: bool) -> None
             console.say(f"    line {after.line}: {after} (says the same)")
 
 
-def _show_verdicts(record: dict[str, Any], console: common.Console, *, agent: bool) -> None:
-    """Print the verdicts on a URL by both files.
-
-    :param agent: say whose they are.
-    """
+def _show_verdicts(record: dict[str, Any], console: common.Console, *, with_agent: bool) -> None:
+    """Print the verdicts on a URL by both files."""
     old, new = record["old"], record["new"]
     console.say(f"{old['verdict']} -> {console.paint(new['verdict'], STRONG)}  {printable(record['url'])}")
-    for text in (f"agent {record['agent']}", f"- {old['why']}", f"+ {new['why']}")[not agent :]:
+    for text in (f"agent {record['agent']}", f"- {old['why']}", f"+ {new['why']}")[not with_agent :]:
         console.say(f"  {printable(text)}")
 
 

@@ -5,27 +5,19 @@ The findings are made in `core/lint.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+
+from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands.asking import given_files, prepared
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, STRONG, stripped
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, STRONG, Console, is_url, stripped
 from scrapy_robots_rfc.core.findings import Severity
-from scrapy_robots_rfc.core.lint import lint
+from scrapy_robots_rfc.core.lint import Finding, lint
 from scrapy_robots_rfc.core.text import many, printable
 
-if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
-
-    from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.core.findings import Finding
-
 HELP = "Say what is odd about a robots.txt: what a crawler makes of it, and what was probably meant."
-#: The exit code of the worst finding; 2 is left for what could not be read.
-EXIT = {Severity.NOTICE: 0, Severity.WARNING: 1, Severity.ERROR: 3}
-
-_COLOURS = {Severity.ERROR: BAD, Severity.WARNING: DOUBT, Severity.NOTICE: STRONG}
+#: Severities with their exit codes, of which the highest counts, and their colours. 2: the file could not be read.
+_SEVERITIES = {Severity.NOTICE: (0, STRONG), Severity.WARNING: (1, DOUBT), Severity.ERROR: (3, BAD)}
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -38,9 +30,9 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
-    prepared(settings, options)
+    prepared(settings)
     (given,) = given_files(settings, [options.source], console)
-    name, found = stripped(given.source), lint(given.file)
+    name, found = stripped(given.source) if is_url(given.source) else given.source, lint(given.file)
     for finding in found:
         if options.format == "json":
             console.say_json(_record(name, finding))
@@ -52,11 +44,11 @@ def run(settings: Settings, console: Console, options: argparse.Namespace) -> in
         counts = [(sum(finding.severity is severity for finding in found), severity.value) for severity in Severity]
         summary = ", ".join(many(count, word) for count, word in counts if count)
         console.say(printable(f"{name}: {summary or 'nothing found'}"))
-    return max((EXIT[finding.severity] for finding in found), default=0)
+    return max((_SEVERITIES[finding.severity][0] for finding in found), default=0)
 
 
 def _show(name: str, finding: Finding, console: Console) -> None:
-    severity = console.paint(finding.severity.value, _COLOURS[finding.severity])
+    severity = console.paint(finding.severity.value, _SEVERITIES[finding.severity][1])
     rest = f"{finding.code.value}: {printable(finding.text)}".rstrip(": ")
     console.say(f"{printable(name)}:{finding.line}: {severity} {rest}")
     for told in (finding.effect, finding.meant and f"meant: {finding.meant}"):

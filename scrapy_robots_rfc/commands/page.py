@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import time
+import argparse
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from scrapy.http import HtmlResponse, Response
+from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, Failed, is_url
-from scrapy_robots_rfc.core.page_rules import EVERYONE, combine, header_texts, parse_headers, parse_metas, read_members
+from scrapy_robots_rfc.core.page_rules import EVERYONE, PageRules, header_texts, read_members
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of
+from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, head_metas, metas_of, rules_of
 from scrapy_robots_rfc.policy.origins import without_userinfo
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
-    from scrapy.settings import Settings as ScrapySettings
-
-    from scrapy_robots_rfc.core.page_rules import PageRules
 
 HELP = "Show the rules of a page, X-Robots-Tag lines and robots metas: for whom each is, what holds, what is odd."
 
@@ -37,29 +31,24 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print the rules of a page for each who asks; return the exit code."""
-    agents = check.agents_for(opts.agent, asking.prepared(settings, opts), settings)
+    agents = check.agents_for(opts.agent, asking.prepared(settings), settings)
     response = _response(settings, opts.page, console)
     name = without_userinfo(response.url) if is_url(opts.page) else common.source_name(opts.page)
-    lines, metas, now = response.headers.getlist("X-Robots-Tag"), metas_of(response), time.time()
-    for number, who in enumerate(agents):
-        tokens = who.agent.tokens
-        holds = combine(parse_headers(lines, tokens, now=now), parse_metas(metas, tokens, now=now))
-        rules = list(_rules(response, lines, metas, tokens))
+    for number, agent in enumerate(agents):
+        who, tokens = check.name_of(agent), agent.tokens
+        holds, rules = rules_of(response, tokens), list(_rules(response, tokens))
         if opts.json:
-            about = {"url": name, "agent": who.name, "tokens": list(tokens)}
+            about = {"url": name, "agent": who, "tokens": list(tokens)}
             known = {"nofollow": holds.nofollow, "noindex": holds.noindex, "directives": dict(holds.directives)}
             console.say_json({**about, **known, "conflicts": list(holds.conflicts), "rules": rules})
         else:
             console.say(f"{chr(10) * (number > 0)}{printable(name)}")
-            _show(who.name, holds, rules, console)
+            _show(who, holds, rules, console)
     return 0
 
 
 def _response(settings: ScrapySettings, source: str, console: common.Console) -> Response:
-    """Return the document of a file, or the answer for a URL.
-
-    :raises Failed: there is none.
-    """
+    """Return the document of a file, or the answer for a URL."""
     if not is_url(source):
         return HtmlResponse("file:", body=common.read(source, console, 4 * MAX_DOCUMENT))
     url = common.as_url(source)
@@ -69,17 +58,12 @@ def _response(settings: ScrapySettings, source: str, console: common.Console) ->
     return found
 
 
-def _rules(
-    response: Response, lines: list[bytes], metas: list[tuple[str, str]], tokens: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    """Yield every member of the header lines and of the metas, whoever it is for, as an object of JSON.
-
-    :param metas: those in the head.
-    """
+def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield every member of the header lines and of the metas, whoever it is for, as an object of JSON."""
     own = {"robots", *(token.lower() for token in tokens)}
-    texts = [("header", "*", text, "") for text in header_texts(lines)]
-    elsewhere = Counter(metas_of(response, head=False)) - Counter(metas)
-    for count, odd in ((Counter(metas), ""), (elsewhere, _ELSEWHERE)):
+    texts = [("header", "*", text, "") for text in header_texts(response.headers.getlist("X-Robots-Tag"))]
+    metas = Counter(head_metas(response))
+    for count, odd in ((metas, ""), (Counter(metas_of(response, head=False)) - metas, _ELSEWHERE)):
         texts += [("meta", name.strip(), content, odd) for name, content in count.elements()]
     for source, name, text, odd in texts:
         members, mine = list(read_members(text)), odd == "" and (source == "header" or name.lower() in own)

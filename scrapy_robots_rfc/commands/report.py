@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Callable, Sequence
 from importlib.resources import files as resources
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scrapy_robots_rfc.commands.common import FAINT, STANDARD, STRONG, Failed, new_file, source_name
+from scrapy_robots_rfc.commands.common import FAINT, STANDARD, STRONG, Console, Failed, new_file, source_name
 from scrapy_robots_rfc.commands.report_sums import ReportFile, Sums
 from scrapy_robots_rfc.core.text import many, printable
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
-
-    from scrapy_robots_rfc.commands.common import Console
-
-    Row = dict[str, Any]
 
 HELP = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: by reason, origin and rule."
 #: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
@@ -74,9 +68,6 @@ def _once(names: Sequence[str], console: Console) -> list[str]:
     return list(known.values())
 
 
-# As text.
-
-
 def show(sums: Sums, files: Sequence[ReportFile], top: int, console: Console) -> None:
     """Print the sums for people.
 
@@ -84,7 +75,8 @@ def show(sums: Sums, files: Sequence[ReportFile], top: int, console: Console) ->
     """
     record = sums.record(files, top)
     requests = record["requests"]
-    console.say(console.paint(f"{many(requests, 'request')} disallowed" if requests else _NOTHING, STRONG))
+    total = f"{many(requests, 'request')} disallowed" if requests else "no request was disallowed"
+    console.say(console.paint(total, STRONG))
     for file in files:
         console.fact("file", f"{source_name(file.name)} ({many(file.records, 'record')})")
     for name, text in _FACTS.items():
@@ -101,13 +93,12 @@ def show(sums: Sums, files: Sequence[ReportFile], top: int, console: Console) ->
             console.say(f"  {row['requests']:>9,}{console.paint(share, FAINT)}  {printable(name_of(row))}")
 
 
-def _rule_text(row: Row) -> str:
+def _rule_text(row: dict[str, Any]) -> str:
     line = "" if row["line"] is None else f" line {row['line']}"
     token = "" if row["token"] is None else f" (for {row['token']})"
     return f"{row['origin'] or NO_ORIGIN}{line}: {row['rule']}{token}"
 
 
-_NOTHING = "no request was disallowed"
 #: What is said of all of it, unless it is 0 or nothing.
 _FACTS = {
     "from": "{}",
@@ -116,7 +107,7 @@ _FACTS = {
     "stale": "{:,} were decided by an earlier copy, because its refresh failed",
 }
 #: The lists of the sums that are shown as tables, each with its title, and how a row of it is called.
-_TABLES: dict[str, tuple[str, Callable[[Row], str]]] = {
+_TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "by_reason": ("by reason", lambda row: row["reason"]),
     "by_spider": ("by spider", lambda row: row["spider"] or "(no name)"),
     "by_origin": ("by origin", lambda row: row["origin"] or NO_ORIGIN),
@@ -124,9 +115,6 @@ _TABLES: dict[str, tuple[str, Callable[[Row], str]]] = {
     "unreachable": ("robots.txt unreachable", lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}"),
     "exempt": ("not asked, by entry of ROBOTSTXT_EXEMPT", lambda row: row["entry"]),
 }
-
-
-# As a page.
 
 
 def page(sums: Sums, files: Sequence[ReportFile], top: int) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bz2
 import csv
-import datetime
 import gzip
 import io
 import json
@@ -16,19 +15,16 @@ import lzma
 import math
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from scrapy_robots_rfc.commands.common import Failed, opened, source_name
+from scrapy_robots_rfc.commands import common
+from scrapy_robots_rfc.commands.common import Console, Failed, opened, source_name
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from scrapy_robots_rfc.commands.common import Console
 
 #: A record of ROBOTSTXT_REPORT has one of these fields, however few its feed has asked for.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
@@ -60,11 +56,7 @@ _HOUR, _DAY = 3600, 86_400
 WIDTHS = (1, 2, 10, 30, 60, 120, 600, 1800, _HOUR, 2 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY)
 #: Buckets at most: a bar for each fits the narrowest screen.
 MOST_BUCKETS = 120
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _LATEST = 32_503_680_000  # the year 3000: `datetime` must have dates for the buckets behind it, too, and ends in 9999
-
-
-# The files.
 
 
 @dataclass(slots=True)
@@ -92,18 +84,13 @@ class ReportFile:
         :raises Failed: the file cannot be read, or holds something else.
         """
         with opened(self.name, console) as file:
-            try:
-                for fields in self._parsed(file):
-                    if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
-                        self.records += 1
-                        yield fields
-                    else:
-                        self.broken, self.first = self.broken + 1, self.first or self._line
-                        self.breaks_off = self._last
-            except _DAMAGED as error:
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise  # the disk failed: the file is not damaged
-                self.broken, self.first, self.breaks_off = self.broken + 1, self.first or self._line + 1, True
+            for fields in self._parsed(file):
+                if isinstance(fields, dict) and not MARKS.isdisjoint(fields):
+                    self.records += 1
+                    yield fields
+                else:
+                    self.broken, self.first = self.broken + 1, self.first or self._line
+                    self.breaks_off = self._last
         if self.broken and not self.records:
             what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
             read = "records of ROBOTSTXT_REPORT in a format that is read (JSON lines, JSON, CSV)"
@@ -120,8 +107,14 @@ class ReportFile:
         try:
             lines = self._lines(text)
             first = next((line for line in lines if not line.isspace()), "")
-            header = _header(first)
-            yield from _objects(chain([first], lines)) if header is None else _rows(lines, *header)
+            delimiter = next((each for each in ",;\t|" if not MARKS.isdisjoint(_cells(first, each) or [])), None)
+            lines = chain([first], lines)
+            yield from _objects(lines) if delimiter is None else _rows(lines, delimiter)
+        except _DAMAGED as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the disk failed: the file is not damaged
+            self._line, self._last = self._line + 1, True
+            yield None
         finally:
             text.detach()  # else it would close standard input
 
@@ -156,22 +149,18 @@ def _objects(lines: Iterable[str]) -> Iterator[object]:
         yield None
 
 
-def _rows(lines: Iterable[str], delimiter: str, columns: list[str]) -> Iterator[object]:
+def _rows(lines: Iterable[str], delimiter: str) -> Iterator[object]:
     """Yield the rows of CSV, of which each is a line, since no field of a report holds a line end.
 
     A crawl that went on with a file wrote the header again, perhaps behind half a row.
     """
-    for row in (_cells(line, delimiter) for line in lines):
+    rows = (_cells(line, delimiter) for line in lines)
+    columns = next(rows) or []
+    for row in rows:
         if row is None or (row and len(row) != len(columns)) or (row != columns and row[1:] == columns[1:] != []):
             yield None
         elif row and row != columns:
             yield dict(zip(columns, row, strict=True))
-
-
-def _header(line: str) -> tuple[str, list[str]] | None:
-    """Return the delimiter and the names of the columns, where a line is the header of a report."""
-    read = ((delimiter, _cells(line, delimiter)) for delimiter in ",;\t|")
-    return next(((delimiter, cells) for delimiter, cells in read if cells and not MARKS.isdisjoint(cells)), None)
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:
@@ -180,9 +169,6 @@ def _cells(line: str, delimiter: str) -> list[str] | None:
         return next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error:
         return None
-
-
-# The sums.
 
 
 class Timeline:
@@ -243,9 +229,9 @@ class Sums:
         :param fields: those of ROBOTSTXT_REPORT, as far as they are there; values of any kind.
         """
         get, lists = fields.get, self._lists
-        rule, origin = _text(get("rule")), _address(get("origin"))
+        rule, origin = _text(get("rule")), without_userinfo(_text(get("origin")) or "") or None
         reason = _text(get("reason")) or (NO_REASON if rule is None else Reason.RULE.value)
-        count = _number(get("count")) or 1
+        count = common.whole_number(get("count")) or 1
         if _flag(get("allowed")):
             self._allowed += count
             return
@@ -261,13 +247,14 @@ class Sums:
         lists["by_spider"][_text(get("spider"))][""] += count
         lists["by_origin"][origin][reason] += count
         if rule is not None:
-            key = (origin, _number(get("line")), rule, _text(get("token")))
+            key = (origin, common.whole_number(get("line")), rule, _text(get("token")))
             lists["by_rule"][key][""] += count
-            if (url := _address(get("url"))) is not None:
+            if url := without_userinfo(_text(get("url")) or ""):
                 self._examples.setdefault(key, url)
         if reason == Reason.UNREACHABLE.value:
             lists["unreachable"][(_text(get("why")) or OTHER).removeprefix(UNREACHABLE)][origin] += count
-        if (time := _time(get("time"))) is not None:
+        time = common.seconds_of(_text(get("time")) or "")
+        if time is not None and 0 <= time < _LATEST:
             self._first, self._last = min(self._first, time), max(self._last, time)
             self._timeline.add(time, reason, count)
 
@@ -283,14 +270,14 @@ class Sums:
         :param top: how many origins, rules and so on are listed.
         """
         buckets = [
-            {"from": _date(start), "requests": counts.total(), "by_reason": dict(counts)}
+            {"from": common.date_text(start), "requests": counts.total(), "by_reason": dict(counts)}
             for start, counts in self._timeline.buckets()
         ]
         told = ("records", "broken", "breaks_off")
         return {
             "requests": self.requests,
-            "from": _date(self._first),
-            "to": _date(self._last),
+            "from": common.date_text(self._first),
+            "to": common.date_text(self._last),
             "dry_run": self._dry_run,
             "stale": self._stale,
             "allowed": self._allowed,
@@ -316,39 +303,10 @@ class Sums:
             yield row
 
 
-def _date(time: float) -> str | None:
-    """Return a time as ISO 8601 in UTC, to the second: ``2026-11-21T22:40:01Z``; ``None``: there is none."""
-    return None if math.isinf(time) else f"{_EPOCH + datetime.timedelta(seconds=int(time)):%Y-%m-%dT%H:%M:%SZ}"
-
-
-# The values of fields: a file may hold any.
-
-
 def _text(value: object) -> str | None:
+    """Return a field as text; ``None`` for anything else that a file may hold."""
     return str(value)[:_KEPT] or None if isinstance(value, str | int | float) else None
-
-
-def _address(value: object) -> str | None:
-    """Return a URL, without what may be a password."""
-    text = _text(value)
-    return None if text is None else without_userinfo(text)
-
-
-def _number(value: object) -> int | None:
-    """Return a whole number; ``None`` for one that no crawl could count to."""
-    text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _flag(value: object) -> bool:
     return str(value).lower() == "true"
-
-
-def _time(value: object) -> float | None:
-    """Return seconds since 1970; a time without a zone is one of UTC."""
-    try:
-        time = datetime.datetime.fromisoformat(_text(value) or "")
-    except ValueError:
-        return None
-    seconds = ((time if time.tzinfo else time.replace(tzinfo=datetime.UTC)) - _EPOCH).total_seconds()
-    return seconds if 0 <= seconds < _LATEST else None

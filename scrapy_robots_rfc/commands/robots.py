@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
@@ -16,9 +17,6 @@ from scrapy_robots_rfc.commands import cache, check, diff, lint, page, report, s
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
-
-if TYPE_CHECKING:
-    import argparse
 
 #: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`. The last one returns
 #: the parsers of its actions, if the topic has any.
@@ -66,6 +64,8 @@ class Command(ScrapyCommand):
         if opts.topic is not None:
             opts.set = [*opts.set, *opts.also_set]
         super().process_options(args, opts)
+        if self.settings is not None and not (opts.logfile or opts.loglevel):
+            self.settings.set("LOG_ENABLED", False, "cmdline")
         if opts.topic is None:
             raise UsageError
 

@@ -6,20 +6,22 @@ and the log lines that the crawl would write at its start, most of which `middle
 
 from __future__ import annotations
 
+import argparse
 import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Spider
-from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import Settings as ScrapySettings
 from scrapy.utils.log import configure_logging
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.commands.asking import told
-from scrapy_robots_rfc.commands.common import BAD, DOUBT, FAINT, GOOD, NO_ANSWER, STRONG, Failed
+from scrapy_robots_rfc.commands.common import BAD, DOUBT, FAINT, GOOD, NO_ANSWER, STRONG, Console, Failed
 from scrapy_robots_rfc.core.text import hidden, printable
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import announcements
@@ -30,16 +32,7 @@ from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware
 from scrapy_robots_rfc.middleware.page_rules import RfcPageRulesMiddleware
 from scrapy_robots_rfc.middleware.startup import placed, stands_for
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
-from scrapy_robots_rfc.settings import TABLE, read_row, read_settings, written
-
-if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.crawler import Crawler
-    from scrapy.settings import Settings as ScrapySettings
-
-    from scrapy_robots_rfc.commands.common import Console
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import TABLE, Settings, read_row, read_settings, written
 
 HELP = "Show how a crawl is set up: the settings and where each comes from, the middlewares, what is odd about them."
 
@@ -48,6 +41,10 @@ _SOURCES = {value: name for name, value in SETTINGS_PRIORITIES.items()} | {
     SETTINGS_PRIORITIES["addon"]: "add-on",
     SETTINGS_PRIORITIES["cmdline"]: "command line",
 }
+_ABSENT = (
+    "RfcRobotsTxtMiddleware is not in DOWNLOADER_MIDDLEWARES, so nothing comes of the settings of this package; "
+    'set ADDONS = {"scrapy_robots_rfc.Addon": 500}'
+)
 _LEVELS = {"error": BAD, "warning": DOUBT, "info": FAINT}
 
 
@@ -62,8 +59,6 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) -> int:
     """Print the set-up; the exit code is 0, 1 where a crawl would warn, 2 where none would start."""
-    if not (opts.logfile or opts.loglevel):
-        settings.set("LOG_ENABLED", False, "cmdline")
     try:
         configure_logging(settings)
         found = _set_up(_crawler(settings, opts), opts.spider)
@@ -79,36 +74,43 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
 
 def _crawler(settings: ScrapySettings, opts: argparse.Namespace) -> Crawler:
     """Return a crawler that has the settings of the project and of the spider, as when its crawl starts."""
-    arguments = dict(argument.partition("=")[::2] for argument in opts.spider_arguments)
+    if not all("=" in argument for argument in opts.spider_arguments):
+        raise Failed("Invalid -a value, use -a NAME=VALUE")
     if opts.spider is None:
         settings.set("SPIDER_LOADER_CLASS", "scrapy.spiderloader.DummySpiderLoader", "cmdline")
+        return AsyncCrawlerRunner(settings).create_crawler(Spider)
     runner = AsyncCrawlerRunner(settings)
     try:
-        crawler = runner.create_crawler(Spider if opts.spider is None else opts.spider)
+        crawler = runner.create_crawler(opts.spider)
     except KeyError:
         known = ", ".join(sorted(runner.spider_loader.list())) or "none"
         raise Failed(f"there is no spider {opts.spider}; those of this project are: {known}") from None
-    if opts.spider is not None:
-        try:
-            crawler.spider = crawler.spidercls.from_crawler(crawler, **arguments)
-        except Exception as error:
-            text = f"the spider {opts.spider} cannot be made ({type(error).__name__}: {error})"
-            raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE") from error
+    arguments = dict(argument.split("=", 1) for argument in opts.spider_arguments)
+    try:
+        crawler.spider = crawler.spidercls.from_crawler(crawler, **arguments)
+    except Exception as error:
+        text = f"the spider {opts.spider} cannot be made ({type(error).__name__}: {error})"
+        raise Failed(f"{text}; give it the arguments that it needs with -a NAME=VALUE") from error
     return crawler
 
 
 def _set_up(crawler: Crawler, spider: str | None) -> dict[str, Any]:
     """Return all that is shown, as an object of JSON."""
     settings = crawler.settings
-    lines: list[tuple[int, str]] = []
-    if not _scrapy.apply_addons(crawler):
+    with_addons = _scrapy.apply_addons(crawler)
+    read, lines = _read(settings)
+    lines += startup.startup_lines(settings, read, RfcRobotsTxtMiddleware)
+    downloader = _middlewares(settings, "DOWNLOADER_MIDDLEWARES")
+    if not any(row["ours"] for row in downloader):
+        lines.append((logging.WARNING, _ABSENT))
+    if not with_addons:
         text = "Crawler.addons.load_settings() is missing in this Scrapy, so what add-ons set is not shown here"
         lines.append((logging.WARNING, text))
-    read, errors = _read(settings)
     tokens = None
     try:
         naming = UserAgents(crawler, None if read is None else read.user_agent)
         if read is not None:
+            lines += announcements(read)
             tokens = naming.default().tokens
             if (advice := naming.advice()) is not None:
                 lines.append((logging.WARNING, advice))
@@ -116,39 +118,36 @@ def _set_up(crawler: Crawler, spider: str | None) -> dict[str, Any]:
             if read.obey:
                 load_parser(read, crawler)
     except SettingError as error:
-        errors.append(error)
-    obeyed, absent = _obeyed(settings)
-    lines = [*absent, *startup.startup_lines(settings, read, RfcRobotsTxtMiddleware), *lines]
-    if read is not None:
-        lines += announcements(read)
-    lines = [*((logging.ERROR, str(error)) for error in errors), *sorted(lines, key=lambda line: -line[0])]
+        lines.append((logging.ERROR, str(error)))
+    lines.sort(key=lambda line: -line[0])
     header = default_header(settings, crawler.spider) or ""
     unknown = [_row(key, settings[key], settings) for key in startup.unknown(settings)]
     return {
         "spider": spider,
-        "obeyed": obeyed,
+        "obeyed": _obeyed(settings),
         "tokens": tokens,
         "user_agent": header.decode("utf-8", "replace") if isinstance(header, bytes) else str(header),
         "settings": [_row(row.key, written(row, settings), settings, read) for row in TABLE],
         "unknown": [{**row, "nearest": startup.nearest(row["key"])} for row in unknown],
-        "downloader_middlewares": _middlewares(settings, "DOWNLOADER_MIDDLEWARES"),
+        "downloader_middlewares": downloader,
         "spider_middlewares": _middlewares(settings, "SPIDER_MIDDLEWARES"),
         "lines": [{"level": logging.getLevelName(level).lower(), "text": text} for level, text in lines],
     }
 
 
-def _read(settings: ScrapySettings) -> tuple[Settings | None, list[SettingError]]:
+def _read(settings: ScrapySettings) -> tuple[Settings | None, list[tuple[int, str]]]:
     """Return the settings of this package, or what is wrong with each of them, and not with the first one only."""
-    errors = []
+    errors: list[tuple[int, str]] = []
     for row in TABLE:
         try:
             read_row(row, settings)
         except SettingError as error:
-            errors.append(error)
+            if (logging.ERROR, str(error)) not in errors:  # the schemes are read for each setting that may name them
+                errors.append((logging.ERROR, str(error)))
     try:
         return read_settings(settings), errors
     except SettingError as error:
-        return None, errors or [error]  # each is accepted, but two do not go together
+        return None, errors or [(logging.ERROR, str(error))]  # each is accepted, but two do not go together
 
 
 def _row(key: str, value: object, settings: ScrapySettings, read: Settings | None = None) -> dict[str, Any]:
@@ -173,18 +172,14 @@ def _middlewares(settings: ScrapySettings, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _obeyed(settings: ScrapySettings) -> tuple[str, list[tuple[int, str]]]:
-    """Return whether and by whom robots.txt is obeyed, and what there is to say where it is not by this package."""
-    keys = [key for _, key in placed(settings, "DOWNLOADER_MIDDLEWARES")]
-    ours, stock = (any(stands_for(key, kind) for key in keys) for kind in (RfcRobotsTxtMiddleware, RobotsTxtMiddleware))
-    absent = (
-        "RfcRobotsTxtMiddleware is not in DOWNLOADER_MIDDLEWARES, so nothing comes of the settings of this package; "
-        'set ADDONS = {"scrapy_robots_rfc.Addon": 500}'
-    )
-    obeyed = "yes" if ours else "by Scrapy's own middleware" if stock else "no: there is no middleware that does it"
+def _obeyed(settings: ScrapySettings) -> str:
+    """Return whether and by whom robots.txt is obeyed."""
     if not startup.obeys(settings):
-        obeyed = "no: ROBOTSTXT_OBEY is not True"
-    return obeyed, [] if ours else [(logging.WARNING, absent)]
+        return "no: ROBOTSTXT_OBEY is not True"
+    for kind, obeyed in ((RfcRobotsTxtMiddleware, "yes"), (RobotsTxtMiddleware, "by Scrapy's own middleware")):
+        if any(stands_for(key, kind) for _, key in placed(settings, "DOWNLOADER_MIDDLEWARES")):
+            return obeyed
+    return "no: there is no middleware that does it"
 
 
 def _plain(value: object) -> object:

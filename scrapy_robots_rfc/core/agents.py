@@ -39,14 +39,9 @@ BROWSER_WORDS = frozenset(
 )
 
 
-def is_product_token(value: str) -> bool:
-    """Whether a string is a product token: one or more of ``A-Z a-z _ -`` (RFC 9309, 2.2.1)."""
-    return _RUN.fullmatch(value) is not None
-
-
 def invalid_reason(value: str) -> str | None:
     """Return why a string is no product token, in words for the user; ``None`` where it is one."""
-    if is_product_token(value):
+    if _RUN.fullmatch(value):
         return None
     if not value:
         return "it is empty"
@@ -147,7 +142,7 @@ def _agent_of(names: tuple[str | bytes, ...], by_comma: bool) -> Agent | None:
     texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names]
     if by_comma:  # `foobot-news,foobot`, as the command line gives a list; a User-Agent header's value stays whole
         tokens = [token.strip() for token in texts[0].split(",")]
-        texts = tokens if all(map(is_product_token, tokens)) else texts
+        texts = tokens if all(map(_RUN.fullmatch, tokens)) else texts
     texts = [text.strip() for text in texts if text.strip()]
     if not texts:
         return None

@@ -6,20 +6,15 @@ So where no change is significant, no URL changes its verdict.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from scrapy_robots_rfc.core.agents import ANY, token_of
-from scrapy_robots_rfc.core.decision import RuleKind
-from scrapy_robots_rfc.core.pattern import parse_pattern, precedence
+from scrapy_robots_rfc.core.decision import Rule, RuleKind
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
 from scrapy_robots_rfc.core.percent import to_octets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from scrapy_robots_rfc.core.decision import Rule
-    from scrapy_robots_rfc.core.pattern import Pattern
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: Pairs of rules that are compared at most. In files with thousands of rules in another spelling, rules whose
 #: specificity changed are reported as changed without this comparison.
@@ -116,7 +111,7 @@ class _File:
         for index in indexes:
             for rule in self._file.groups[index].rules:
                 if rule.pattern.startswith(("/", "*")):
-                    found.setdefault((rule.kind, self._file.pattern_octets(rule)), rule)
+                    found.setdefault((rule.kind, self._file.octets_of(rule.pattern, rule.line)), rule)
         return found
 
 
@@ -125,12 +120,11 @@ def _compare(before: Mapping[_Written, Rule], after: Mapping[_Written, Rule]) ->
     come = {written: rule for written, rule in after.items() if written not in before}
     if not gone and not come:
         return (), (), ()
-    meanings = {written: _meaning(written) for written in (*gone, *come)}
-    same = _same(set(meanings.values()), _precedences(before), _precedences(after))
-    removed = tuple(rule for written, rule in gone.items() if meanings[written] not in same)
-    added = tuple(rule for written, rule in come.items() if meanings[written] not in same)
-    old = {meanings[written]: rule for written, rule in reversed(gone.items())}  # reversed, so that the first one stays
-    new = {meanings[written]: rule for written, rule in reversed(come.items())}
+    same = _same(_precedences(before), _precedences(after))
+    removed = tuple(rule for written, rule in gone.items() if _meaning(written) not in same)
+    added = tuple(rule for written, rule in come.items() if _meaning(written) not in same)
+    old = {_meaning(written): rule for written, rule in reversed(gone.items())}  # reversed, so that the first one stays
+    new = {_meaning(written): rule for written, rule in reversed(come.items())}
     rewritten = [(rule, new[meaning]) for meaning, rule in old.items() if meaning in same and meaning in new]
     return removed, added, tuple(sorted(rewritten, key=lambda pair: pair[0].line))
 
@@ -149,22 +143,21 @@ def _precedences(rules: Iterable[_Written]) -> dict[_Meaning, int]:
     return found
 
 
-def _same(meanings: set[_Meaning], before: Mapping[_Meaning, int], after: Mapping[_Meaning, int]) -> set[_Meaning]:
+def _same(before: Mapping[_Meaning, int], after: Mapping[_Meaning, int]) -> set[_Meaning]:
     """Return the meanings that both files have, and that win and lose against the same rules in both (2.2.2)."""
     both = before.keys() & after.keys()
-    same = meanings & both
-    moved = [meaning for meaning in same if before[meaning] != after[meaning]]
+    moved = [meaning for meaning in both if before[meaning] != after[meaning]]
     if len(moved) * len(both) > _MOST_PAIRS:
-        return same.difference(moved)
-    for one in moved:
-        turned = (
-            (before[one] > before[other]) != (after[one] > after[other]) and _may_overlap(one[1], other[1])
-            for other in both
-            if one[0] is not other[0]
-        )
-        if any(turned):
-            same.discard(one)
-    return same
+        return both.difference(moved)
+    turned = {
+        one
+        for one in moved
+        for other in both
+        if one[0] is not other[0]
+        and (before[one] > before[other]) != (after[one] > after[other])
+        and _may_overlap(one[1], other[1])
+    }
+    return both - turned
 
 
 def _may_overlap(one: Pattern, other: Pattern) -> bool:

@@ -19,10 +19,10 @@ _UNITS = {
     **dict.fromkeys(("d", "day"), 86_400),
     **dict.fromkeys(("w", "week"), 604_800),
 }
-_UNIT = r"\s*(?:(s|m|h|d)(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?)?)?"
-_DELAY = re.compile(rf"([+-]?)\s*{_NUMBER}\s*({'|'.join(_UNITS)})s?\.?", re.IGNORECASE | re.ASCII)
+_UNIT = rf"({'|'.join(_UNITS)})s?"
+_DELAY = re.compile(rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?", re.IGNORECASE | re.ASCII)
 _ANY_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b", re.IGNORECASE | re.ASCII)
-_RATE = re.compile(rf"(\d{{1,9}})\s*/\s*{_NUMBER}{_UNIT}(?![\w.,/])(?:\s+(.*))?", re.IGNORECASE | re.ASCII)
+_RATE = re.compile(rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?", re.IGNORECASE | re.ASCII)
 _WINDOW = re.compile(r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)", re.ASCII)
 
 
@@ -57,10 +57,10 @@ class RequestRate:
         return self.seconds / self.requests
 
 
-def _seconds(number: str, unit: str | None = None) -> float:
+def _seconds(number: str, unit: str = "") -> float:
     # float() reads `inf`, and reads a thousand digits as infinity; it raises for neither.
     number = "inf" if number[:1] in "iI" else number.replace(",", ".")
-    return float(number) * _UNITS[(unit or "").lower()]
+    return float(number) * _UNITS[unit.lower()]
 
 
 def plain_delay(value: str) -> float | None:

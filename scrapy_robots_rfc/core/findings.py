@@ -1,13 +1,9 @@
-"""What the linter can find: a table of codes, and the value that says what was found on which line."""
+"""What the linter can find: a table of codes. The parser flags lines with some of them."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Self
+from typing import Self
 
 
 class Severity(enum.Enum):
@@ -19,6 +15,9 @@ class Severity(enum.Enum):
     WARNING = "warning"
     #: The line has the effect that was meant, and could say so more clearly.
     NOTICE = "notice"
+
+
+_ERROR, _WARNING, _NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
 
 
 class Code(enum.Enum):
@@ -37,93 +36,54 @@ class Code(enum.Enum):
         code._value_, code.severity, code.description = value, severity, description
         return code
 
-    # What `lines.Flag` flags, by the same names.
-    MISSPELT_KEY = "misspelt_key", Severity.WARNING, "a frequent misspelling of a key, such as `Dissallow`"
-    NO_COLON = "no_colon", Severity.WARNING, "a key and a value without the colon between them"
-    UNKNOWN_KEY = "unknown_key", Severity.NOTICE, "a key that no crawler is known to read"
-    OUTSIDE_GROUP = "outside_group", Severity.ERROR, "a rule before the first user-agent line"
-    INVALID_TOKEN = (
-        "invalid_token",
-        Severity.WARNING,
-        "a user-agent line whose value is neither `*` nor a product token",
-    )
-    NEVER_MATCHES = "never_matches", Severity.ERROR, "a pattern that begins neither with `/` nor with `*`"
-    SPACE_IN_PATTERN = "space_in_pattern", Severity.WARNING, "a space or a tab inside a pattern"
-    CONTROL_OCTET = "control_octet", Severity.WARNING, "a control octet inside a line"
-    NOT_UTF8 = "not_utf8", Severity.WARNING, "a value that is not UTF-8"
-    TOO_LONG = "too_long", Severity.ERROR, "a line of more than 16,664 octets"
-    CUT_OFF = "cut_off", Severity.ERROR, "the line in which the size limit lies"
-    BYTE_ORDER_MARK = (
-        "byte_order_mark",
-        Severity.NOTICE,
-        "the first line, where a byte order mark of UTF-8 stands before it",
-    )
-    OTHER_ENCODING = "other_encoding", Severity.WARNING, "the first line of a file in UTF-16 or UTF-32"
+    # What `lines.py` flags a line with.
+    MISSPELT_KEY = "misspelt_key", _WARNING, "a frequent misspelling of a key, such as `Dissallow`"
+    NO_COLON = "no_colon", _WARNING, "a key and a value without the colon between them"
+    UNKNOWN_KEY = "unknown_key", _NOTICE, "a key that no crawler is known to read"
+    OUTSIDE_GROUP = "outside_group", _ERROR, "a rule before the first user-agent line"
+    INVALID_TOKEN = "invalid_token", _WARNING, "a user-agent line whose value is neither `*` nor a product token"
+    NEVER_MATCHES = "never_matches", _ERROR, "a pattern that begins neither with `/` nor with `*`"
+    SPACE_IN_PATTERN = "space_in_pattern", _WARNING, "a space or a tab inside a pattern"
+    CONTROL_OCTET = "control_octet", _WARNING, "a control octet inside a line"
+    NOT_UTF8 = "not_utf8", _WARNING, "a value that is not UTF-8"
+    TOO_LONG = "too_long", _ERROR, "a line of more than 16,664 octets"
+    CUT_OFF = "cut_off", _ERROR, "the line in which the size limit lies"
+    BYTE_ORDER_MARK = "byte_order_mark", _NOTICE, "the first line, where a byte order mark of UTF-8 stands before it"
+    OTHER_ENCODING = "other_encoding", _WARNING, "the first line of a file in UTF-16 or UTF-32"
     # What the value of a line shows, or its place in the file.
-    ALMOST_A_KEY = (
-        "almost_a_key",
-        Severity.ERROR,
-        "a key that nobody reads, close to one that is read, such as `Disallowed`",
-    )
-    NO_RECORD = "no_record", Severity.WARNING, "a line that is neither `key: value` nor a comment"
-    MARKUP = "markup", Severity.ERROR, "a file that begins as HTML or XML does"
-    FILE_TOO_LONG = "file_too_long", Severity.ERROR, "a file that goes on after the size limit"
-    DOLLAR_INSIDE = "dollar_inside", Severity.WARNING, "a `$` that is not the last character of its pattern"
-    BAD_ESCAPE = "bad_escape", Severity.WARNING, "a `%` in a pattern that two hexadecimal digits do not follow"
-    INVALID_VALUE = (
-        "invalid_value",
-        Severity.WARNING,
-        "a Crawl-delay, Request-rate or Visit-time that has no such value",
-    )
-    DELAY_OUTSIDE_GROUP = "delay_outside_group", Severity.WARNING, "one of these before the first user-agent line"
-    RELATIVE_SITEMAP = "relative_sitemap", Severity.WARNING, "a sitemap that is no absolute http or https URL"
+    ALMOST_A_KEY = "almost_a_key", _ERROR, "a key that nobody reads, close to one that is read, such as `Disallowed`"
+    NO_RECORD = "no_record", _WARNING, "a line that is neither `key: value` nor a comment"
+    MARKUP = "markup", _ERROR, "a file that begins as HTML or XML does"
+    FILE_TOO_LONG = "file_too_long", _ERROR, "a file that goes on after the size limit"
+    DOLLAR_INSIDE = "dollar_inside", _WARNING, "a `$` that is not the last character of its pattern"
+    BAD_ESCAPE = "bad_escape", _WARNING, "a `%` in a pattern that two hexadecimal digits do not follow"
+    INVALID_VALUE = "invalid_value", _WARNING, "a Crawl-delay, Request-rate or Visit-time that has no such value"
+    DELAY_OUTSIDE_GROUP = "delay_outside_group", _WARNING, "one of these before the first user-agent line"
+    RELATIVE_SITEMAP = "relative_sitemap", _WARNING, "a sitemap that is no absolute http or https URL"
     # What the group of a line shows.
     AGENTS_JOINED = (
         "agents_joined",
-        Severity.WARNING,
+        _WARNING,
         "a user-agent line set apart from one above it, without a rule between them",
     )
-    SPLIT_GROUP = "split_group", Severity.NOTICE, "a group for a crawler that an earlier group names, too"
-    NO_RULES = "no_rules", Severity.NOTICE, "a last group without a rule"
-    EMPTY_RULE = "empty_rule", Severity.NOTICE, "an empty rule in a group that has others"
-    REPEATED_RULE = "repeated_rule", Severity.NOTICE, "a rule that stands in its group already"
-    CONTRADICTION = "contradiction", Severity.WARNING, "an allow and a disallow with one pattern in one group"
+    SPLIT_GROUP = "split_group", _NOTICE, "a group for a crawler that an earlier group names, too"
+    NO_RULES = "no_rules", _NOTICE, "a last group without a rule"
+    EMPTY_RULE = "empty_rule", _NOTICE, "an empty rule in a group that has others"
+    REPEATED_RULE = "repeated_rule", _NOTICE, "a rule that stands in its group already"
+    CONTRADICTION = "contradiction", _WARNING, "an allow and a disallow with one pattern in one group"
     # What records about the use of pages show, see `preferences.py`.
-    USE_VOID = "use_void", Severity.ERROR, "a Content-Usage that is no dictionary of RFC 9651"
-    USE_NO_VALUE = "use_no_value", Severity.WARNING, "a label of use with a value that says neither yes nor no"
-    USE_UNKNOWN = "use_unknown", Severity.NOTICE, "a label of use that is in no draft this package knows"
+    USE_VOID = "use_void", _ERROR, "a Content-Usage that is no dictionary of RFC 9651"
+    USE_NO_VALUE = "use_no_value", _WARNING, "a label of use with a value that says neither yes nor no"
+    USE_UNKNOWN = "use_unknown", _NOTICE, "a label of use that is in no draft this package knows"
     USE_NEVER_MATCHES = (
         "use_never_matches",
-        Severity.ERROR,
+        _ERROR,
         "a DisallowAITraining or AllowAITraining whose path begins neither with `/` nor with `*`",
     )
-    LICENSE_NO_URL = "license_no_url", Severity.WARNING, "a License that is no absolute http or https URL"
-    USE_OUTSIDE_GROUP = "use_outside_group", Severity.ERROR, "a record of use before the first user-agent line"
+    LICENSE_NO_URL = "license_no_url", _WARNING, "a License that is no absolute http or https URL"
+    USE_OUTSIDE_GROUP = "use_outside_group", _ERROR, "a record of use before the first user-agent line"
     USE_CONTRADICTION = (
         "use_contradiction",
-        Severity.WARNING,
+        _WARNING,
         "a record of use that permits what another of its group refuses, for the same paths",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is to be said about a line. Its texts contain what the site wrote: escape them for a terminal.
-
-    :param code: what was found.
-    :param line: the number of the line, from 1.
-    :param text: the line as it is read, without comment; shortened.
-    :param effect: what a crawler makes of it, according to RFC 9309 and this package.
-    :param meant: what was probably meant, or what helps; empty where neither is known.
-    """
-
-    code: Code
-    line: int
-    text: str
-    effect: str
-    meant: str = ""
-
-    @property
-    def severity(self) -> Severity:
-        """How bad it is."""
-        return self.code.severity

@@ -6,15 +6,11 @@ A crawler may have purposes beside its name, the virtual user agents; the most r
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from scrapy_robots_rfc.core.decision import Decision
 from scrapy_robots_rfc.core.lines import RULE_KEYS
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scrapy_robots_rfc.core.decision import Decision
 
 #: The virtual user agents of the specification, each a purpose that a crawler may have.
 VIRTUAL_AGENTS = frozenset({"archiver", "indexer", "researcher", "webproxy"})
@@ -33,7 +29,8 @@ class GeminiFile(RobotsTxt):
 
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
         super().__init__(body, max_size=max_size)
-        octets = _SPECIAL.sub(_escaped, _ALLOW_LINE.sub(b"#", self._content.octets))
+        octets = _ALLOW_LINE.sub(b"#", self._content.octets)
+        octets = _SPECIAL.sub(lambda line: line[0].replace(b"*", b"%2A").replace(b"$", b"%24"), octets)
         self._content = self._content._replace(octets=octets)
 
     @property
@@ -58,7 +55,3 @@ def deciding_tokens(file: RobotsTxt, url: str | bytes, tokens: Sequence[str]) ->
         return tokens
     each = [tuple(name for name in tokens if name == one or name not in virtual) for one in virtual]
     return next((some for some in each if not RobotsTxt.decide(file, url, some).allowed), each[0])
-
-
-def _escaped(line: re.Match[bytes]) -> bytes:
-    return line[0].replace(b"*", b"%2A").replace(b"$", b"%24")

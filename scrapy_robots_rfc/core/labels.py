@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-class Label(NamedTuple):
-    """A label that is known; other labels are read as well.
-
-    :param synonyms: other words for it, in any source.
-    :param source: the draft, or the page of the vendor, that it is from.
-    """
-
-    synonyms: tuple[str, ...]
-    source: str
-
-
-#: Labels that a crawl may name without a warning.
-LABELS: Mapping[str, Label] = MappingProxyType({
-    "train-ai": Label(("ai-train",), "draft-ietf-aipref-vocab-08"),
-    "search": Label((), "draft-ietf-aipref-vocab-08"),
-    "ai-input": Label((), "Content Signals (Cloudflare, 2025-09-24)"),
-    "tdm": Label((), "TDMRep (W3C Community Group report, 2024-05-10)"),
+#: Labels that a crawl may name without a warning -> other words for them, in any source. Other labels are read as well.
+LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "train-ai": ("ai-train",),  # draft-ietf-aipref-vocab-08
+    "search": (),  # draft-ietf-aipref-vocab-08
+    "ai-input": (),  # Content Signals (Cloudflare, 2025-09-24)
+    "tdm": (),  # TDMRep (W3C Community Group report, 2024-05-10)
 })  # fmt: skip
 #: The name of the spider attribute and of the request meta key that say what a crawl, or a request, is for.
 USE_KEY = "robotstxt_use"
 TRAIN_AI, TDM = "train-ai", "tdm"
 #: Synonym -> label.
-LABEL_OF = {synonym: label for label, row in LABELS.items() for synonym in row.synonyms}
+LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in synonyms}
 
 
 def uses_of(value: object) -> tuple[str, ...] | None:
@@ -47,3 +32,12 @@ def uses_of(value: object) -> tuple[str, ...] | None:
         raise TypeError(value)
     named = (label.strip().lower() for label in labels if label.strip())
     return tuple(dict.fromkeys(LABEL_OF.get(label, label) for label in named))
+
+
+def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each label that nobody is known to use, such as a typo, and the nearest known one."""
+    for label in uses:
+        if label not in LABELS:
+            from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
+
+            yield label, get_close_matches(label, LABELS, n=1, cutoff=0)[0]

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_robots_rfc.core.findings import Code
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -35,26 +37,6 @@ class LineKind(enum.Enum):
     JUNK = "junk"
 
 
-class Flag(enum.Enum):
-    """What is odd about a line, or why it is not read."""
-
-    MISSPELT_KEY = "misspelt_key"
-    NO_COLON = "no_colon"
-    UNKNOWN_KEY = "unknown_key"
-    OUTSIDE_GROUP = "outside_group"
-    INVALID_TOKEN = "invalid_token"  # noqa: S105 -- a product token, no secret
-    NEVER_MATCHES = "never_matches"
-    SPACE_IN_PATTERN = "space_in_pattern"
-    CONTROL_OCTET = "control_octet"
-    NOT_UTF8 = "not_utf8"
-    TOO_LONG = "too_long"
-    CUT_OFF = "cut_off"
-    #: A UTF-8 byte order mark stands before the line, which is the first one; the line does not contain it.
-    BYTE_ORDER_MARK = "byte_order_mark"
-    #: A UTF-16 or UTF-32 byte order mark stands before the line; the file is decoded accordingly.
-    OTHER_ENCODING = "other_encoding"
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of the file, as it is read.
@@ -63,14 +45,14 @@ class Line:
     :param kind: what it is read as.
     :param key: its key in lower case, as the file spells it; empty where there is none.
     :param value: its value without surrounding blanks and comment; for junk, the line itself.
-    :param flags: what is odd about it.
+    :param flags: what is odd about it, or why it is not read.
     """
 
     number: int
     kind: LineKind
     key: str
     value: str
-    flags: frozenset[Flag] = frozenset()
+    flags: frozenset[Code] = frozenset()
 
 
 class ParsedLine(NamedTuple):
@@ -79,7 +61,7 @@ class ParsedLine(NamedTuple):
     kind: LineKind
     key: str
     value: str
-    flags: frozenset[Flag]
+    flags: frozenset[Code]
 
 
 #: Keys of records that RFC 9309 does not define and that some crawler is known to read.
@@ -112,6 +94,17 @@ _WORDS = re.compile("[^ \t]+").findall
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
 
 
+def _key_and_value(text: str) -> tuple[str | None, str]:
+    """Return the key, in lower case, and the value of a line without comment; ``None`` for one that is no record."""
+    key, colon, value = text.partition(":")
+    if not colon:
+        words = _WORDS(text)
+        if len(words) != 2 or words[0].lower() not in _KEYS:
+            return None, text
+        key, value = words
+    return key.strip(BLANKS).lower(), value.strip(BLANKS)
+
+
 def read_line(line: str) -> ParsedLine:
     """Read one line (RFC 9309, 2.2) with the leniency that `docs/rfc9309.md` lists. Never raises.
 
@@ -120,32 +113,27 @@ def read_line(line: str) -> ParsedLine:
     flags = set()
     if len(line) > MAX_LINE:
         line = line[:MAX_LINE]
-        flags.add(Flag.TOO_LONG)
+        flags.add(Code.TOO_LONG)
     text = line.partition("#")[0].strip(BLANKS)
     if not text:
         kind = LineKind.COMMENT if "#" in line else LineKind.BLANK
         return ParsedLine(kind, "", "", frozenset(flags))
     if _CONTROL(text):
-        flags.add(Flag.CONTROL_OCTET)
-    key, colon, value = text.partition(":")
-    if not colon:
-        words = _WORDS(text)
-        if len(words) != 2 or words[0].lower() not in _KEYS:
-            return ParsedLine(LineKind.JUNK, "", text, frozenset(flags))
-        key, value = words
-        flags.add(Flag.NO_COLON)
-    key, value = key.strip(BLANKS).lower(), value.strip(BLANKS)
+        flags.add(Code.CONTROL_OCTET)
+    key, value = _key_and_value(text)
+    if key is None:
+        return ParsedLine(LineKind.JUNK, "", text, frozenset(flags))
+    if ":" not in text:
+        flags.add(Code.NO_COLON)
     if key in _MISSPELT:
-        flags.add(Flag.MISSPELT_KEY)
+        flags.add(Code.MISSPELT_KEY)
     elif key not in _KEYS:
-        flags.add(Flag.UNKNOWN_KEY)
+        flags.add(Code.UNKNOWN_KEY)
     return ParsedLine(_KEYS.get(key, LineKind.RECORD), key, value, frozenset(flags))
 
 
 #: The keys of rules in lower case with whether they allow.
 RULE_KEYS = {key: kind is LineKind.ALLOW for key, kind in _KEYS.items() if kind in RULES}
-_USUAL_KEYS = {"Allow": True, "Disallow": False, **RULE_KEYS}  # capitals are tried first
-_LIKE_A_RULE = re.compile("[lL][oOaA][wW]").search  # every key of a rule contains this, also a misspelt one
 
 
 def read_rule(line: str) -> tuple[bool, str] | None:
@@ -154,16 +142,8 @@ def read_rule(line: str) -> tuple[bool, str] | None:
     :param line: its octets, one character each, without the line end; not longer than `MAX_LINE`.
     :returns: whether the rule allows, and its pattern; ``None`` for a line that is no rule.
     """
-    text = line.partition("#")[0]
-    key, colon, pattern = text.partition(":")
-    if not colon:
-        words = _WORDS(text) if _LIKE_A_RULE(text) else []
-        allow = RULE_KEYS.get(words[0].lower()) if len(words) == 2 else None
-        return None if allow is None else (allow, words[1])
-    allow = _USUAL_KEYS.get(key)
-    if allow is None:
-        allow = RULE_KEYS.get(key.strip(BLANKS).lower())
-    return None if allow is None else (allow, pattern.strip(BLANKS))
+    key, pattern = _key_and_value(line.partition("#")[0])
+    return (RULE_KEYS[key], pattern) if key in RULE_KEYS else None
 
 
 def as_text(octets: str) -> str:
@@ -240,29 +220,22 @@ def whole_lines(body: bytes, max_size: int) -> bytes:
     return cut[: max(cut.rfind(b"\n"), cut.rfind(b"\r")) + 1]
 
 
-def _is_utf8(octets: str) -> bool:
-    try:
-        octets.encode("latin-1").decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _all_flags(line: ParsedLine, in_group: bool) -> set[Flag]:
+def _all_flags(line: ParsedLine, in_group: bool) -> set[Code]:
     """Return the flags of a line, with those of its value and of its place in the file."""
     flags = set(line.flags)
     value = line.value
-    if not _is_utf8(value):
-        flags.add(Flag.NOT_UTF8)
+    octets = value.encode("latin-1")
+    if octets.decode("utf-8", "ignore").encode() != octets:
+        flags.add(Code.NOT_UTF8)
     if line.kind is LineKind.USER_AGENT and not (value == "*" or re.fullmatch("[A-Za-z_-]+", value)):
-        flags.add(Flag.INVALID_TOKEN)
+        flags.add(Code.INVALID_TOKEN)
     if line.kind in RULES:
         if not in_group:
-            flags.add(Flag.OUTSIDE_GROUP)
+            flags.add(Code.OUTSIDE_GROUP)
         if value and value[0] not in "/*":
-            flags.add(Flag.NEVER_MATCHES)
+            flags.add(Code.NEVER_MATCHES)
         if " " in value or "\t" in value:
-            flags.add(Flag.SPACE_IN_PATTERN)
+            flags.add(Code.SPACE_IN_PATTERN)
     return flags
 
 
@@ -277,8 +250,8 @@ def read_lines(content: Content) -> Iterator[Line]:
         in_group = in_group or parsed.kind is LineKind.USER_AGENT
         flags = _all_flags(parsed, in_group)
         if number == 1 and content.encoding:
-            flags.add(Flag.BYTE_ORDER_MARK if content.encoding == "utf-8" else Flag.OTHER_ENCODING)
+            flags.add(Code.BYTE_ORDER_MARK if content.encoding == "utf-8" else Code.OTHER_ENCODING)
         yield Line(number, parsed.kind, as_text(parsed.key), as_text(parsed.value), frozenset(flags))
     if content.rest:
         text = as_text(content.rest.decode("latin-1"))
-        yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Flag.CUT_OFF}))
+        yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Code.CUT_OFF}))

@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
-from scrapy_robots_rfc.core.findings import Code, Finding
+from scrapy_robots_rfc.core.findings import Code, Severity
 from scrapy_robots_rfc.core.groups import Group, Record, read_groups
 from scrapy_robots_rfc.core.labels import LABELS
-from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
+from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
-from scrapy_robots_rfc.core.preferences import LICENSE, RECORDS, SIGNAL, TRAINING, USAGE, read_records, usage_parts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from scrapy_robots_rfc.core.preferences import Preference
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-
+from scrapy_robots_rfc.core.preferences import (
+    LICENSE,
+    RECORDS,
+    SIGNAL,
+    TRAINING,
+    USAGE,
+    Preference,
+    read_records,
+    usage_parts,
+)
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 #: Characters of a site's text that a finding repeats.
 _LONGEST = 120
@@ -58,11 +62,34 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is to be said about a line. Its texts contain what the site wrote: escape them for a terminal.
+
+    :param code: what was found.
+    :param line: the number of the line, from 1.
+    :param text: the line as it is read, without comment; shortened.
+    :param effect: what a crawler makes of it, according to RFC 9309 and this package.
+    :param meant: what was probably meant, or what helps; empty where neither is known.
+    """
+
+    code: Code
+    line: int
+    text: str
+    effect: str
+    meant: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return self.code.severity
+
+
 def lint(robots: RobotsTxt) -> list[Finding]:
     """Return the findings on a file, by line. Never raises."""
     lines = list(robots.lines())
     groups, _ = read_groups(lines)
-    markup = _markup(lines)
+    markup = markup_line(lines)
     found = [_finding(Code.MARKUP, markup, *_MARKUP)] if markup else []
     found += () if groups else _unmarked_utf16(robots)
     if not found or groups:  # the lines of a web page, or of what is no text, are not worth a finding each
@@ -76,13 +103,11 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     return sorted(found, key=lambda finding: finding.line)
 
 
-def is_markup(robots: RobotsTxt) -> bool:
-    """Return whether a file begins as HTML or XML does, so that it is a page for people and no robots.txt."""
-    return _markup(robots.lines()) is not None
+def markup_line(lines: Iterable[Line]) -> Line | None:
+    """Return the first line of a file that is neither blank nor a comment, if it begins as HTML or XML does.
 
-
-def _markup(lines: Iterable[Line]) -> Line | None:
-    """Return the first line that is neither blank nor a comment, if it is markup."""
+    Such a file is a page for people and no robots.txt.
+    """
     first = next((line for line in lines if line.kind not in (LineKind.BLANK, LineKind.COMMENT)), None)
     return first if first and _text(first).startswith("<") else None
 
@@ -105,7 +130,7 @@ def _text(line: Line) -> str:
     """Return a line as it is read, which is with its key in lower case."""
     if not line.key:
         return line.value
-    return f"{line.key}{'' if Flag.NO_COLON in line.flags else ':'} {line.value}".rstrip()
+    return f"{line.key}{'' if Code.NO_COLON in line.flags else ':'} {line.value}".rstrip()
 
 
 def _usual_key(line: Line) -> str:
@@ -118,24 +143,34 @@ def _finding(code: Code, line: Line, effect: str, meant: str = "") -> Finding:
     return Finding(code, line.number, _short(_text(line)), effect, _short(meant))
 
 
-# The effect of a line, and what was meant, where its text makes no difference.
-
 _OUTSIDE = "ignored: it belongs to no group, as no user-agent line stands above it"
 _AGENT_ABOVE = "a line `User-agent: *` above it"
 _MARKUP = (
     "a web page, it seems: each line is tried all the same, and without a group everything is allowed",
     "a plain text file; or status 404, where the site has none",
 )
-_FIXED: dict[Flag, tuple[str, str]] = {
-    Flag.OUTSIDE_GROUP: (f"{_OUTSIDE} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
-    Flag.NOT_UTF8: ("its octets are percent-encoded one by one", "the file saved as UTF-8"),
-    Flag.TOO_LONG: (f"what follows octet {MAX_LINE:,} is not read", "several shorter lines"),
-    Flag.CUT_OFF: ("ignored: the size limit cuts it short (RFC 9309, 2.5)", "a shorter file"),
-    Flag.BYTE_ORDER_MARK: (
+#: The effect of a line with a flag, and what was meant. In braces stand the usual spelling of its key, its value, the
+#: path that was meant by that, and the line without control octets.
+_OF_FLAG: dict[Code, tuple[str, str]] = {
+    Code.MISSPELT_KEY: ("read as `{key}`, by this crawler and many; others leave the line out", "{key}: {value}"),
+    Code.NO_COLON: (
+        "read as if the colon were there, by this crawler and some; others leave the line out",
+        "{key}: {value}",
+    ),
+    Code.NEVER_MATCHES: (
+        "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)",
+        "{key}: {path}",
+    ),
+    Code.CONTROL_OCTET: ("in a value, it is kept and percent-encoded; a key that holds one is unknown", "{plain}"),
+    Code.OUTSIDE_GROUP: (f"{_OUTSIDE} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
+    Code.NOT_UTF8: ("its octets are percent-encoded one by one", "the file saved as UTF-8"),
+    Code.TOO_LONG: (f"what follows octet {MAX_LINE:,} is not read", "several shorter lines"),
+    Code.CUT_OFF: ("ignored: the size limit cuts it short (RFC 9309, 2.5)", "a shorter file"),
+    Code.BYTE_ORDER_MARK: (
         "passed over, by this crawler and most; others take it for a part of the key, and leave the line out",
         "the file saved as UTF-8 without a byte order mark",
     ),
-    Flag.OTHER_ENCODING: (
+    Code.OTHER_ENCODING: (
         "converted, by this crawler; others find no record in the file, and allow everything (RFC 9309, 2.3)",
         "the file saved as UTF-8",
     ),
@@ -143,17 +178,6 @@ _FIXED: dict[Flag, tuple[str, str]] = {
 
 
 # Findings on the text of a line.
-
-
-def _misspelt(line: Line) -> Finding:
-    key = _usual_key(line)
-    effect = f"read as `{key}`, by this crawler and many; others leave the line out"
-    return _finding(Code.MISSPELT_KEY, line, effect, f"{key}: {line.value}")
-
-
-def _no_colon(line: Line) -> Finding:
-    effect = "read as if the colon were there, by this crawler and some; others leave the line out"
-    return _finding(Code.NO_COLON, line, effect, f"{_usual_key(line)}: {line.value}")
 
 
 @lru_cache(maxsize=1024)
@@ -190,11 +214,6 @@ def _token(line: Line) -> Finding:
     return _finding(Code.INVALID_TOKEN, line, effect, f"User-agent: {max(runs, key=len)}" if runs else "")
 
 
-def _never(line: Line) -> Finding:
-    effect = "it matches no URL: the path that it is compared with begins with `/` (RFC 9309, 2.2.2)"
-    return _finding(Code.NEVER_MATCHES, line, effect, f"{_usual_key(line)}: {_path(line.value)}")
-
-
 def _path(value: str) -> str:
     """Return the path pattern that was probably meant by one without its slash, or by a whole URL."""
     scheme, separator, rest = value.partition("://")
@@ -212,30 +231,26 @@ def _space(line: Line) -> Finding:
     return _finding(Code.SPACE_IN_PATTERN, line, "part of the one pattern, percent-encoded", meant)
 
 
-def _control(line: Line) -> Finding:
-    effect = "in a value, it is kept and percent-encoded; a key that holds one is unknown"
-    return _finding(Code.CONTROL_OCTET, line, effect, _CONTROL.sub("", _text(line)))
-
-
 #: The functions that make the findings on the other flags.
-_OF_FLAG: dict[Flag, Callable[[Line], Finding]] = {
-    Flag.MISSPELT_KEY: _misspelt,
-    Flag.NO_COLON: _no_colon,
-    Flag.UNKNOWN_KEY: _unknown,
-    Flag.INVALID_TOKEN: _token,
-    Flag.NEVER_MATCHES: _never,
-    Flag.SPACE_IN_PATTERN: _space,
-    Flag.CONTROL_OCTET: _control,
+_BY_FLAG: dict[Code, Callable[[Line], Finding]] = {
+    Code.UNKNOWN_KEY: _unknown,
+    Code.INVALID_TOKEN: _token,
+    Code.SPACE_IN_PATTERN: _space,
 }
 
 
+def _flagged(line: Line, flag: Code) -> Finding:
+    plain = _CONTROL.sub("", _text(line))
+    parts = {"key": _usual_key(line), "value": line.value, "path": _path(line.value), "plain": plain}
+    effect, meant = (text.format_map(parts) for text in _OF_FLAG[flag])
+    return _finding(flag, line, effect, meant)
+
+
 def _of_line(line: Line) -> Iterator[Finding]:
-    """Yield the findings on a line by itself."""
-    for flag in Flag:
+    for flag in Code if line.flags else ():
         if flag in line.flags:
-            fixed = _FIXED.get(flag)
-            yield _finding(Code[flag.name], line, *fixed) if fixed else _OF_FLAG[flag](line)
-    if line.kind is LineKind.JUNK and Flag.CUT_OFF not in line.flags:
+            yield _BY_FLAG[flag](line) if flag in _BY_FLAG else _flagged(line, flag)
+    if line.kind is LineKind.JUNK and Code.CUT_OFF not in line.flags:
         yield _no_record(line)
     elif line.kind in RULES:
         yield from _of_pattern(line)
@@ -266,7 +281,10 @@ def _of_value(line: Line) -> Iterator[Finding]:
     if line.key in _VALUES:
         parse, example = _VALUES[line.key]
         if parse(line.value) is None:
-            yield _finding(Code.INVALID_VALUE, line, _effect_of_odd_value(line), f"such as {example}")
+            effect = "ignored: nobody can tell what it asks for"
+            if line.key == "crawl-delay" and (delay := parse_delay(line.value)) is not None:
+                effect = f"read as {delay:.15g} s, the largest number in it: it is no number with a known unit"
+            yield _finding(Code.INVALID_VALUE, line, effect, f"such as {example}")
     elif line.key in (USAGE, SIGNAL):
         yield from _of_use(line)
     elif line.key in ("sitemap", "site-map") and not _is_absolute(line.value):
@@ -278,13 +296,6 @@ def _of_value(line: Line) -> Iterator[Finding]:
     elif line.key == LICENSE and not _is_absolute(line.value):
         effect = "shown as it is, though nobody can tell where the license stands"
         yield _finding(Code.LICENSE_NO_URL, line, effect, "the whole URL, such as https://www.example/license.xml")
-
-
-def _effect_of_odd_value(line: Line) -> str:
-    delay = parse_delay(line.value) if line.key == "crawl-delay" else None
-    if delay is None:
-        return "ignored: nobody can tell what it asks for"
-    return f"read as {delay:.15g} s, the largest number in it: it is no number with a known unit"
 
 
 def _is_absolute(url: str) -> bool:
@@ -299,7 +310,6 @@ def _is_absolute(url: str) -> bool:
 
 
 def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
-    """Yield the findings on where lines stand."""
     agent: Line | None = None  # the last user-agent line, as long as no rule follows it
     in_group = apart = False
     for line in lines:
@@ -318,7 +328,6 @@ def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
 
 
 def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
-    """Yield the findings on groups and their rules."""
     first: dict[str, int] = {}  # the line of the first group of each token
     for group in groups:
         agents = f"user-agent: {', '.join(group.tokens)}"
@@ -337,7 +346,6 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
 
 
 def _of_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
-    """Yield the findings on the rules of one group."""
     first: dict[tuple[RuleKind, str], int] = {}  # the line on which each rule stands first
     for rule in rules:
         other = RuleKind.DISALLOW if rule.kind is RuleKind.ALLOW else RuleKind.ALLOW

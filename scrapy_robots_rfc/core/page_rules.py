@@ -5,28 +5,25 @@ Members are separated by commas. `NAME:` in front of a member limits it, and the
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 #: Names that are for every crawler, beside its own product tokens.
 EVERYONE = frozenset({"*", "robots"})
 #: Octets of all header lines together that are read.
 MAX_HEADERS = 65_536
-#: What each of these members means, as directives that restrict.
-RESTRICTS = {
-    **{name: (name,) for name in ("nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex")},
-    **{name: (name,) for name in ("notranslate", "noodp", "noyaca", "nositelinkssearchbox")},
-    **{name: (name,) for name in ("noai", "noimageai", "noml")},
-    "none": ("noindex", "nofollow"),
-}
+#: Members that restrict.
+RESTRICTS = frozenset({
+    "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate", "noodp", "noyaca",
+    "nositelinkssearchbox", "noai", "noimageai", "noml", "none",
+})  # fmt: skip
 #: What each of these members permits; it restricts nothing.
 PERMITS = {
     "all": ("noindex", "nofollow"),
@@ -36,7 +33,7 @@ PERMITS = {
     "indexifembedded": (),
 }
 _NUMBER = re.compile(r"-1|\d{1,9}", re.ASCII)
-_IMAGE_PREVIEWS = ("none", "standard", "large")
+_IMAGE_PREVIEWS = {"none": 0, "standard": 1, "large": 2}
 _UNTIL = "unavailable_after"
 #: Directives with a value.
 VALUED = frozenset({"max-snippet", "max-image-preview", "max-video-preview", _UNTIL})
@@ -50,8 +47,8 @@ _DATE = re.compile(
 )
 # What stands before the first colon of a time ends like this.
 _HOURS = re.compile(r"(?:^|[\sT])\d{1,2}\Z", re.IGNORECASE | re.ASCII)
-# Members that a date may have, and its characters.
-_DATE_MEMBERS, _DATE_SIZE = 3, 64
+# Characters of the longest date that is read.
+_DATE_SIZE = 64
 
 
 class Member(NamedTuple):
@@ -115,7 +112,8 @@ class PageRules:
         """All directives, also unknown ones: name in lower case -> value. Of several values, the most restrictive."""
         values: dict[str, str | None] = {}
         for name, value, _ in self.found:
-            values[name] = value if name not in values else min(values[name], value, key=lambda one: _limit(name, one))
+            known = values.get(name, value)
+            values[name] = min(known, value, key=lambda one: (_rank(name, one or "") or 0.0, one or ""))
         return MappingProxyType(values)
 
     @property
@@ -129,14 +127,15 @@ class PageRules:
         return tuple(dict.fromkeys(found.where for found in self.found if found.name == directive))
 
 
-def _limit(name: str, value: str | None) -> tuple[float, str]:
-    """Return what orders the values of a directive, the most restrictive one first."""
-    text = value or ""
+def _rank(name: str, value: str) -> float | None:
+    """Return what orders the values of a directive, the most restrictive first; ``None`` where a value is not valid."""
     if name == _UNTIL:
-        return _seconds(text) or 0.0, text
+        return _seconds(value)
     if name == "max-image-preview":
-        return _IMAGE_PREVIEWS.index(text), text
-    return (float("inf") if text == "-1" else int(text), text) if name in VALUED else (0, text)
+        return _IMAGE_PREVIEWS.get(value)
+    if name not in VALUED:
+        return 0.0
+    return (math.inf if value == "-1" else float(value)) if _NUMBER.fullmatch(value) else None
 
 
 def read_members(text: str) -> Iterator[Member]:
@@ -153,7 +152,8 @@ def read_members(text: str) -> Iterator[Member]:
             bot, first = pieces[first] or bot, first + 1
         name, value = pieces[first].lower(), ":".join(pieces[first + 1 :]) if first < len(pieces) - 1 else None
         if name == _UNTIL and value is not None:
-            value, size = _longest_date(value, members[at + 1 : at + _DATE_MEMBERS])
+            longer = ",".join((value, *members[at + 1 : at + 2])).strip()  # a comma stands behind the day of the week
+            value, size = (longer, 2) if _seconds(longer) is not None else (value, 1)
         if name or value:
             yield _member(name, value, bot)
         at += size
@@ -164,30 +164,15 @@ def _is_prefix(name: str, following: str) -> bool:
     return name.lower() not in _KNOWN and not (_HOURS.search(name) and following[:2].isdigit())
 
 
-def _longest_date(value: str, following: Sequence[str]) -> tuple[str, int]:
-    """Return the longest run of members that reads as a date, and of how many members it is; else the first one."""
-    for count in range(len(following), -1, -1):
-        run = ",".join((value, *following[:count])).strip()
-        if _seconds(run) is not None:
-            return run, count + 1
-    return value, 1
-
-
 def _member(name: str, value: str | None, bot: str) -> Member:
     if name in VALUED:
-        wrong = value is None or not _is_valid(name, value.lower())
-        return Member(name, value if value is None or name == _UNTIL else value.lower(), bot, "no valid value" * wrong)
+        value = value if value is None or name == _UNTIL else value.lower()
+        return Member(name, value, bot, "no valid value" if value is None or _rank(name, value) is None else "")
     if name in _KNOWN:
         return Member(name, value, bot, "" if value is None else "takes no value")
     words = name.split() if value is None else []
     odd = "spaces in place of commas" if len(words) > 1 and _KNOWN.issuperset(words) else "unknown directive"
     return Member(name, value, bot, odd)
-
-
-def _is_valid(name: str, value: str) -> bool:
-    if name == _UNTIL:
-        return _seconds(value) is not None
-    return value in _IMAGE_PREVIEWS if name == "max-image-preview" else _NUMBER.fullmatch(value) is not None
 
 
 def _seconds(text: str) -> float | None:
@@ -209,7 +194,7 @@ def _rules(sources: Iterable[tuple[str, str]], tokens: Sequence[str], now: float
         for member in read_members(text):
             if member.bot.lower() not in own or (member.odd and member.name in _KNOWN):
                 continue
-            names = RESTRICTS.get(member.name, (member.name,))
+            names = ("noindex", "nofollow") if member.name == "none" else (member.name,)
             if member.name == _UNTIL and (_seconds(member.value or "") or 0.0) <= now:
                 names = (_UNTIL, "noindex")
             found += [Found(name, None if name == "noindex" else member.value, where) for name in names]

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, BARE_RUN, normal_form, only_bare
+from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, BARE_RUN, is_normal_pattern, normal_form
 
 WILDCARD = "*"
 END = "$"
@@ -140,7 +140,7 @@ def parse_pattern(pattern: str) -> Pattern:
         # An empty run requires nothing. A last one before `$` lifts the anchor: anything may stand before the end.
         anchored = anchored and bool(runs[-1])
         runs = [run for run in runs if run]
-    if only_bare(pattern):  # like most patterns, it is its own normal form
+    if is_normal_pattern(pattern):  # like most patterns, it is its own normal form
         return Pattern(head, tuple(runs), anchored, (head, *runs))
     return _normalized(head, runs, anchored)
 

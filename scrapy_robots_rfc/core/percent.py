@@ -55,15 +55,17 @@ _MANY = 16
 # octets is its own normal form. Nearly every URL is like that, so this is checked before anything is converted.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
 _NORMAL_RUN = f"[{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*)*"
+_NORMAL_PATTERN = f"[*{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[*{re.escape(BARE)}]*)*"
 
-_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")  # RFC 3986, 3.1
+# Matches a scheme (RFC 3986, 3.1) and an authority, where they stand before a path.
+_BEFORE_PATH = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*")
 
 #: Matches a URL (or a path) without a fragment whose request target, group 1, is in normal form already.
 is_normal_url = re.compile(rf"(?:https?://[^/?#]*|(?!//))(/{_NORMAL_RUN})\Z").match
 #: Matches the bare octets at the beginning of a text, also where there are none.
 BARE_RUN = re.compile(f"[{re.escape(BARE)}]*")
-#: Matches a pattern in which nothing is to be encoded or decoded: bare octets, ``*``, and perhaps a last ``$``.
-only_bare = re.compile(rf"[*{re.escape(BARE)}]*\$?\Z").match
+#: Matches a pattern that is its own normal form: bare octets, normal escapes, ``*``, and perhaps a last ``$``.
+is_normal_pattern = re.compile(rf"{_NORMAL_PATTERN}\$?\Z").match
 
 
 def _changed(text: str, table: Mapping[str, str]) -> str:
@@ -105,9 +107,5 @@ def request_target(url: str | bytes) -> str:
         ``?`` is read as an authority, as Google's reference parser does.
     """
     text = to_octets(url).partition("#")[0]
-    if not text.startswith("/") or text.startswith("//"):
-        scheme = _SCHEME.match(text)
-        authority = scheme.end() if scheme else 2 * text.startswith("//")
-        ends = [end for end in (text.find("/", authority), text.find("?", authority)) if end >= 0]
-        text = text[min(ends) :] if ends else ""
-    return normal_form(text if text.startswith("/") else "/" + text)
+    text = _BEFORE_PATH.sub("", text, count=1)
+    return normal_form(text if text[:1] == "/" else "/" + text)

@@ -7,33 +7,26 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.labels import LABEL_OF, TDM, TRAIN_AI
 from scrapy_robots_rfc.core.lines import as_text
-from scrapy_robots_rfc.core.pattern import parse_pattern, specificity
+from scrapy_robots_rfc.core.page_rules import PageRules
+from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
 from scrapy_robots_rfc.core.percent import request_target, to_octets
 from scrapy_robots_rfc.core.text import listed, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from scrapy_robots_rfc.core.groups import Record
-    from scrapy_robots_rfc.core.page_rules import PageRules
-    from scrapy_robots_rfc.core.pattern import Pattern
-
 
 #: Keys of robots.txt records that say something of use, in lower case.
 USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
 RECORDS = (USAGE, SIGNAL, *TRAINING)
-#: Records of use in a group that are read: all of them are tried for each page, and a file may have 30,000. Real ones
-#: have a handful.
-MOST_RECORDS = 1000
+#: Lines of use in a group that are read, and octets of their values: all are tried for each page, and a file may
+#: have 30,000, or 70,000 labels. Real ones have a handful. So many take ten milliseconds, on the event loop.
+MOST_RECORDS, MOST_OCTETS = 1000, 32_768
 # Characters of a record, a header line or a meta that people are shown.
 _LONGEST = 200
-# Directives of a page that refuse to have it used for training.
-_PAGE_DIRECTIVES = ("noai", "noimageai", "noml")
 
 
 # Of several values for one label, the one with the highest number counts.
@@ -53,26 +46,22 @@ class Preference(NamedTuple):
     source: str
 
 
-# RFC 9651, 3 and 4.2. Quantifiers are possessive, so that no text is read twice.
-_KEY = re.compile(r"[a-z*][a-z0-9_.*-]*+")
-_ITEM = re.compile(
-    r"""(?P<token>[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*+)
-      | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*+"       # a string
-      | -?(?:\d{1,12}\.\d{1,3}|\d{1,15})(?![\d.])         # a number
-      | \?[01] | @-?\d{1,15}(?![\d.])                      # a boolean, a date
-      | :[A-Za-z0-9+/]*+={0,2}:                            # octets
-      | %"(?P<display>(?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*+)"
-    """,
-    re.VERBOSE | re.ASCII,
+# RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character tells which, so time is linear.
+_KEY = r"[a-z*][a-z0-9_.*-]*"
+_ITEM = r"""(?:
+    [A-Za-z*][!#$%&'*+^_`|~0-9A-Za-z:/.-]*              # a token
+  | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"        # a string
+  | -?(?:\d{1,12}\.\d{1,3}|\d{1,15})(?![\d.])         # a number
+  | \?[01] | @-?\d{1,15}(?![\d.])                      # a boolean, a date
+  | :[A-Za-z0-9+/]*={0,2}:                             # octets
+  | %"(?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*"  # a display string
+)"""
+_PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
+_INNER_LIST = rf"\(\ *(?:{_ITEM}{_PARAMETERS}(?=[ )])\ *)*\)"
+_MEMBER = re.compile(
+    rf"({_KEY})(?:=(?:({_ITEM})|{_INNER_LIST}))?{_PARAMETERS}[ \t]*(?:,[ \t]*(?=.)|\Z)",
+    re.VERBOSE | re.ASCII | re.DOTALL,
 )
-_ESCAPE = re.compile("%([0-9a-f]{2})")
-_SPACES = re.compile(" *+")
-_BLANKS = re.compile("[ \t]*+")
-_COMMA = re.compile(r",[ \t]*+(?=.)", re.DOTALL)
-
-
-class _NoDictionaryError(Exception):
-    """The text is no dictionary of RFC 9651."""
 
 
 def parse_usage(value: bytes) -> Mapping[str, bool | None]:
@@ -85,71 +74,13 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
     text = value.decode("latin-1").strip(" ")
     found: dict[str, bool | None] = {}
     at = 0
-    try:
-        while at < len(text):
-            key, at = _read(_KEY, text, at)
-            allowed = None
-            if text.startswith("=", at):
-                allowed, at = _value(text, at + 1)
-            at = _BLANKS.match(text, _parameters(text, at)).end()  # type: ignore[union-attr]  # it matches everywhere
-            found[key] = allowed
-            if at < len(text):
-                _, at = _read(_COMMA, text, at)
-    except _NoDictionaryError:
-        return {}
-    for synonym in LABEL_OF.keys() & found.keys():
-        label, allowed = LABEL_OF[synonym], found.pop(synonym)
-        found[label] = _strictest((found.get(label), allowed))
-    return found
-
-
-def _read(expression: re.Pattern[str], text: str, at: int) -> tuple[str, int]:
-    match = expression.match(text, at)
-    if match is None:
-        raise _NoDictionaryError
-    return match[0], match.end()
-
-
-def _value(text: str, at: int) -> tuple[bool | None, int]:
-    """Read the value of a member: the token `y` or `n`, or something that says neither."""
-    if text.startswith("(", at):
-        return None, _inner_list(text, at + 1)
-    token, at = _item(text, at)
-    return {"y": True, "n": False}.get(token or ""), at
-
-
-def _item(text: str, at: int) -> tuple[str | None, int]:
-    """Read an item without its parameters; return its text if it is a token."""
-    match = _ITEM.match(text, at)
-    if match is None:
-        raise _NoDictionaryError
-    if match["display"]:
-        octets = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), match["display"]).encode("latin-1")
-        try:
-            octets.decode("utf-8")
-        except UnicodeDecodeError:
-            raise _NoDictionaryError from None
-    return match["token"], match.end()
-
-
-def _inner_list(text: str, at: int) -> int:
-    """Return where an inner list ends, of which the first character stands at an index."""
-    while True:
-        _, at = _read(_SPACES, text, at)
-        if text.startswith(")", at):
-            return at + 1
-        at = _parameters(text, _item(text, at)[1])
-        if text[at : at + 1] not in {" ", ")"}:
-            raise _NoDictionaryError
-
-
-def _parameters(text: str, at: int) -> int:
-    while text.startswith(";", at):
-        _, at = _read(_SPACES, text, at + 1)
-        _, at = _read(_KEY, text, at)
-        if text.startswith("=", at):
-            at = _item(text, at + 1)[1]
-    return at
+    while at < len(text):
+        member = _MEMBER.match(text, at)
+        if member is None:
+            return {}
+        found[member[1]] = {"y": True, "n": False}.get(member[2])
+        at = member.end()
+    return _by_label(found.items())
 
 
 def parse_signal(value: bytes) -> Mapping[str, bool | None]:
@@ -158,18 +89,18 @@ def parse_signal(value: bytes) -> Mapping[str, bool | None]:
     :returns: label -> whether that use is permitted (`yes`), refused (`no`), or neither. Of several values for one
         label, `no` counts before `yes`.
     """
+    members = (member.partition("=") for member in value.decode("latin-1").lower().split(","))
+    named = ((name.strip(), said.strip()) for name, equals, said in members if equals)
+    return _by_label((name, {"yes": True, "no": False}.get(said)) for name, said in named if name)
+
+
+def _by_label(said: Iterable[tuple[str, bool | None]]) -> dict[str, bool | None]:
+    """Return what is said of each label, by whichever of its names: no if one says no, else yes if one says yes."""
     found: dict[str, bool | None] = {}
-    for member in value.decode("latin-1").lower().split(","):
-        name, equals, said = (part.strip() for part in member.partition("="))
-        if name and equals:
-            label = LABEL_OF.get(name, name)
-            found[label] = _strictest((found.get(label), {"yes": True, "no": False}.get(said)))
+    for name, allowed in said:
+        label = LABEL_OF.get(name, name)
+        found[label] = max(found.get(label), allowed, key=_STRICTNESS.__getitem__)
     return found
-
-
-def _strictest(values: Iterable[bool | None]) -> bool | None:
-    """Return no if one says no, else yes if one says yes, else unknown."""
-    return max(values, key=_STRICTNESS.__getitem__)
 
 
 def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
@@ -224,8 +155,12 @@ def read_records(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
         each.
     """
     found: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
+    left = MOST_OCTETS
     for record in records:
         key, value, path, kind = record.key, record.value, "", record.key
+        left -= len(value)
+        if left < 0:
+            break
         if key == USAGE:
             path, said = usage_parts(value)
             values = parse_usage(said.encode("latin-1"))
@@ -268,10 +203,8 @@ def _named(values: Mapping[str, bool | None], line: int | None, source: str) -> 
 
 def of_page(rules: PageRules) -> Mapping[str, Preference]:
     """Return what the rules of a page say: `noai`, `noimageai` and `noml` refuse training."""
-    for directive in _PAGE_DIRECTIVES:
-        for where in rules.where(directive):
-            return {TRAIN_AI: Preference(False, None, where)}
-    return {}
+    where = [where for directive in ("noai", "noimageai", "noml") for where in rules.where(directive)]
+    return {TRAIN_AI: Preference(False, None, where[0])} if where else {}
 
 
 def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> Mapping[str, Preference]:

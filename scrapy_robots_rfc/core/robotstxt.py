@@ -5,9 +5,10 @@ Parsing reads almost nothing: a question to a large file reads only the groups o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.core.agents import ANY, product_tokens, token_of
@@ -18,15 +19,15 @@ from scrapy_robots_rfc.core.lines import Line, as_text, content_of, read_line, r
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
 from scrapy_robots_rfc.core.percent import is_normal_url, request_target, to_octets
 from scrapy_robots_rfc.core.ruleset import Ruleset
-from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, sections
+from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, groups_of, records_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from scrapy_robots_rfc.core.preferences import PathPreference, Preference
 
-# Identifications for which a file keeps its rules, so that a crawl that rotates its User-Agent does not fill the
-# memory. These tables are no `lru_cache`: one for each file would take more memory, and refer back to the file.
+# Identifications and groups for which a file keeps its rules, so that a crawl that rotates its User-Agent does not fill
+# the memory. These tables are no `lru_cache`: one for each file would take more memory, and refer back to the file.
 _MOST_ASKED = 64
 
 # Octets of memory that a file takes beside its own, as measured: for its objects, for a user-agent line, and for a
@@ -49,11 +50,12 @@ class RobotsTxt:
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
         self._content = content_of(body, max_size)
         self._agents: list[AgentLine] | None = None
+        self._parts: list[tuple[tuple[str, ...], Section]] | None = None
         self._asked: dict[str | Sequence[str], Ruleset | None] = {}
         self._rulesets: dict[tuple[str, str], Ruleset] = {}
         self._lines_read = 0
         self._rules_read: dict[tuple[str, str], list[tuple[int, Rule, Pattern]]] = {}
-        self._preferences_read: dict[str | tuple[str, ...], Mapping[str, Sequence[PathPreference]]] = {}
+        self._preferences_read: dict[Ruleset | None, Mapping[str, Sequence[PathPreference]]] = {}
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> RobotsTxt:
@@ -81,10 +83,11 @@ class RobotsTxt:
         return rules.decide(normal[1] if normal else request_target(url))
 
     def prepare(self, tokens: str | Sequence[str]) -> None:
-        """Build the index of the group that applies, which the second question would build. It may take a second.
+        """Find all groups, and build the index of the one that applies, as questions would do. It may take a second.
 
         :param tokens: as for `decide`.
         """
+        self._group_lines()
         rules = self._rules_for(tokens)
         if rules is not None:
             rules.prepare()
@@ -94,16 +97,24 @@ class RobotsTxt:
         if key not in self._asked:
             if len(self._asked) >= _MOST_ASKED:
                 self._asked.clear()
-                self._rulesets.clear()
-            token = self._choose(key)
+            token = self.choose(key)
             if token is not None and token not in self._rulesets:
-                self._rulesets[token] = Ruleset(self._sections(token), token[0])
+                if len(self._rulesets) >= _MOST_ASKED:
+                    self._rulesets.clear()
+                    self._asked.clear()
+                    self._preferences_read.clear()
+                groups = groups_of(self._content.octets, self._agent_lines(), token[1])
+                self._rulesets[token] = Ruleset([rules for _, rules in groups], token[0])
             self._asked[key] = None if token is None else self._rulesets[token]
         return self._asked[key]
 
-    def _choose(self, tokens: str | Sequence[str]) -> tuple[str, str] | None:
-        """Return the token whose group applies (2.2.1): as the crawler writes it, and in the form that compares."""
-        named = {token for _, _, token in self._agent_lines()}
+    def choose(self, tokens: str | Sequence[str], named: Collection[str] = ()) -> tuple[str, str] | None:
+        """Return the token whose group applies (2.2.1): as the crawler writes it, and in the form that compares.
+
+        :param tokens: as for `decide`.
+        :param named: the tokens of the file in the form in which they compare, if they are known.
+        """
+        named = named or {token for _, _, token in self._agent_lines()}
         for token in _with_compared_forms(tokens if isinstance(tokens, str) else tuple(tokens)):
             if token[1] in named:
                 return token
@@ -114,13 +125,15 @@ class RobotsTxt:
             self._agents = agent_lines(self._content.octets)
         return self._agents
 
-    def _sections(self, token: tuple[str, str], *, whole: bool = False) -> list[Section]:
-        return sections(self._content.octets, self._agent_lines(), token[1], whole=whole)
+    def _group_lines(self) -> list[tuple[tuple[str, ...], Section]]:
+        if self._parts is None:
+            self._parts = groups_of(self._content.octets, self._agent_lines())
+        return self._parts
 
     @property
     def weight(self) -> int:
         """About the octets of memory that the file and everything read from it take. Grows with the questions."""
-        lines = _AGENT_LINE * len(self._agents or ()) + _READ_LINE * self._lines_read
+        lines = _AGENT_LINE * len(self._agents or ()) + _READ_LINE * (self._lines_read + len(self._parts or ()))
         return _OBJECTS + len(self._content.octets) + lines + sum(rules.weight for rules in self._rulesets.values())
 
     @property
@@ -167,7 +180,7 @@ class RobotsTxt:
 
     def group(self, tokens: str | Sequence[str]) -> Group | None:
         """Return the group that applies, combined from all groups of its token (RFC 9309, 2.2.1), or ``None``."""
-        token = self._choose(tokens)
+        token = self.choose(tokens)
         return None if token is None else merged(group for group in self.groups if group.names(token[1]))
 
     def matching(self, url: str | bytes, tokens: str | Sequence[str]) -> tuple[Rule, ...]:
@@ -175,28 +188,22 @@ class RobotsTxt:
 
         For explanations: it reads the whole file, and keeps its rules. Parameters as in `decide`.
         """
-        token = self._choose(tokens)
+        token = self.choose(tokens)
         if token is None:
             return ()
         if token not in self._rules_read:
             group = self.group(tokens)
-            self._rules_read[token] = [self._parsed(rule) for rule in group.rules if rule.pattern] if group else []
+            read = [self._parsed(rule) for rule in group.rules if rule.pattern] if group else []
+            self._rules_read[token] = sorted(read, key=lambda one: one[0], reverse=True)  # equal ones stay in order
         target = request_target(url)
-        found = [
-            (-order, rule.line, rule) for order, rule, pattern in self._rules_read[token] if pattern.matches(target)
-        ]
-        return tuple(rule for _, _, rule in sorted(found, key=lambda match: match[:2]))
+        return tuple(rule for _, rule, pattern in self._rules_read[token] if pattern.matches(target))
 
     def _parsed(self, rule: Rule) -> tuple[int, Rule, Pattern]:
-        octets = self.pattern_octets(rule)
+        octets = self.octets_of(rule.pattern, rule.line)
         return precedence(rule.kind is RuleKind.ALLOW, octets), rule, parse_pattern(octets)
 
-    def pattern_octets(self, rule: Rule) -> str:
-        """Return the pattern of a rule of this file as octets, one character each."""
-        return self._octets(rule.pattern, rule.line)
-
-    def _octets(self, value: str, line: int) -> str:
-        """Return the value of a line as octets, one character each."""
+    def octets_of(self, value: str, line: int) -> str:
+        """Return the value of a line, such as the pattern of a rule, as octets, one character each."""
         if "\\x" in value:  # an octet that is not UTF-8 became `\xNN`, or the file itself has these characters
             return read_line(self.raw_lines[line - 1]).value
         return to_octets(value)
@@ -206,19 +213,21 @@ class RobotsTxt:
         lower = self._content.octets.lower()
         return any(key.encode("ascii") in lower for key in keys)
 
-    def records_for(self, tokens: str | Sequence[str], *keys: str) -> tuple[Record, ...]:
+    def records_by_group(self, *keys: str) -> Iterator[tuple[tuple[str, ...], list[Record]]]:
+        """Yield the tokens of each group, in the form in which they compare, and its records of some keys."""
+        names, parts = [names for names, _ in self._group_lines()], [lines for _, lines in self._group_lines()]
+        return zip(names, records_in(parts, self._content.octets.lower(), keys), strict=True)
+
+    def records_for(self, tokens: str | Sequence[str], *keys: str, most: float = math.inf) -> tuple[Record, ...]:
         """Return the records of some keys, in lower case, in the group that applies (RFC 9309, 2.2.4).
 
         They are those of `group`, but the rest of the file is not read.
-        """
-        return tuple(self._records_for(tokens, keys))
 
-    def _records_for(self, tokens: str | Sequence[str], keys: Sequence[str]) -> Iterator[Record]:
-        token = self._choose(tokens)
-        if token is not None:
-            lower = self._content.octets.lower()
-            for section in self._sections(token, whole=True):
-                yield from section.records(lower, keys)
+        :param most: how many lines that begin with a key are read at most.
+        """
+        token = self.choose(tokens)
+        parts = (lines for names, lines in self._group_lines() if token is not None and token[1] in names)
+        return tuple(chain.from_iterable(records_in(parts, self._content.octets.lower(), keys, most)))
 
     def preferences(self, url: str | bytes, tokens: str | Sequence[str]) -> Mapping[str, Preference]:
         """Return what the group that applies says of the use of a page: label -> `preferences.Preference`.
@@ -230,13 +239,11 @@ class RobotsTxt:
 
         if not self.decide(url, tokens).allowed:
             return {}
-        key = tokens if isinstance(tokens, str) else tuple(tokens)
+        key = self._rules_for(tokens)
         read = self._preferences_read.get(key)
         if read is None:
-            if len(self._preferences_read) >= _MOST_ASKED:
-                self._preferences_read.clear()
-            records = islice(self._records_for(tokens, use.RECORDS), use.MOST_RECORDS)
-            octets = [replace(record, value=self._octets(record.value, record.line)) for record in records]
+            records = self.records_for(tokens, *use.RECORDS, most=use.MOST_RECORDS)
+            octets = [replace(record, value=self.octets_of(record.value, record.line)) for record in records]
             read = self._preferences_read[key] = use.read_records(octets)
             self._lines_read += len(octets)
         return use.of_records(read, url)
@@ -246,13 +253,13 @@ class RobotsTxt:
         own = self.records_for(tokens, "license")
         first = self._agent_lines()[0][0] if self._agent_lines() else len(self._content.octets)
         octets = self._content.octets
-        return own or tuple(Section(octets, 0, first, 1).records(octets.lower(), ["license"]))
+        return own or tuple(*records_in([Section(octets, 0, first, 1)], octets.lower(), ["license"]))
 
     def _values(self, *keys: str) -> Iterator[str]:
         """Yield the values of some keys in the whole file, but no empty ones."""
         octets = self._content.octets
         whole = Section(octets, 0, len(octets), 1)
-        return (record.value for record in whole.records(octets.lower(), keys) if record.value)
+        return (record.value for record in next(records_in([whole], octets.lower(), keys)) if record.value)
 
     @property
     def sitemaps(self) -> tuple[str, ...]:

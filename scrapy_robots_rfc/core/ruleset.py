@@ -7,6 +7,7 @@ that have a literal in the target, and only those are parsed.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from functools import lru_cache
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import as_text, read_rule
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, precedence
-from scrapy_robots_rfc.core.scan import KEYS, Section, best_rule, sorted_rules
+from scrapy_robots_rfc.core.percent import BARE
+from scrapy_robots_rfc.core.scan import Section, best_rule, divide_at_plain_rules, other_lines, plain_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +48,7 @@ _DECISION, _NUMBER, _SECTION = 400, 240, 150
 # counted backwards, as of equal rules the first one counts.
 _Parsed = tuple[int, str, Pattern, str, str]
 _PLACE_BITS = 32
-_KINDS = (RuleKind.DISALLOW, RuleKind.ALLOW)  # by whether they allow
+_NOT_BARE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]")
 # Some octets of a literal: a tuple of them, because `zip` makes all those of a target in half the time.
 _Piece = tuple[str, ...]
 
@@ -60,9 +62,10 @@ def _add(table: dict[str, str | list[str]], key: str, line: str) -> None:
         table[key] = [str(before), line]
 
 
-def _spelled(allow: bool, pattern: str) -> str:
-    """Return a rule as `scan.KEYS` spells it."""
-    return f"{KEYS[not allow]}{pattern}"
+def _runs_of(line: str) -> list[str]:
+    """Return runs of octets that every target contains that the rule of a line matches; some may be empty."""
+    rule = read_rule(line)
+    return _NOT_BARE.split(rule[1]) if rule else []
 
 
 def _parsed(place: int, line: str) -> _Parsed:
@@ -108,8 +111,10 @@ class WildcardRules:
     def best(self, target: str, rank: int) -> _Parsed | None:
         """Return the rule of the highest rank above `rank` that matches a target, or ``None``."""
         found, lines = None, self._lines
-        near = [one for one in self._few if one in target]
-        for literal in near + self._literals_in(target) if self._grams else near:
+        few = not self._grams
+        for literal in self._few if few else self._literals_in(target):
+            if few and literal not in target:
+                continue
             rules = lines[literal]
             if type(rules) is str or type(rules) is list:
                 rules = lines[literal] = self._opened(literal, rules)
@@ -142,7 +147,7 @@ class WildcardRules:
         rules = [lines] if type(lines) is str else lines
         if len(rules) > _SHARING:
             known = self._known | {literal}
-            others = [tuple(one for one in _parsed(0, line)[2].needles if one not in known) for line in rules]
+            others = [[one for one in _runs_of(line) if one and one not in known] for line in rules]
             if any(others):
                 times = Counter(chain.from_iterable(others))
                 divided: dict[str, str | list[str]] = {}
@@ -153,8 +158,8 @@ class WildcardRules:
         return tuple(sorted([_parsed(self._places[line], line) for line in rules], reverse=True))
 
     def _literals_in(self, target: str) -> list[str]:
-        """Return the literals that are in a target, of those that are looked up by their pieces."""
-        found: list[str] = []
+        """Return the literals that are in a target, most of them found by the pieces that it has."""
+        found = [one for one in self._few if one in target]
         for size, table in self._grams.items():
             for piece in set(filter(table.__contains__, zip(*map(target.__getitem__, _FROM[:size]), strict=False))):
                 found += [one for one in table[piece] if len(one) == size or one in target]
@@ -188,31 +193,15 @@ class Ruleset:
     :param token: the product token, as the crawler writes it.
     """
 
-    __slots__ = (
-        "_allowed",
-        "_asked",
-        "_decisions",
-        "_heads",
-        "_no_rule",
-        "_numbers",
-        "_odd",
-        "_parents",
-        "_sections",
-        "_texts",
-        "_token",
-        "_unusual",
-        "_weight",
-    )
-
     def __init__(self, sections: Sequence[Section], token: str) -> None:
         self._sections, self._token, self._no_rule = sections, token, no_rule(token)
         self._asked = False
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
         self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
-        self._numbers: dict[str, int] = {}  # line numbers that were looked up; they outlive decisions
-        self._texts: list[tuple[str, int]] = []  # `sorted_rules` wrote them so; the number of the line before each
-        self._unusual: dict[str, list[str]] = {}  # for some plain rules, lines that spell them in an unusual way
+        self._numbers: dict[tuple[bool, str], int] = {}  # line numbers that were looked up; they outlive decisions
+        self._texts: list[tuple[str, int]] = []  # of the sections, with the number of the line before each
+        self._unusual: dict[tuple[bool, str], list[str]] = {}  # for some plain rules, lines in an unusual spelling
         self._odd: WildcardRules | None = None
         self._weight = 0
 
@@ -233,7 +222,7 @@ class Ruleset:
                 return self._no_rule if rule is None else self._decision(rule[1], target, rule[0], "", rule[2])
             heads = self._build()
         head = heads[bisect_right(heads, target) - 1]
-        while not target.startswith(head):
+        while head and not target.startswith(head):
             parent = self._parents.get(head)
             head = self._find_parent(head) if parent is None else parent
         if self._odd is not None:
@@ -260,37 +249,36 @@ class Ruleset:
         """Return whether a plain rule is more specific than another one, or as specific and above it in the file."""
         allow = head in self._allowed
         own, other = len(head) << 1 | allow, odd[0] - 1 >> _PLACE_BITS
-        return own > other or (own == other and self._number_of(_spelled(allow, head)) < self._number_of(odd[4]))
+        return own > other or (own == other and self._number_of(allow, head) < self._number_of(allow, odd[3], odd[4]))
 
     def _build(self) -> list[str]:
         """Index all rules; return the patterns of plain ones, sorted, and before them an empty one."""
-        heads, allowed = [""], []
+        heads, allowed = [""], list[str]()
         odd: dict[str, str | list[str]] = {}
         places, seen = dict[str, int](), set[str]()
         for section in chain.from_iterable(map(Section.pieces, self._sections)):
-            text, allows, disallows, others = sorted_rules(section.text(), seen)
+            text = section.text()
             self._texts.append((text, section.agent_line))
-            heads += disallows
-            allowed += allows
-            for line, literal in others:
+            parts = divide_at_plain_rules(text)
+            heads += parts[2::3]
+            if None in (kinds := parts[1::3]):
+                allowed += [pattern for kind, pattern in zip(kinds, parts[2::3], strict=True) if kind is None]
+            for line, literal in other_lines("".join(parts[::3]), seen):
                 self._weight += _OTHER_LINE + 2 * len(line)
                 if literal is not None:
                     places[line] = len(places)
                     _add(odd, literal, line)
                     continue
                 allow, pattern = read_rule(line) or (False, "")
-                self._unusual.setdefault(_spelled(allow, pattern), []).append(line)
-                (allowed if allow else heads).append(pattern)
-        heads += allowed
+                self._unusual.setdefault((allow, pattern), []).append(line)
+                heads.append(pattern)
+                if allow:
+                    allowed.append(pattern)
+            self._weight += 2 * len(text) + _SECTION
         heads.sort()
         self._allowed = frozenset(allowed)
         self._odd = WildcardRules(odd, places) if odd else None
-        self._weight += (
-            2 * sum(section.end - section.start for section in self._sections)
-            + _PLAIN_RULE * len(heads)
-            + _ALLOW * len(allowed)
-            + _SECTION * len(self._sections)
-        )
+        self._weight += _PLAIN_RULE * len(heads) + _ALLOW * len(allowed)
         self._heads = heads  # last, because another thread may ask meanwhile
         return heads
 
@@ -330,8 +318,8 @@ class Ruleset:
         if decision is None:
             if allow is None:
                 allow = pattern in self._allowed
-                line = _spelled(allow, pattern)
-            rule = Rule(_KINDS[allow], as_text(pattern), number or self._number_of(line))
+            kind = RuleKind.ALLOW if allow else RuleKind.DISALLOW
+            rule = Rule(kind, as_text(pattern), number or self._number_of(allow, pattern, line))
             decision = Decision(allow, Reason.RULE, rule, self._token)
             if len(self._decisions) >= _KEPT_DECISIONS:
                 self._decisions.clear()
@@ -340,19 +328,22 @@ class Ruleset:
             return Decision(True, Reason.ROBOTS_TXT, None, self._token)
         return decision
 
-    def _number_of(self, line: str) -> int:
-        """Return the number of the first line that is equal to one, or is the plain rule that one is."""
-        found = self._numbers.get(line)
-        if found is None:
-            found = self._numbers[line] = self._find_number(line)
-        return found
+    def _number_of(self, allow: bool, pattern: str, line: str = "") -> int:
+        """Return the number of the first line that is a rule.
 
-    def _find_number(self, line: str) -> int:
-        for text, number in self._texts:
-            at = text.find(f"\n{line}\n")
-            for unusual in self._unusual.get(line, ()):
-                before = text.find(f"\n{unusual}\n", 0, at + 1 or len(text))
-                at = at if before < 0 else before
-            if at >= 0:
-                return number + text.count("\n", 0, at) + 1
-        return 0
+        :param line: the line of a rule that is not plain.
+        """
+        number = self._numbers.get((allow, pattern))
+        if number is None:
+            lines = [line] if line else self._unusual.get((allow, pattern), ())
+            number = 0
+            for text, before in self._texts:
+                place = -1 if line else plain_place(text, allow, pattern)
+                for one in lines:
+                    at = text.find(f"\n{one}\n", 0, len(text) if place < 0 else place)
+                    place = place if at < 0 else at + 1
+                if place >= 0:
+                    number = before + text.count("\n", 0, place)
+                    break
+            self._numbers[allow, pattern] = number
+        return number

@@ -9,15 +9,10 @@ from __future__ import annotations
 import importlib
 import re
 import zlib
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from scrapy_robots_rfc.errors import DecodingError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-#: Decodes data, up to so many octets. Returns the result, and whether the data came to their own end.
-_Decoder: TypeAlias = "Callable[[bytes, int], tuple[bytes, bool]]"
 
 #: The most codings that an answer may name: each one multiplies the work that a hostile server can cause.
 MAX_CODINGS = 4
@@ -167,7 +162,8 @@ def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types, or No
     return None
 
 
-_DECODERS: dict[bytes, _Decoder] = {
+# Each decodes data, up to so many octets, and returns the result, and whether the data came to their own end.
+_DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, bool]]] = {
     b"identity": lambda data, _room: (data, True),
     b"gzip": _gzip,
     b"x-gzip": _gzip,

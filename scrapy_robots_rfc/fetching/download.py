@@ -7,15 +7,17 @@ redirects.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import ResponseDataLossError, StopDownload
+from scrapy.http import Response
+from scrapy.http.headers import Headers
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.error import ConnectionDone
@@ -23,19 +25,14 @@ from twisted.python.failure import Failure
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.cache.entry import Validators
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
+from scrapy_robots_rfc.fetching import ftp
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, is_rendered, without_codings
-from scrapy_robots_rfc.fetching.ftp import Account, bound
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from scrapy.http.headers import Headers
-
-    from scrapy_robots_rfc.cache.entry import Validators
+from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
+from scrapy_robots_rfc.fetching.routes import Routes
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -50,9 +47,6 @@ JUDGED = "_robots_rfc_judged"
 # of the same slot would wait for it.
 _PATIENCE = 0.5
 
-#: Before every page, as Scrapy's own middleware asks.
-PRIORITY = 1000
-
 #: Meta of every robots.txt request, and why.
 META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # the file does not judge itself
@@ -65,12 +59,12 @@ META: dict[str, Any] = {
     "download_fail_on_dataloss": True,  # half a file must not open the origin, even if the user accepts half a page
 }
 
-
 # The meta keys of a page whose account, and mode of transfer, its server wants for the robots.txt, too.
 _FTP = ("ftp_user", "ftp_password", "ftp_passive")
 
-# The signals whose handlers may stop a transfer.
-_STOPPING = (signals.headers_received, signals.bytes_received)
+
+def _nothing(*_: object) -> None:
+    """The hook of a crawl that has no use for it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -83,6 +77,7 @@ class _Transfer:
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has taken the request, and has no response to it.
+    :param ends: what ended the connection of that answer, once it has ended; nothing where nobody watches it.
     """
 
     mark: object
@@ -91,67 +86,69 @@ class _Transfer:
     taken: int = 0
     stopped: bool = False
     unanswered: bool = False
+    ends: Sequence[object] = ()
 
     def begin(self, request: Request, codings: Sequence[bytes]) -> None:
         """Get ready for a body; called again for that of a retry."""
         self.request, self.codings, self.taken, self.stopped = request, codings, 0, False
 
-    def has_enough(self, data: bytes, limit: int) -> bool:
-        """Take the next octets, and say whether no more are needed.
-
-        :param limit: the most decoded octets that are read.
-        """
-        if not self.taken and data.startswith(GZIP_MAGIC):
-            self.codings = self.codings or (b"gzip",)
-        self.taken += len(data)
-        self.stopped = self.taken > limit * MAX_EXPANSION if self.codings else self.taken >= limit
-        return self.stopped
-
     def __deepcopy__(self, _memo: object) -> _Transfer:
         return self  # a retry copies the meta of its request, and belongs to the same exchange
+
+
+class Hooks(NamedTuple):
+    """What the middleware gives this room to call, since it must not import the rooms above.
+
+    :param parse: parses files.
+    :param agent: gives the agent of a request that brings none of its own; raises what the spider's property raises.
+    :param reader: gives the agent that large files are read for; does the same, but never raises.
+    :param sent: called with each request of ours that was answered, with the headers that it was sent with.
+    :param kept: called with each whole answer: the URL, the response, and its decoded body.
+    :param held: returns the requests that wait in place for the turn of their site.
+    :param abandoned: called with a request that is under way although nobody waits for its answer any more.
+    :param expected: called before a file of a shared store is asked for again, with what was known of it.
+    :param found: called with what governs an origin from now on.
+    :param exchanged: called after each exchange, whole or not: the request as it was sent, its answer or ``None``, the
+        lines of Content-Encoding of that, and whether its body was cut off.
+    :param concluded: called with what governs an origin, where a fetch of this crawl has ended.
+    """
+
+    parse: FileParser
+    agent: Callable[[], Agent]
+    reader: Callable[[], Agent]
+    sent: Callable[[Request], object]
+    kept: Callable[[str, Response, bytes], object]
+    held: Callable[[], Iterable[Request]]
+    abandoned: Callable[[Request], object]
+    expected: Callable[[OriginPolicy], object]
+    found: Callable[[OriginPolicy], object]
+    exchanged: Callable[[Request, Response | None, Sequence[bytes], bool], object] = _nothing
+    concluded: Callable[[OriginPolicy], object] = _nothing
 
 
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl; a crawl has one.
 
     :param max_size: decoded octets after which a transfer is cut off.
-    :param abandoned: called with a request that is under way although nobody waits for its answer any more.
-    :param kept: called with each whole answer: the URL, the response, and its decoded body.
-    :param sent: called with each request of ours that was answered, with the headers that it was sent with.
-    :param held: returns the requests that wait in place for the turn of their site.
+    :param routes: of the requests of the crawl.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        max_size: int,
-        *,
-        abandoned: Callable[[Request], object],
-        kept: Callable[[str, Response, bytes], object],
-        sent: Callable[[Request], object],
-        held: Callable[[], Iterable[Request]],
-    ) -> None:
-        self._crawler, self._abandoned, self._kept, self._sent = crawler, abandoned, kept, sent
-        self._held = held
-        #: Called after each exchange, whole or not: the request as it was sent, its answer or ``None``, the lines of
-        #: Content-Encoding of that, and whether its body was cut off. ``None``: nobody wants to know.
-        self.exchanged: Callable[[Request, Response | None, Sequence[bytes], bool], object] | None = None
+    def __init__(self, crawler: Crawler, max_size: int, hooks: Hooks, routes: Routes) -> None:
+        self._crawler, self._hooks, self._routes = crawler, hooks, routes
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
         #: Octets of the bodies that came, before they were decoded.
         self.octets: int = 0
         self._transfers = 0
-        self._send = crawler.signals.send_catch_log
         self._schemes: set[str] = set()
-        self._endings = _Endings(crawler)
+        # What ended the connection whose octets are being handed over: nothing yet. It is added when that ends.
+        self._delivering: Sequence[object] = ()
         self._handlers: dict[int, Callable[..., bool | None]] = {
             id(signals.request_reached_downloader): self._reached,
             id(signals.headers_received): self._headers_received,
             id(signals.bytes_received): self._bytes_received,
             id(signals.response_downloaded): self._response_downloaded,
         }
-        # Requests without an answer -> when they are to give up the places in their slots.
-        self._waiting: dict[Request, float] = {}
-        self._late: dict[Request, Any] = {}  # those that have given them up -> their slots
+        self._late: dict[Request, Any] = {}  # requests that have given up the places in their slots -> those slots
 
     def request(
         self,
@@ -180,67 +177,82 @@ class Downloader:
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
         if asker is not None:
-            _inherit_route(asker, url, meta, headers)
+            self._inherit_route(asker, url, meta, headers)
         if url.startswith("ftp:"):
             meta.setdefault("proxy", None)  # Scrapy's handler uses none that the environment names
-        return Request(url, priority=PRIORITY, callback=NO_CALLBACK, meta=meta, headers=headers)
+        # Before every page, as Scrapy's own middleware asks.
+        return Request(url, priority=1000, callback=NO_CALLBACK, meta=meta, headers=headers)
+
+    def _inherit_route(self, asker: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
+        """Copy what decides the way of the page: its proxy, local address and slot; to the same host, its FTP account.
+
+        Nothing else is inherited.
+        """
+        parts, page = urlsplit(url), urlparse_cached(asker)
+        if (parts.scheme, parts.hostname) == (page.scheme, page.hostname):
+            meta.update((key, asker.meta[key]) for key in _FTP if key in asker.meta)
+        slot = chosen_slot(asker)
+        if slot is not None:
+            meta["download_slot"] = slot
+        if "bindaddress" in asker.meta:
+            meta["bindaddress"] = asker.meta["bindaddress"]
+        if "proxy" not in asker.meta:
+            return
+        # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its scheme.
+        chosen = self._routes.of(Request(asker.url))
+        if chosen is not None and chosen == self._routes.of(asker):
+            return
+        meta["proxy"] = asker.meta["proxy"]
+        # HttpProxyMiddleware has moved the credentials of `proxy` into this header.
+        credentials = asker.headers.get(b"Proxy-Authorization")
+        if credentials is not None and meta["proxy"]:
+            headers[b"Proxy-Authorization"] = credentials
 
     async def send(self, request: Request) -> tuple[Response, bytes]:
         """Return the answer to a request, and its decoded body if it is a 2xx. Raises whatever goes wrong."""
-        self._prepare(urlparse_cached(request).scheme)
-        response = None
-        try:
-            response = await self._transferred(request)
-            self.octets += len(response.body)
-        finally:
-            if self.exchanged is not None:
-                transfer: _Transfer = request.meta[MARK]
-                self.exchanged(transfer.request or request, response, transfer.codings, transfer.stopped)
-        body = self._body(response, request.meta[MARK])
-        self._kept(request.url, response, body)
-        return response, body
-
-    async def _transferred(self, request: Request) -> Response:
-        engine = self._crawler.engine
+        engine, response, transfer = self._crawler.engine, None, request.meta[MARK]
         assert engine is not None
+        self._prepare(urlparse_cached(request).scheme)
+        # The signals of our transfers are seen while one is under way, and not longer: it slows down every page.
+        manager = self._crawler.signals
+        if not self._transfers:
+            self._send, manager.send_catch_log = manager.send_catch_log, self._signal  # type: ignore[method-assign]
+        self._transfers += 1
         try:
-            with self._listening(), _scrapy.one_more(self._crawler):
-                return await engine.download_async(request)
+            with _scrapy.one_more(self._crawler):
+                response = await engine.download_async(request)
         except BaseException:
             # Most likely this was cancelled, and Scrapy goes on with the transfer for as long as the server likes.
             if self._give_place(request):
-                self._abandoned(request)
+                self._hooks.abandoned(request)
             raise
+        finally:
+            self._transfers -= 1
+            if not self._transfers:
+                manager.send_catch_log = self._send  # type: ignore[method-assign]
+            self._hooks.exchanged(transfer.request or request, response, transfer.codings, transfer.stopped)
+        self.octets += len(response.body)
+        body = self._body(response, transfer)
+        self._hooks.kept(request.url, response, body)
+        return response, body
 
     def _reached(self, transfer: _Transfer, request: Request, **_: object) -> None:
         """Called when a request, or a retry of it, joins the queue of its slot."""
         transfer.unanswered = True
-        if not self._waiting:
-            Runtime().call_later(_PATIENCE, self._look)
-        self._waiting[request] = Runtime().clock() + _PATIENCE
+        Runtime().call_later(_PATIENCE, partial(self._look, transfer, request))
 
-    def _look(self) -> None:
-        """Let transfers that take long hold no place any more; one timer serves all."""
-        now, waiting = Runtime().clock(), self._waiting
-        self._waiting = {}
-        for request, due in waiting.items():
-            if due > now:
-                self._waiting[request] = due
-            elif self._give_place(request) is None:  # it still stands in the queue
-                self._waiting[request] = now + _PATIENCE
-        if self._waiting:
-            Runtime().call_later(min(self._waiting.values()) - now, self._look)
+    def _look(self, transfer: _Transfer, request: Request) -> None:
+        """Let a transfer that takes long hold no place any more."""
+        if transfer.unanswered and self._give_place(request) is None:  # it still stands in the queue
+            Runtime().call_later(_PATIENCE, partial(self._look, transfer, request))
 
-    def _give_place(self, request: Request) -> bool | None:
-        if request in self._late:
-            return True
-        slot = _scrapy.give_place(self._crawler, request)
-        if not slot:
-            return None if slot is None else False
-        if not self._late:
-            self._crawler.signals.connect(self._left, signals.request_left_downloader)
-        self._late[request] = slot
-        return True
+    def _give_place(self, request: Request) -> Any:  # noqa: ANN401 - see `give_place` in `_scrapy.py`
+        slot = self._late.get(request) or _scrapy.give_place(self._crawler, request)
+        if slot:
+            if not self._late:
+                self._crawler.signals.connect(self._left, signals.request_left_downloader)
+            self._late[request] = slot
+        return slot
 
     def _left(self, request: Request) -> None:
         slot = self._late.pop(request, None)
@@ -256,9 +268,10 @@ class Downloader:
         if response.status // 100 != 2 and response.status // 10 != 2:
             return b""
         if "download_stopped" in response.flags and not transfer.stopped:
-            # No signal handler did this (see `_shielded`). The part that is missing may have the rules that forbid.
+            # No signal handler did this (see `_signal`). The part that is missing may have the rules that forbid.
             raise StopDownload(fail=False)
-        if "partial" in response.flags and self._endings.was_reset(transfer.request) and not transfer.stopped:
+        in_order = all(isinstance(end, ConnectionDone) for end in transfer.ends)
+        if "partial" in response.flags and not in_order and not transfer.stopped:
             raise BrokenTransferError("connection reset")
         if is_rendered(response.body):
             text = "%s came as the page that a browser shows for a text, and counts as that text"
@@ -268,7 +281,7 @@ class Downloader:
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader, or waits for its turn."""
-        metas = [*_scrapy.queued_metas(self._crawler), *(request.meta for request in self._held())]
+        metas = [*_scrapy.queued_metas(self._crawler), *(request.meta for request in self._hooks.held())]
         return {meta[MARK].mark for meta in metas if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
@@ -276,24 +289,8 @@ class Downloader:
             self._schemes.add(scheme)
             handler = _scrapy.handler_of(self._crawler, scheme)
             _scrapy.unbound_pool(self._crawler, handler)
-            self._endings.watch(handler)
-            account = _scrapy.ftp_account(self._crawler, handler)
-            if account is not None:
-                bound(handler, Account(*account), MARK, self._limit)
-
-    @contextmanager
-    def _listening(self) -> Iterator[None]:
-        """See the signals of our transfers while one is under way, and not longer: it slows down every page."""
-        manager = self._crawler.signals
-        if not self._transfers:
-            self._send, manager.send_catch_log = manager.send_catch_log, self._signal  # type: ignore[method-assign]
-        self._transfers += 1
-        try:
-            yield
-        finally:
-            self._transfers -= 1
-            if not self._transfers:
-                manager.send_catch_log = self._send  # type: ignore[method-assign]
+            _scrapy.watch(self._crawler, handler, self._factory, self._read)
+            ftp.bound(handler, self._crawler.settings, MARK, self._limit)
 
     def _signal(self, signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
         """Send a signal, as Scrapy does; handle it afterwards, if it is about a transfer of ours.
@@ -303,13 +300,12 @@ class Downloader:
         whether to go on.
         """
         answers, handle = self._send(signal, **named), self._handlers.get(id(signal))
-        meta = None if handle is None else getattr(named.get("request"), "meta", None)
-        if handle is None or not meta or MARK not in meta:
+        if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
-        if signal in _STOPPING:
+        if signal in (signals.headers_received, signals.bytes_received):
             answers = [one for one in answers if not isinstance(getattr(one[1], "value", None), StopDownload)]
         try:
-            if handle(meta[MARK], **named):
+            if handle(named["request"].meta[MARK], **named):
                 answers.append((handle, Failure(StopDownload(fail=False))))  # type: ignore[no-untyped-call]  # Twisted's
         except Exception:
             logger.exception("A signal of %s was not handled", named["request"])
@@ -317,83 +313,52 @@ class Downloader:
 
     def _headers_received(self, transfer: _Transfer, headers: Headers, request: Request, **_: object) -> None:
         transfer.begin(request, headers.getlist(b"Content-Encoding"))
-        self._endings.received(request)  # there may be no octets of a body
+        transfer.ends = self._delivering  # there may be no octets of a body
 
     def _bytes_received(self, transfer: _Transfer, data: bytes, request: Request, **_: object) -> bool:
         if transfer.request is not request:  # a download handler of the user's does not send `headers_received`
             transfer.begin(request, ())
-        self._endings.received(request)
-        return transfer.has_enough(data, self._limit)
+        transfer.ends = self._delivering
+        if not transfer.taken and data.startswith(GZIP_MAGIC):
+            transfer.codings = transfer.codings or (b"gzip",)
+        transfer.taken += len(data)
+        most = self._limit * MAX_EXPANSION if transfer.codings else self._limit - 1
+        transfer.stopped = transfer.taken > most
+        return transfer.stopped
 
     def _response_downloaded(self, transfer: _Transfer, request: Request, response: Response, **_: object) -> None:
         transfer.unanswered = False
-        self._waiting.pop(request, None)
         # Without the header, HttpCompressionMiddleware leaves the body alone: it would drop a body that gets longer
         # than DOWNLOAD_MAXSIZE, or decode it without a bound.
         transfer.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
-        self._sent(request)
+        self._hooks.sent(request)
 
-
-class _Endings:
-    """Tells whether the connection of an answer was closed in order, or reset.
-
-    A body with neither a length nor chunks ends with its connection. Twisted's handler and aiohttp's take such a body
-    for whole even if the connection was reset. httpx raises then, and handlers of the user's own are not watched.
-
-    """
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        # The connection whose octets are being handed over; connection -> the request that the last octets were for.
-        self._delivering: object = None
-        self._requests: WeakKeyDictionary[object, Request] = WeakKeyDictionary()
-        self._reset: WeakSet[Request] = WeakSet()
-
-    def watch(self, handler: object) -> None:
-        """Watch the connections that a download handler makes from now on."""
-        factory, read = self._factory, self._read
-        _scrapy.watch(self._crawler, handler, lambda stock: partial(factory, stock), lambda stock: partial(read, stock))
-
-    def received(self, request: Request) -> None:
-        """Take note which request the octets are for that its download handler passes on right now."""
-        if self._delivering is not None:
-            self._requests[self._delivering] = request
-
-    def was_reset(self, request: Request | None) -> bool:
-        """Whether the connection of a request was reset before it was used for another. With aiohttp, see `_read`."""
-        return request in self._reset
+    # How connections end: in order, or by a reset. A body with neither a length nor chunks ends with its connection.
+    # Twisted's handler and aiohttp's take such a body for whole even if the connection was reset. httpx raises then,
+    # and handlers of the user's own are not watched.
 
     def _factory(self, factory: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - Twisted's
         made = factory(*args)
         build = made.buildProtocol
-
-        def watched(address: object) -> Any:  # noqa: ANN401 - as above
-            protocol = build(address)
-            if protocol is not None:
-                self._watch(protocol)
-            return protocol
-
-        made.buildProtocol = watched
+        made.buildProtocol = lambda address: self._watched(build(address))
         return made
 
-    def _watch(self, protocol: Any) -> None:  # noqa: ANN401 - Twisted's
-        make, receive = protocol.makeConnection, protocol.dataReceived
+    def _watched(self, protocol: Any) -> Any:  # noqa: ANN401 - as above
+        make, receive, ends = protocol.makeConnection, protocol.dataReceived, list[object]()
 
         def received(data: bytes) -> None:
-            self._delivering = protocol
+            self._delivering = ends
             try:
                 receive(data)
             finally:
-                self._delivering = None
+                self._delivering = ()
 
         def made(transport: Any) -> None:  # noqa: ANN401 - Twisted's
             end = transport.connectionLost
 
             def ended(reason: Failure) -> None:
-                request = self._requests.get(protocol)
-                if request is not None and not isinstance(reason.value, ConnectionDone):
-                    self._reset.add(request)
+                ends.append(reason.value)
                 end(reason)
 
             # Over TLS, the end of the TCP connection counts: many servers leave out that of TLS (close_notify).
@@ -401,6 +366,7 @@ class _Endings:
             make(transport)
 
         protocol.dataReceived, protocol.makeConnection = received, made
+        return protocol
 
     async def _read(self, read: Callable[..., Awaitable[Any]], response: Any, request: Request) -> Any:  # noqa: ANN401 - aiohttp's
         answer = await read(response, request)
@@ -409,29 +375,6 @@ class _Endings:
         if watched and isinstance(_scrapy.end_of(self._crawler, response), OSError):
             raise ResponseDataLossError("the connection was reset")
         return answer
-
-
-def _inherit_route(asker: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
-    """Copy what decides the way of the page: its proxy, local address and slot; to the same host, its FTP account.
-
-    Nothing else is inherited.
-    """
-    parts, page = urlsplit(url), urlparse_cached(asker)
-    if (parts.scheme, parts.hostname) == (page.scheme, page.hostname):
-        meta.update((key, asker.meta[key]) for key in _FTP if key in asker.meta)
-    slot = chosen_slot(asker)
-    if slot is not None:
-        meta["download_slot"] = slot
-    if "bindaddress" in asker.meta:
-        meta["bindaddress"] = asker.meta["bindaddress"]
-    # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its scheme.
-    if "proxy" not in asker.meta or _scrapy.by_environment(asker):
-        return
-    meta["proxy"] = asker.meta["proxy"]
-    # HttpProxyMiddleware has moved the credentials of `proxy` into this header.
-    credentials = asker.headers.get(b"Proxy-Authorization")
-    if credentials is not None and meta["proxy"]:
-        headers[b"Proxy-Authorization"] = credentials
 
 
 def chosen_slot(request: Request) -> str | None:

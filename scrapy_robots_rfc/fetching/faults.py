@@ -8,20 +8,17 @@ from __future__ import annotations
 import errno
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import dropwhile
 from traceback import walk_tb
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
 from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, DecodingError, ForeignAnswerError, RobotsError
 from scrapy_robots_rfc.policy.access import Local, Unreachable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 #: The exceptions that the network or a server causes: package of the class -> names, subclasses included. All others
 #: are local: they say nothing about the site.
@@ -32,6 +29,7 @@ _NETWORK = {
     "twisted": "ConnectBindError ConnectError ConnectionClosed DNSLookupError ParseError ResponseFailed "
     "RequestTransmissionFailed TimeoutError _WrapperException FTPError",
     "builtins": "ConnectionError TimeoutError",
+    "asyncio": "IncompleteReadError LimitOverrunError",
     "socket": "gaierror herror",
     "ssl": "SSLError",
     "OpenSSL": "Error",
@@ -119,7 +117,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     part, method = _part(frames)
     if method not in _HOOKS and (isinstance(error, RobotsError) or _is_network(error)):
         found = _network(chain)
-        return replace(found, cause=no_answer(timeout)) if isinstance(error, LATE) else found
+        return replace(found, cause=f"no answer in {timeout:g} s") if isinstance(error, LATE) else found
     kind = next((name for name in _names(error) if name in _ADVICE), None)
     if kind is None and method not in _HOOKS and any(frame[1] == READING for frame in frames):
         return Unreachable(None, f"its answer cannot be read: {_named(error)}")
@@ -128,11 +126,6 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     if kind == "StopDownload":
         part = "a handler of bytes_received or headers_received"
     return Local(f"{part}: {_named(error)}", _ADVICE[kind])
-
-
-def no_answer(timeout: float) -> str:
-    """Return the cause of a fetch that had no answer in so many seconds."""
-    return f"no answer in {timeout:g} s"
 
 
 def _network(chain: list[BaseException]) -> Unreachable:

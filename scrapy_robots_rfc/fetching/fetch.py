@@ -18,7 +18,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import governs_all
-from scrapy_robots_rfc.fetching.routes import proxy_of
+from scrapy_robots_rfc.fetching.routes import has_account, proxy_of
 from scrapy_robots_rfc.policy import backoff, caching
 from scrapy_robots_rfc.policy.access import Access, Asking, Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
@@ -73,11 +73,6 @@ class Attempt:
     def origin(self) -> Origin:
         """The origin of the file."""
         return self.pending.origin
-
-    @property
-    def asker(self) -> Request | None:
-        """The request that the file is fetched for."""
-        return self.pending.route.asker
 
     @property
     def last(self) -> Validity | None:
@@ -148,7 +143,8 @@ class Fetcher:
         :raises RobotsUndecided: it took too long, and nobody waits for the file any more.
         """
         self._count(stats.REQUEST_COUNT)
-        state, held = Asking.first(attempt.origin, self._settings.schemes[attempt.origin.scheme]), attempt.held
+        origin, held = attempt.origin, attempt.held
+        state = Asking(origin.robots_url, scheme=self._settings.schemes[origin.scheme])
         while True:
             # An attempt that is to give way to others ends before Scrapy's timeout, which would make it a failure.
             left = max(min(attempt.limit + _GRACE, self._settings.timeout) - attempt.spent, 0.1)
@@ -156,11 +152,13 @@ class Fetcher:
             retry = not self._settings.unreachable_backoff  # retries on top of a backoff would multiply with it
             try:
                 request = attempt.request = self._download.request(
-                    state.url, timeout=left, mark=attempt, retry=retry, asker=attempt.asker, known=known
+                    state.url, timeout=left, mark=attempt, retry=retry, asker=attempt.pending.route.asker, known=known
                 )
                 response, body = await self._download.send(request)
             except Exception as error:  # noqa: BLE001 - whatever goes wrong is a result
-                return Fetched(self._failed(attempt.in_time(error), attempt.request))
+                if not isinstance(attempt.in_time(error), IgnoreRequest):
+                    self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
+                return Fetched(through(access_after(error, self._settings.timeout), attempt.request))
             attempt.in_time(None)
             access = state.answered(
                 response.status,
@@ -197,26 +195,24 @@ class Fetcher:
             tag, modified = tag or known.etag, modified or known.last_modified
         return Fetched(access, freshness, Validators(url, tag, modified) if tag or modified else None, confirmed)
 
-    def _failed(self, error: Exception, request: Request | None) -> Unreachable | Local:
-        if not isinstance(error, IgnoreRequest):
-            self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
-        return through(access_after(error, self._settings.timeout), request)
-
 
 def through(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
-    """Return a failure with the name of its proxy, if the request had one: it says nothing about the site then."""
+    """Return a failure with the name of its proxy, if the request had one: it says nothing about the site then.
+
+    Nor does one of a request with an account of its own.
+    """
     proxy = proxy_of(request)
-    if proxy is None or isinstance(access, Local):
+    if request is None or isinstance(access, Local):
         return access
+    if proxy is None:
+        return replace(access, route=True) if has_account(request) else access
     return replace(access, cause=f"{access.cause}, through proxy {proxy}", route=True)
 
 
 def _known_at(url: str, held: CacheEntry | None) -> Validators | None:
     """Return the validators of an entry, if its file came from this URL: they mean nothing to another one."""
-    if held is None or held.body is None or held.validators is None or held.validators.url != url:
-        return None
-    known = held.validators
-    return known if known.etag is not None or known.last_modified is not None else None
+    known = None if held is None or held.body is None else held.validators
+    return known if known is not None and known.url == url and (known.etag or known.last_modified) else None
 
 
 def following(
@@ -242,7 +238,7 @@ def following(
     return made(old.validators, old.body, old.lifetime) if new.stale and old is not None else made()
 
 
-def set_aside(old: CacheEntry | None, access: Access, now: float, limits: Settings) -> CacheEntry:
+def governing_meanwhile(old: CacheEntry | None, access: Access, now: float, limits: Settings) -> CacheEntry:
     """Return what governs requests whose fetch says nothing about the site: an earlier file, or nothing is known.
 
     It does not become the cache entry of the origin, since it must not count in how long the file was unreachable.

@@ -2,69 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import unquote
 
+from scrapy import Request
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
-from twisted.internet.protocol import ClientCreator, Protocol
+from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import ClientCreator, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import BrokenTransferError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from scrapy import Request
-
 # Octets that a server may say on the control connection of one transfer; a greeting may be long.
 _MOST_SAID = 65_536
 _LONGEST = 160  # characters of a server's text that are shown
+_MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 
-class Account(NamedTuple):
-    """What Scrapy's handler uses for a request whose meta says nothing else.
+def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
+    """Have Scrapy's handler get files that are asked for with a mark as `retrieve` does; leave any other one as it is.
 
-    :param statuses: reply code of FTP -> status, as in the handler's CODE_MAPPING.
-    """
-
-    user: str
-    password: str
-    passive: bool
-    statuses: Mapping[str, int]
-
-
-def bound(handler: Any, account: Account, mark: str, limit: int) -> None:  # noqa: ANN401 - Scrapy's, or a subclass
-    """Have a handler get files that are asked for with a mark as `retrieve` does.
-
+    :param settings: of the crawl.
     :param mark: a meta key.
     :param limit: octets.
     """
-    stock = handler.download_request
+    stock: Any = next((kind for kind in type(handler).__mro__ if kind.__name__ == "FTPDownloadHandler"), None)
+    if stock is None or type(handler).download_request is not stock.download_request:
+        return
+    pages = handler.download_request
 
     async def download_request(request: Request) -> Response:
-        page = mark not in request.meta
-        response: Response = await (stock(request) if page else retrieve(request, account, limit))
+        ours = mark in request.meta
+        response: Response = await (retrieve(request, settings, limit) if ours else pages(request))
         return response
 
     handler.download_request = download_request
 
 
-async def retrieve(request: Request, account: Account, limit: int) -> Response:
+async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Response:
     """Return the answer to a request for a robots.txt, with a body of at most so many octets.
 
-    Its status is 200, or 404 where the server says that there is no such file.
+    Its status is 200, or 404 where the server says that there is no such file, before the transfer has begun.
 
-    :raises BrokenTransferError: the server refuses, for another reason.
+    :raises BrokenTransferError: the server refuses, for another reason. Whatever Twisted raises is raised, too.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - it installs one, so a crawl has to be there
-    from twisted.protocols.ftp import CommandFailed, FTPError  # noqa: PLC0415 - imports the reactor
+    from twisted.protocols.ftp import BadResponse, CommandFailed, FTPError  # noqa: PLC0415 - imports the reactor
 
     parts, seconds = urlparse_cached(request), request.meta["download_timeout"]
-    creator: Any = ClientCreator(reactor, _client, request.meta, account)  # type: ignore[no-untyped-call]  # Twisted's
+    creator: Any = ClientCreator(reactor, _client, request.meta, settings)  # type: ignore[no-untyped-call]  # Twisted's
     client = await maybe_deferred_to_future(creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds))
     done: Deferred[Any] = Deferred()
     file = _File(limit, lambda result=None: None if done.called else done.callback(result))
@@ -74,10 +67,11 @@ async def retrieve(request: Request, account: Account, limit: int) -> Response:
         await maybe_deferred_to_future(done.addTimeout(seconds, reactor, lambda *_: late))
     except FTPError as error:
         reason = getattr(error.args[-1] if error.args else None, "value", error)  # of a refused login, for instance
-        if not isinstance(reason, CommandFailed):
-            raise
-        line = str(reason.args[0][-1])
-        if reason is error and account.statuses.get(line[:3]) == 404:
+        if not isinstance(reason, CommandFailed | BadResponse):
+            raise reason from error
+        *before, line = map(str, reason.args[0])
+        begun = file.body or any(map(_MARK.match, before))
+        if reason is error and not begun and line.startswith("550"):
             return Response(request.url, status=404)
         raise BrokenTransferError(f"the FTP server said {printable(line[:_LONGEST])}") from error
     finally:
@@ -85,11 +79,12 @@ async def retrieve(request: Request, account: Account, limit: int) -> Response:
     return Response(request.url, body=bytes(file.body[:limit]))
 
 
-def _client(meta: Mapping[str, Any], account: Account) -> Any:  # noqa: ANN401 - an FTPClient of Twisted's
+def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: ANN401 - an FTPClient of Twisted's
     from twisted.protocols.ftp import FTPClient  # noqa: PLC0415 - as above
 
-    user, password = meta.get("ftp_user", account.user), meta.get("ftp_password", account.password)
-    passive = int(bool(meta.get("ftp_passive", account.passive)))
+    user, password = meta.get("ftp_user"), meta.get("ftp_password", settings["FTP_PASSWORD"])
+    user, password = settings["FTP_USER"] if user is None else str(user), None if password is None else str(password)
+    passive = int(bool(meta.get("ftp_passive", settings["FTP_PASSIVE_MODE"])))
     client: Any = FTPClient(user, password, passive=passive)  # type: ignore[no-untyped-call]  # Twisted's
     said, receive = 0, client.dataReceived
 
@@ -108,7 +103,8 @@ def _client(meta: Mapping[str, Any], account: Account) -> Any:  # noqa: ANN401 -
 class _File(Protocol):
     """The octets of a file.
 
-    :param ended: called when there are enough of them; and by the client when there are no more.
+    :param ended: called when there are enough of them; with a failure when their connection ends out of order; by the
+        client when there are no more.
     """
 
     def __init__(self, limit: int, ended: Callable[..., object]) -> None:
@@ -118,3 +114,7 @@ class _File(Protocol):
         self.body += data
         if len(self.body) >= self._limit:
             self.ended()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 - Twisted's name
+        if not isinstance(reason.value, ConnectionDone):
+            self.ended(reason)

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.text import listed
+from scrapy_robots_rfc.fetching.fetch import Attempt
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import MOST_ROUTES, TICK
-from scrapy_robots_rfc.policy.access import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.fetching.fetch import Attempt
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.access import Local
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.policy.access import Local, Outcome
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -61,14 +58,16 @@ class Failing(NamedTuple):
     again: float
 
 
+@dataclass
 class Names:
-    """The first few names, with the last text for each of them, and how often others came."""
+    """The first few names, with the last text for each of them, and how often others came.
 
-    def __init__(self) -> None:
-        #: Name -> how often it came, and the text that came with it last.
-        self.named: dict[str, tuple[int, str]] = {}
-        #: How often other names came.
-        self.more: int = 0
+    :param named: name -> how often it came, and the text that came with it last.
+    :param more: how often other names came.
+    """
+
+    named: dict[str, tuple[int, str]] = field(default_factory=dict)
+    more: int = 0
 
     def add(self, name: str, text: str) -> None:
         """Count a name, and keep the text that comes with it."""
@@ -95,8 +94,9 @@ class OriginLog:
         self.stale: Names = Names()
         #: Origins whose last fetch failed.
         self.failing: dict[Origin, Failing] = {}
-        self._waiting: dict[Origin, str] = {}
-        self._local: set[str] = set()
+        self._waiting: dict[Origin, str] = {}  # those that are asked again, and did not count as unreachable before
+        #: What is to be done, by the cause of a local fault.
+        self.local_advice: dict[str, str] = {}
 
     def failed(
         self,
@@ -115,6 +115,8 @@ class OriginLog:
         """
         url, cause, pending = robots.origin.robots_url, robots.cause, attempt.pending
         self._fails(robots, self._runtime.clock() + to_come[0] if to_come else robots.validity.fresh_until)
+        if to_come and not that_way and attempt.changes(Outcome.UNREACHABLE):
+            self._waiting[robots.origin] = cause
         if other_route and pending.untried() is not None:
             logger.warning("%s is unreachable (%s): it is asked for by the route of another request", url, cause)
             return
@@ -158,16 +160,12 @@ class OriginLog:
     def local(self, robots: OriginPolicy, access: Local) -> None:
         """Log that the crawl itself failed, once for each cause: the same failure may concern every origin."""
         self._fails(robots, robots.validity.fresh_until)
-        if access.cause in self._local or len(self._local) >= KEPT_CAUSES:
+        if access.cause in self.local_advice or len(self.local_advice) >= KEPT_CAUSES:
             return
-        self._local.add(access.cause)
+        self.local_advice[access.cause] = access.advice
         message = "%s could not be asked for, because the crawl itself failed (%s): %s until that is mended; %s"
         follows = self._follows[robots.outcome]
         logger.error(message, robots.origin.robots_url, access.cause, follows, access.advice, exc_info=access.error)
-
-    def again(self, robots: OriginPolicy) -> None:
-        """Remember an origin whose file is asked for again, and that did not count as unreachable before."""
-        self._waiting[robots.origin] = robots.cause
 
     def closed(self) -> None:
         """Count as unreachable the origins that still waited for another attempt when the crawl ended."""

@@ -9,23 +9,17 @@ from __future__ import annotations
 import logging
 import math
 import stat
-import zlib
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
 # Exempt origins whose value is kept, so that a request costs a look-up; a crawl of many hosts must not fill the memory.
 _KEPT = 10_000
@@ -60,7 +54,7 @@ class Overrides:
                 accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
                 raise SettingError(f"ROBOTSTXT_OVERRIDES[{str(origin)!r}]", path, accepted) from error
             self._overrides[origin] = OriginPolicy(origin, _OVERRIDDEN, None, path, file, agent, override=path)
-            self._octets[origin] = zlib.compress(octets)
+            self._octets[origin] = octets
         self._sites = settings.exempt
         self._exempt = lru_cache(_KEPT)(self._exempted)
 
@@ -73,8 +67,7 @@ class Overrides:
 
     def octets(self, origin: Origin) -> bytes | None:
         """Return the local file of an origin, as it was read; ``None`` if there is none."""
-        packed = self._octets.get(origin)
-        return None if packed is None else zlib.decompress(packed)
+        return self._octets.get(origin)
 
     def _exempted(self, origin: Origin) -> OriginPolicy | None:
         site = next((site for site in self._sites if site.covers(origin)), None)
@@ -88,10 +81,8 @@ def announcements(settings: Settings) -> Iterator[tuple[int, str]]:
     if settings.dry_run:
         yield logging.WARNING, "ROBOTSTXT_DRY_RUN: no request is dropped, also none that robots.txt forbids"
     if settings.exempt:
-        yield (
-            logging.INFO,
-            f"ROBOTSTXT_EXEMPT: not asked for their robots.txt are {_listed(site.text for site in settings.exempt)}",
-        )
+        named = _listed(site.text for site in settings.exempt)
+        yield logging.INFO, f"ROBOTSTXT_EXEMPT: not asked for their robots.txt are {named}"
     if settings.overrides:
         named = _listed(f"{path} for {origin}" for origin, path in settings.overrides.items())
         yield logging.INFO, f"ROBOTSTXT_OVERRIDES: local files decide: {named}"

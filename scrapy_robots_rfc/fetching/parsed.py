@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import time
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import stats
@@ -19,36 +22,29 @@ from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.gemini import GeminiFile
 from scrapy_robots_rfc.core.percent import request_target
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments
-from scrapy_robots_rfc.policy.pacing import KEYS, Over, Pace, pace_of, pace_of_number
+from scrapy_robots_rfc.policy.caching import Validity
+from scrapy_robots_rfc.policy.origins import Origin, other_reading
+from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Limit, Over, Pace, pace_of_number, paces_of
 from scrapy_robots_rfc.policy.schemes import Dialect
-from scrapy_robots_rfc.settings import PARSER_ACCEPTED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import time
-
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-    from scrapy_robots_rfc.policy.caching import Validity
-    from scrapy_robots_rfc.policy.pacing import Bound, Limit
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Agents whose pace is kept with a file; a crawl that makes up a User-Agent for every request must not make it grow.
+# Agents whose pace is kept where another parser gives it; a crawl that makes up a User-Agent for every request must not
+# make it grow.
 _KEPT_PACES = 16
 
-# Octets of memory that a pace takes, and, about, an octet of a file that another parser holds: Protego takes seven to
-# nine for a usual file.
+# Octets of memory that a token with its pace takes, and, about, an octet of a file that another parser holds: Protego
+# takes seven to nine for a usual file.
 _PACE, _FOREIGN_OCTET = 600, 10
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class ParsedRobots:
     """A file that a parser has read. If a parser of the user's raises an exception, the page counts as disallowed.
 
@@ -60,29 +56,21 @@ class ParsedRobots:
     :param failed: called for each exception of the parser.
     """
 
-    __slots__ = ("_failed", "_own_delay", "_paces", "_size", "_told", "digest", "parser", "robots")
-
-    def __init__(
-        self,
-        parser: Any,  # noqa: ANN401 - the user's, or ours
-        robots: RobotsTxt | None,
-        *,
-        own_delay: bool = False,
-        size: int = 0,
-        digest: str | None = None,
-        failed: Callable[[], object] = lambda: None,
-    ) -> None:
-        self.parser: Any = parser
-        self.robots: RobotsTxt | None = robots
-        self.digest: str | None = digest
-        self._own_delay, self._size, self._failed, self._told = own_delay, size, failed, False
-        self._paces: dict[Agent, Pace | None] | None = {}
+    parser: Any
+    robots: RobotsTxt | None
+    own_delay: bool = False
+    size: int = 0
+    digest: str | None = None
+    failed: Callable[[], object] = lambda: None
+    _told: bool = False
+    _paces: dict[str, Pace | None] | None = None  # by token, where the core reads them; `None` until one is asked for
+    _own_paces: dict[Agent, Pace | None] = field(default_factory=dict)
 
     @property
     def weight(self) -> int:
         """About the octets that it takes in memory; more when paces were asked for."""
-        octets = _FOREIGN_OCTET * self._size if self.robots is None else self.robots.weight
-        return octets + _PACE * len(self._paces or ())
+        octets = _FOREIGN_OCTET * self.size if self.robots is None else self.robots.weight
+        return octets + _PACE * (len(self._paces or ()) + len(self._own_paces))
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the core's decision (RFC 9309, 2.2), or that of the user's parser; never raises.
@@ -97,7 +85,7 @@ class ParsedRobots:
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
         except Exception:
-            self._failed()
+            self.failed()
             if not self._told:
                 logger.exception("%s.allowed() failed: the page is treated as disallowed", type(self.parser).__name__)
                 self._told = True
@@ -107,12 +95,12 @@ class ParsedRobots:
         """Read all that the questions of an agent need, if the core reads the file. May be called on any thread."""
         if self.robots is not None:
             self.robots.prepare(agent.tokens)
-            if not self._own_delay:
+            if not self.own_delay:
                 self.pace(agent)
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds: the core's, or that of the user's parser, if it has such a method."""
-        if self.robots is not None and not self._own_delay:
+        if self.robots is not None and not self.own_delay:
             return self.robots.crawl_delay(agent.tokens)
         ask = getattr(self.parser, "crawl_delay", None)  # parsers of Scrapy 2.18 and newer have it
         delay: float | None = None if ask is None else ask(_name(agent))
@@ -121,25 +109,26 @@ class ParsedRobots:
     def pace(self, agent: Agent) -> Pace | None:
         """Return the pace that the file, or the parser's Crawl-delay, asks for; never raises."""
         if self._paces is None:
+            if self.robots is None or self.own_delay:
+                return self._own_pace(agent)
+            # For all agents at once: a hostile file would take a third of a second for each, on the event loop.
+            self._paces = paces_of(self.robots.records_by_group(*KEYS)) if self.robots.mentions(*KEYS) else {}
+        if not self._paces or self.robots is None:
             return None
-        if agent not in self._paces:
-            if self.robots is not None and not self._own_delay and not self.robots.mentions(*KEYS):
-                self._paces = None  # most files ask for none: nothing is looked up again
-                return None
-            if len(self._paces) >= _KEPT_PACES:
-                self._paces.clear()
-            self._paces[agent] = self._pace_of(agent)
-        return self._paces[agent]
+        token = self.robots.choose(agent.tokens, self._paces)
+        return None if token is None else self._paces[token[1]]
 
-    def _pace_of(self, agent: Agent) -> Pace | None:
-        if self.robots is not None and not self._own_delay:
-            return pace_of(self.robots.records_for(agent.tokens, *KEYS))
-        try:
-            return pace_of_number(self.crawl_delay(agent))
-        except Exception:
-            self._failed()
-            logger.exception("%s.crawl_delay() failed: no delay is kept", type(self.parser).__name__)
-            return None
+    def _own_pace(self, agent: Agent) -> Pace | None:
+        if agent not in self._own_paces:
+            if len(self._own_paces) >= _KEPT_PACES:
+                self._own_paces.clear()
+            try:
+                self._own_paces[agent] = pace_of_number(self.crawl_delay(agent))
+            except Exception:
+                self.failed()
+                logger.exception("%s.crawl_delay() failed: no delay is kept", type(self.parser).__name__)
+                self._own_paces[agent] = None
+        return self._own_paces[agent]
 
 
 def _name(agent: Agent) -> str:
@@ -268,9 +257,7 @@ class OriginPolicy:
         :param bound: the interval that the site asks for.
         :param limit: the longest interval that the user accepts, and what happens to pages beyond it.
         """
-        if bound.seconds <= limit.longest or limit.over is not Over.FORBID:
-            return None
-        if request_target(url) == ROBOTS_TXT:  # always allowed (RFC 9309, 2.2.2)
+        if not limit.forbids(bound) or request_target(url) == ROBOTS_TXT:  # that is always allowed (RFC 9309, 2.2.2)
             return None
         return f"{self.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
@@ -281,7 +268,7 @@ class OriginPolicy:
         """
         return None if self.file is None else self.file.crawl_delay(self._agent_of(agent))
 
-    def pace(self, agent: str | list[str] | None = None) -> Pace | None:
+    def pace(self, agent: Agent | str | list[str] | None = None) -> Pace | None:
         """What Crawl-delay, Request-rate and Visit-time ask for; ``None`` if they ask for nothing.
 
         :param agent: product tokens or a User-Agent header; ``None``: the crawl's own.
@@ -299,8 +286,10 @@ class OriginPolicy:
         """Do what `decide` does, for an `Agent`; the decision has no origin yet."""
         if self.file is not None:
             decision = self.file.decide(url, agent)
-            if decision.allowed and (resolved := without_dot_segments(url)) is not None:
-                decision = self.file.decide(resolved, agent)
+            # Nearly all pages are of http, and have no such text in them: they are not looked at any closer.
+            doubtful = decision.allowed and ("/." in url or "%2" in url or url < "g")  # as "ftp:" is
+            if doubtful and (other := other_reading(url)) is not None:
+                decision = self.file.decide(other, agent)
             if self.override is not None:
                 return replace(decision, override=self.override)
             return replace(decision, stale=True) if self.validity.unreachable_since is not None else decision
@@ -335,12 +324,8 @@ class OriginPolicy:
 
     def bound(self, agent: Agent, utc: time) -> Bound | None:
         """The longest interval that the file asks for at a time of day; ``None`` if it asks for none."""
-        pace = None if self.file is None else self.file.pace(agent)
+        pace = self.pace(agent)
         return None if pace is None else pace.bound(utc)
-
-    def paces(self, agent: Agent) -> bool:
-        """Whether the file asks for a pace."""
-        return self.file is not None and self.file.pace(agent) is not None
 
     def why(self, decision: Decision) -> str:
         """What a decision rests on, for log lines, errors and people."""
@@ -352,8 +337,8 @@ class OriginPolicy:
             )
         return f"{why}; stale copy, its refresh failed: {self.cause}" if decision.stale else why
 
-    def _agent_of(self, agent: str | list[str] | None) -> Agent:
-        return agent_of(agent) or self._agent()
+    def _agent_of(self, agent: Agent | str | list[str] | None) -> Agent:
+        return agent if isinstance(agent, Agent) else agent_of(agent) or self._agent()
 
 
 def governs_all(status: int | None, outcome: Outcome) -> bool:

@@ -11,21 +11,17 @@ import heapq
 import itertools
 import logging
 import math
+from collections.abc import Callable, Collection, Coroutine, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from scrapy_robots_rfc._runtime import Waiter
+from scrapy import Request
+
+from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.fetching.fetch import Attempt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Hashable
-
-    from scrapy import Request
-
-    from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -73,11 +69,9 @@ class RouteWait(Generic[_T]):
 
     async def result(self) -> _T | None:
         """Wait for the value."""
-        if not self.settled:
-            waiter: Waiter[_T | None] = Waiter()
-            self._listeners.append(waiter.resolve)
-            return await waiter
-        return self.value
+        waiter: Waiter[_T | None] = Waiter()
+        self.listen(waiter.resolve)
+        return await waiter
 
     def settle(self, value: _T | None) -> None:
         """Set the value, without telling anybody: first, all routes of a key are to have theirs."""
@@ -104,8 +98,7 @@ class PendingFetch:
     :param looks: how often another crawl was found to fetch the file.
     :param gave_way: how often an attempt gave way to others.
     :param alone: whether it ends with a value for each route, and none for all.
-    :param delay: the number of the pause that it is in; ``None``: it is in none.
-    :param open: whether a new route ends that pause.
+    :param open: whether a new route ends the pause that it is in; ``None``: it is in none.
     :param due: when its attempt began, or when that pause ends; ``None``: it stands in line.
     """
 
@@ -117,12 +110,8 @@ class PendingFetch:
     looks: int = 0
     gave_way: int = 0
     alone: bool = False
-    delay: int | None = None
-    open: bool = False
+    open: bool | None = None
     due: float | None = None
-
-    def __post_init__(self) -> None:
-        self.routes[self.route.name] = self.route
 
     def untried(self) -> RouteWait[OriginPolicy] | None:
         """Return another route to try at once; ``None`` if there is none, or enough of them were tried."""
@@ -214,19 +203,19 @@ class FetchQueue:
             return pending.routes[route]
         wait: RouteWait[OriginPolicy] = RouteWait(origin, route, asker)
         if pending is None:
-            pending = self._pending[origin] = PendingFetch(origin, wait)
+            pending = self._pending[origin] = PendingFetch(origin, wait, {route: wait})
             self._stand_in_line(pending)
             return wait
         pending.routes[route] = wait
-        if pending.delay is not None and pending.open and (untried := pending.untried()) is not None:
-            pending.delay, pending.route = None, untried
+        if pending.open and (untried := pending.untried()) is not None:
+            pending.route = untried
             self._stand_in_line(pending)
         return wait
 
     # Attempts begin.
 
     def _stand_in_line(self, pending: PendingFetch) -> None:
-        pending.due = None
+        pending.due = pending.open = None
         heapq.heappush(self._line, (pending.attempts, pending.gave_way, next(self._number), pending))
         self._start_next()
 
@@ -280,14 +269,15 @@ class FetchQueue:
             return
         pending.attempts += 1
         pending.route.attempts += 1
-        if result is not None and result.alone:
+        if result is None:
+            self._settle(pending, None)
+        elif result.alone:
             self._without_route(pending, result)
+        elif result.again is None:
+            self._settle(pending, result.value)
         else:
-            pending.last = None if result is None else result.value
-            if result is None or result.again is None:
-                self._settle(pending, pending.last)
-            else:
-                self._delay(pending, result.again, open=False)
+            pending.last = result.value
+            self._delay(pending, result.again, open=False)
         self._start_next()
 
     def _leave(self, attempt: Attempt) -> None:
@@ -313,13 +303,10 @@ class FetchQueue:
         self._delay(pending, max(0.0, pending.route.due - now), open=True)
 
     def _delay(self, pending: PendingFetch, seconds: float, *, open: bool) -> None:  # noqa: A002 - as its attribute
-        pending.delay, pending.open = next(self._number), open
-        pending.due = self._runtime.clock() + seconds
-        heapq.heappush(self._later, (pending.due, pending.delay, pending))
+        pending.open, pending.due = open, self._runtime.clock() + seconds
+        heapq.heappush(self._later, (pending.due, next(self._number), pending))
 
     def _settle(self, pending: PendingFetch, value: OriginPolicy | None) -> None:
-        if self._pending.get(pending.origin) is not pending:
-            return
         self._settled(pending)
         del self._pending[pending.origin]
         for wait in pending.routes.values():
@@ -368,9 +355,8 @@ class FetchQueue:
 
     def _end_delays(self, now: float) -> None:
         while self._later and self._later[0][0] <= now:
-            _, number, pending = heapq.heappop(self._later)
-            if pending.delay == number:  # no new route has ended it
-                pending.delay = None
+            due, _, pending = heapq.heappop(self._later)
+            if pending.open is not None and pending.due == due:  # no new route has ended it
                 self._stand_in_line(pending)
 
     def _close(self) -> None:

@@ -8,33 +8,26 @@ from __future__ import annotations
 
 import logging
 import math
-import zlib
+from collections.abc import Callable
 from email.utils import formatdate
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 
 from scrapy_robots_rfc import _scrapy
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import without_codings
 from scrapy_robots_rfc.fetching.overrides import Overrides
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Asking, Successful, Unavailable, Unreachable
+from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
+from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Access, Asking, Successful, Unavailable, Unreachable
 from scrapy_robots_rfc.policy.caching import Validity, http_date
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.parsed import FileParser
-    from scrapy_robots_rfc.policy.access import Access
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -147,8 +140,8 @@ class Replay(Overrides):
         """Return the file that decides for an origin, as it came; ``None`` if there is none."""
         if super().robots(origin) is not None:
             return super().octets(origin)
-        packed = self._known(origin)[1]
-        return None if packed is None else whole_lines(zlib.decompress(packed), self._settings.max_size)
+        body = self._known(origin)[1]
+        return None if body is None else whole_lines(body, self._settings.max_size)
 
     def why_closed(self, request: Request, origin: Origin) -> str | None:
         """Why a request would be sent, so that it is refused whatever robots.txt says; ``None``: it would not be sent.
@@ -162,7 +155,7 @@ class Replay(Overrides):
 
     def _replayed(self, origin: Origin) -> tuple[OriginPolicy, bytes | None]:
         """Follow the answers in the cache, as a fetch follows those of servers; return what is known, and the file."""
-        state: Asking | Access = Asking.first(origin, self._settings.schemes[origin.scheme])
+        state: Asking | Access = Asking(origin.robots_url, scheme=self._settings.schemes[origin.scheme])
         made: float | None = None
         while isinstance(state, Asking):
             found = self._cache.retrieve(state.url)
@@ -194,5 +187,5 @@ class Replay(Overrides):
             old = "of unknown age" if age == math.inf else f"{age / 86_400:.1f} days old"
             logger.info("%s is obeyed as the HTTP cache has it, %s: %s", origin.robots_url, old, cause)
         validity = Validity(state.outcome, math.inf, unreachable_since=since)
-        packed = zlib.compress(state.body, 1) if isinstance(state, Successful) else None
-        return OriginPolicy(origin, validity, state.status, cause, file, self._agent), packed
+        octets = state.body if isinstance(state, Successful) else None  # the parsed file has them too
+        return OriginPolicy(origin, validity, state.status, cause, file, self._agent), octets

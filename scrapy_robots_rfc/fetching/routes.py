@@ -1,28 +1,23 @@
-"""The proxies that requests go through.
+"""The proxies that requests go through, and the accounts that those for FTP log in to.
 
-A robots.txt is the same through every proxy. A failure without an answer may be the fault of the proxy: it closes the
-site for the requests of that route only.
+A robots.txt is the same through every proxy. A failure without an answer may be the fault of the proxy, or of the
+account: it closes the site for the requests of that route only.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
-from urllib.request import proxy_bypass
+from collections.abc import Hashable
+from typing import TypeAlias
+from urllib.request import getproxies
 
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc._scrapy import environment_proxies
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-#: The proxy of a request with its credentials, since a gateway may send each user another way; ``None``: the request
-#: has none, or a later middleware chooses it.
+#: The proxy of a request with its credentials, since a gateway may send each user another way, or its FTP account;
+#: ``None``: the request has neither, or a later middleware chooses the proxy.
 Route: TypeAlias = str | None
 
 _USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
@@ -32,35 +27,44 @@ class Routes:
     """Gives the routes of the requests of a crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+        self._crawler, self._environment = crawler, bool(getproxies())
 
-    @cached_property
-    def _environment(self) -> dict[str, str]:
-        return environment_proxies(self._crawler)
+    def of(self, request: Request | None) -> Route:
+        """Return the route of a request: `meta["proxy"]`, or the proxy that HttpProxyMiddleware will choose.
 
-    def of(self, request: Request) -> Route:
-        """Return the route of a request: `meta["proxy"]`, or the proxy that HttpProxyMiddleware will choose."""
-        meta = request.meta
-        if "proxy" not in meta:
-            return self._by_environment(request) if self._environment else None
-        proxy = meta["proxy"]
+        For FTP it is the account of the meta, if that names a user: Scrapy's handler uses no proxy.
+        """
+        if request is None:
+            return None
+        if has_account(request):
+            return f"{request.meta['ftp_user']} {request.meta.get('ftp_password')}"
+        if "proxy" not in request.meta and self._environment:
+            chooser = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
+            request = Request(request.url)
+            if chooser is not None:
+                HttpProxyMiddleware.process_request(chooser, request)
+        proxy = request.meta.get("proxy")
         if not proxy:
             return None
         credentials = request.headers.get(b"Proxy-Authorization")
         return str(proxy) if credentials is None else f"{proxy} {credentials.decode('latin-1')}"
+
+    def usual(self, request: Request) -> Route:
+        """Return the route that a request takes if it names none."""
+        return self.of(Request(request.url)) if self._environment else None
 
     def way(self, asker: Request | None) -> Hashable:
         """Return route and local address of a fetch: crawls for which they are equal get the same answer.
 
         :param asker: the request that the file is fetched for; ``None``: there is none, as for a spider's question.
         """
-        route, address = (None, None) if asker is None else (self.of(asker), asker.meta.get("bindaddress"))
+        route, address = self.of(asker), None if asker is None else asker.meta.get("bindaddress")
         return None if route is None and address is None else (route, address)
 
-    def _by_environment(self, request: Request) -> Route:
-        parts = urlparse_cached(request)
-        proxy = self._environment.get(parts.scheme)
-        return None if proxy is None or (parts.hostname and proxy_bypass(parts.hostname)) else proxy
+
+def has_account(request: Request) -> bool:
+    """Whether a request is for FTP, and names the user that it is made for."""
+    return request.meta.get("ftp_user") is not None and urlparse_cached(request).scheme == "ftp"
 
 
 def proxy_of(request: Request | None) -> str | None:

@@ -8,43 +8,34 @@ one fetch at a time (`queue.py`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy import Request
+from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime, Threads
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.locks import FetchLocks, Peers, pause
 from scrapy_robots_rfc.cache.memory import LARGE, MemoryCache
-from scrapy_robots_rfc.cache.shared import FetchLocks, Peers, pause
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.faults import no_answer
-from scrapy_robots_rfc.fetching.fetch import Fetched, Fetcher, following, set_aside, through
+from scrapy_robots_rfc.fetching.download import Downloader, Hooks
+from scrapy_robots_rfc.fetching.faults import access_after
+from scrapy_robots_rfc.fetching.fetch import Attempt, Fetched, Fetcher, following, governing_meanwhile, through
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
+from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
-from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, RouteWait
+from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, PendingFetch, Result, RouteWait
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.policy import backoff
-from scrapy_robots_rfc.policy.access import Local, Outcome, Successful, Unreachable
+from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from scrapy_robots_rfc.policy.origins import Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.fetch import Attempt
-    from scrapy_robots_rfc.fetching.overrides import Overrides
-    from scrapy_robots_rfc.fetching.parsed import FileParser
-    from scrapy_robots_rfc.fetching.queue import PendingFetch, Result
-    from scrapy_robots_rfc.policy.access import Access
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import Settings
 
 # Routes that failed, of all origins, of which it is remembered what is known by them; the oldest is forgotten first.
 _FAILED_ROUTES = 10_000
@@ -54,31 +45,11 @@ _FAILED_ROUTES = 10_000
 _PARSING = 60.0
 
 
-class Hooks(NamedTuple):
-    """What the service calls in rooms above its own, which it must not import.
-
-    :param parse: parses files.
-    :param agent: gives the agent of a request that brings none of its own; raises what the spider's property raises.
-    :param reader: gives the agent that large files are read for; does the same, but never raises.
-    :param expected: called before a file of a shared store is asked for again, with what was known of it.
-    :param found: called with what governs an origin from now on.
-    :param concluded: the same, where a fetch of this crawl has ended; ``None``: nobody wants to know.
-    """
-
-    parse: FileParser
-    agent: Callable[[], Agent]
-    reader: Callable[[], Agent]
-    expected: Callable[[OriginPolicy], None]
-    found: Callable[[OriginPolicy], None]
-    concluded: Callable[[OriginPolicy], None] | None = None
-
-
 class RobotsService:
     """The robots.txt files of a crawl.
 
     :param crawler: the crawl; its engine need not be there yet.
     :param settings: of the crawl.
-    :param download: makes one exchange through Scrapy's downloader.
     :param store: the client of a store, already started; ``None``: nothing is kept beyond the process.
     :param overrides: the user's exceptions; ``None``: there are none.
     """
@@ -87,22 +58,21 @@ class RobotsService:
         self,
         crawler: Crawler,
         settings: Settings,
-        download: Downloader,
         hooks: Hooks,
-        store: CacheClient | None = None,
-        overrides: Overrides | None = None,
+        store: CacheClient | None,
+        overrides: Overrides | None,
     ) -> None:
         assert crawler.stats is not None
         self._crawler, self._settings, self._hooks, self._overrides = crawler, settings, hooks, overrides
         self._closing = partial(_scrapy.is_closing, crawler)
-        #: Makes exchanges, also those of commands; gives the routes of requests.
-        self.download: Downloader = download
+        #: Gives the routes of requests; makes exchanges, also those of commands, and for tdmrep.json.
         self.routes: Routes = Routes(crawler)
+        self.download: Downloader = Downloader(crawler, settings.max_size, hooks, self.routes)
         self._peers = Peers(self.routes.way, self._closing)
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
         self._threads = Threads(1, self._runtime, "robots.txt parser")
-        self._fetcher = Fetcher(settings, download, self._runtime, self._count)
+        self._fetcher = Fetcher(settings, self.download, self._runtime, self._count)
         self._sharing = None if store is None else FetchLocks(store, settings, self._runtime)
         #: What the crawl remembers; what it tells of origins that cannot be reached; its fetches that are not over.
         self.memory: MemoryCache[OriginPolicy] = MemoryCache(
@@ -119,7 +89,7 @@ class RobotsService:
             closing=self._closing,
             work=self._find_out,
             late=self._too_late,
-            queued=download.queued,
+            queued=self.download.queued,
             settled=self._settled,
         )
 
@@ -159,14 +129,13 @@ class RobotsService:
         if self._overrides is not None and (override := self._overrides.robots(origin)) is not None:
             return override
         robots, now = self.memory.get(origin), self._runtime.clock()
-        if robots is None or now >= robots.validity.fresh_until or not robots.for_all:
-            route = None if asker is None else self.routes.of(asker)
-            if robots is None or now >= robots.validity.fresh_until or route is not None:
-                # When another route led to the site after this one had failed, that failure does not count any more.
-                led_there = -math.inf if robots is None or not robots.for_all else robots.fetched
-                robots = self._failed.get((origin, route))
-                if robots is None or now >= robots.validity.fresh_until or robots.fetched < led_there:
-                    return None
+        fresh = robots is not None and now < robots.validity.fresh_until
+        if robots is None or not fresh or (not robots.for_all and self.routes.of(asker) is not None):
+            # When another route led to the site after this one had failed, that failure does not count any more.
+            led_there = -math.inf if robots is None or not robots.for_all else robots.fetched
+            robots = self._failed.get((origin, self.routes.of(asker)))
+            if robots is None or now >= robots.validity.fresh_until or robots.fetched < led_there:
+                return None
         if counted:
             self._count(stats.CACHE_HITS)
         return robots
@@ -182,7 +151,7 @@ class RobotsService:
         if override is not None or self._closing():
             return RouteWait(origin, settled=True, value=override)
         self._count(stats.WAITS if origin in self.queue else stats.CACHE_MISSES)
-        return self.queue.ask(origin, asker, None if asker is None else self.routes.of(asker))
+        return self.queue.ask(origin, asker, self.routes.of(asker))
 
     def octets(self, origin: Origin) -> bytes | None:
         """Return the octets of the file that an origin is judged by; ``None`` if it is not at hand.
@@ -219,7 +188,8 @@ class RobotsService:
         attempt.before = None if attempt.held is None else attempt.held.validity
         held, access = attempt.held, None
         fresh = held is not None and self._runtime.clock() < held.validity.fresh_until
-        if held is not None and fresh and self.memory.get(attempt.origin) is None:  # its file is large, and packed
+        # The memory gives no value of a file that is large and packed.
+        if held is not None and fresh and self.memory.get(attempt.origin) is None:
             robots = await self._revive_aside(attempt, held)
             self.memory.put(attempt.origin, robots, held)
             return Attempted(robots)
@@ -239,8 +209,8 @@ class RobotsService:
         return found
 
     def _too_late(self, attempt: Attempt) -> Attempted:
-        """Conclude and keep that there was no answer in time; tell it in the background."""
-        fetched = Fetched(through(Unreachable(None, no_answer(self._settings.timeout)), attempt.request))
+        """Conclude that there was no answer in time; tell it in the background."""
+        fetched = Fetched(through(access_after(TimeoutError(), self._settings.timeout), attempt.request))
         attempted = self._conclude(attempt, fetched)
         self._runtime.spawn(self._tell(attempt, attempted.value, fetched.access))
         return attempted
@@ -248,7 +218,7 @@ class RobotsService:
     # Look.
 
     async def _look_into_store(self, attempt: Attempt) -> Result:
-        """Return what the store has, or that another crawl fetches the file; ``None``: this crawl has to fetch it."""
+        """Return what the store has, or that another crawl fetches the file; ``None``: neither."""
         if self._sharing is None:
             return None
         attempt.held, fresh, ours = await attempt.wait_aside(self._sharing.look(attempt.origin, attempt.held))
@@ -257,8 +227,8 @@ class RobotsService:
         return None if ours or fresh else self._look_later(attempt)
 
     async def _look_at_peers(self, attempt: Attempt) -> Result:
-        """Do the same with the other crawls of the process."""
-        entry, busy = self._peers.look(attempt.origin, attempt.asker)
+        """Do the same with the other crawls of the process; ``None``: they wait for this one from now on."""
+        entry, busy = self._peers.look(attempt.origin, attempt.pending.route.asker)
         if entry is not None and (attempt.held is None or entry.fetched > attempt.held.fetched):
             now = self._runtime.clock()
             attempt.held = entry = entry.reviewed(now, self._settings)
@@ -267,7 +237,7 @@ class RobotsService:
         if busy:
             self._peers.end(attempt.origin)
             return self._look_later(attempt)
-        self._peers.begin(attempt.origin, attempt.asker)
+        self._peers.begin(attempt.origin, attempt.pending.route.asker)
         return None
 
     def _look_later(self, attempt: Attempt) -> float:
@@ -301,16 +271,16 @@ class RobotsService:
 
     # Conclude.
 
-    def _conclude(self, attempt: Attempt, fetched: Fetched, file: ParsedRobots | None = None) -> Attempted:
+    def _conclude(self, attempt: Attempt, fetched: Fetched, file: ParsedRobots | str | None = None) -> Attempted:
         """Turn the result of a fetch into what is known from now on; keep it, unless another attempt follows.
 
-        :param file: that of the answer, parsed; without one, that of the entry that is held, if it is parsed already.
+        :param file: what `_parsed` gave.
         """
         access, now, limits = fetched.access, self._runtime.clock(), self._settings
-        # Such a failure says nothing about the site, so that it governs the requests of its route only.
+        # A failure of the crawl or of a proxy says nothing about the site: it governs the requests of its route only.
         of_route = isinstance(access, Local) or (isinstance(access, Unreachable) and access.route)
         if of_route:
-            entry = set_aside(attempt.held, access, now, limits)
+            entry = governing_meanwhile(attempt.held, access, now, limits)
         else:
             if isinstance(access, Unreachable):
                 ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after, limits)
@@ -333,16 +303,15 @@ class RobotsService:
             self._keep(attempt, robots, entry, shared=fetched.freshness.stored)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, entry, stored=fetched.freshness.stored, since=attempt.began)
-        elif not of_route and attempt.changes(Outcome.UNREACHABLE):
-            self.origin_log.again(robots)
         return Attempted(robots, to_come[0] if to_come else None, alone=alone)
 
-    async def _parsed(self, attempt: Attempt, fetched: Fetched) -> tuple[ParsedRobots | None, Fetched]:
+    # Parse.
+
+    async def _parsed(self, attempt: Attempt, fetched: Fetched) -> tuple[ParsedRobots | str | None, Fetched]:
         """Return the file of an answer; without one, the earlier file if it is large, because it may be obeyed."""
         access, earlier = fetched.access, None if attempt.held is None else attempt.held.body
         if not isinstance(access, Successful):
-            old = await self._parse(attempt, earlier) if earlier is not None and len(earlier) > LARGE else None
-            return old if isinstance(old, ParsedRobots) else None, fetched
+            return await self._parse(attempt, earlier) if earlier and len(earlier) > LARGE else None, fetched
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
         file = await self._parse(attempt, access.body)
@@ -391,7 +360,7 @@ class RobotsService:
         """Remember what governs an origin from now on."""
         self.origin_log.concluded(robots, attempt)
         self.memory.put(attempt.origin, robots, entry)
-        self._peers.keep(attempt.origin, attempt.asker, shared=shared)
+        self._peers.keep(attempt.origin, attempt.pending.route.asker, shared=shared)
 
     def _settled(self, pending: PendingFetch) -> None:
         """Let other crawls go on; keep the failure of each route, if none of them brought a result for all."""
@@ -399,13 +368,12 @@ class RobotsService:
         self._peers.end(origin)
         if not pending.alone:
             return
-        kept, now = self.memory.get(origin), self._runtime.clock()
+        kept = self.memory.get(origin)
         failed = {wait.name: wait.last for wait in pending.routes.values() if wait.last is not None}
         for route, robots in failed.items():
-            if now < robots.validity.fresh_until:
-                self._failed[origin, route] = robots
-                if len(self._failed) > _FAILED_ROUTES:
-                    del self._failed[next(iter(self._failed))]
+            self._failed[origin, route] = robots
+            if len(self._failed) > _FAILED_ROUTES:
+                del self._failed[next(iter(self._failed))]
         if any(robots is kept for robots in failed.values()):  # concluded, and given to other crawls already
             return
         closed = [robots for robots in failed.values() if robots.outcome is Outcome.UNREACHABLE]
@@ -422,9 +390,9 @@ class RobotsService:
         :param access: how the fetch ended; ``None``: it came out of a store or another crawl.
         """
         self._hooks.found(robots)
-        if access is not None and self._hooks.concluded is not None:
+        if access is not None:
             self._hooks.concluded(robots)
-        send, asker = self._crawler.signals.send_catch_log_async, attempt.asker
+        send, asker = self._crawler.signals.send_catch_log_async, attempt.pending.route.asker
         if robots.file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
             await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
         if access is not None:

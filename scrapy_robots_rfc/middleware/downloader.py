@@ -1,19 +1,21 @@
-"""RfcRobotsTxtMiddleware: each request is let through, set aside, or refused with `RobotsDisallowed`.
+"""RfcRobotsTxtMiddleware: each request goes on, is set aside, answered, or refused (`RobotsDisallowed`).
 
-`process_request` has the steps in their order. See `fetching/service.py` for how a robots.txt is fetched, and
-`enforcement.py` for what follows from a decision.
+`process_request` asks for its turn, `_judge` and `_finish` have the other steps in their order. See
+`fetching/service.py` for how a robots.txt is fetched, and `enforcement.py` for what follows from a decision.
 """
 
 from __future__ import annotations
 
 import logging
-from functools import partial
+from functools import lru_cache
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from scrapy import Request, Spider
 from scrapy import signals as scrapy_signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
@@ -23,35 +25,33 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
-from scrapy_robots_rfc.fetching.download import MARK, Downloader
+from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.fetching.download import MARK, Hooks
 from scrapy_robots_rfc.fetching.overrides import Overrides, announcements
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser, OriginPolicy
 from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, HttpCache, Replay
-from scrapy_robots_rfc.fetching.service import Hooks, RobotsService, undecided
-from scrapy_robots_rfc.middleware import early
+from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
-from scrapy_robots_rfc.middleware.progress import WaitLog
+from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import settings_of, startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, kind_of
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.reporting.opening import records_of
-from scrapy_robots_rfc.reporting.summary import CrawlSummary, TopK
-from scrapy_robots_rfc.throttling.throttle import NoTurn, Throttle
+from scrapy_robots_rfc.reporting.summary import CrawlSummary
+from scrapy_robots_rfc.throttling.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from typing import Self, TypeAlias
 
-    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.fetching.queue import RouteWait
+    from scrapy_robots_rfc.reporting.archive import Archive
+    from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings
 
     #: What `process_request` may return, as a value or later.
@@ -66,7 +66,7 @@ _KEPT_ORIGINS = 10_000
 class RfcRobotsTxtMiddleware:
     """Downloader middleware that obeys robots.txt as RFC 9309 says.
 
-    :param crawler: the crawl; its settings are read here and nowhere else.
+    :param crawler: the crawl; the settings of this package are read here, once.
     :raises NotConfigured: ROBOTSTXT_OBEY is false.
     :raises SettingError: a setting, or the spider's `robotstxt_user_agent`, is not accepted.
     :raises StoreError: the store of ROBOTSTXT_CACHE cannot work.
@@ -75,54 +75,69 @@ class RfcRobotsTxtMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         settings = self._settings = settings_of(crawler, RfcRobotsTxtMiddleware)
         self._crawler, self._schemes = crawler, settings.schemes
-        stats_collector = crawler.stats
-        assert stats_collector is not None
-        self._count = stats_collector.inc_value
-        runtime = Runtime()
-        self._origins: dict[tuple[str, str], Origin | None] = {}
-        self._user_agents = UserAgents(crawler, settings.user_agent)
-        self._parse = FileParser(crawler, settings)
+        assert crawler.stats is not None
+        self._count, runtime = crawler.stats.inc_value, Runtime()
+        self._origins = lru_cache(_KEPT_ORIGINS)(lambda start: Origin.of(start, settings.schemes))
+        self.user_agents: UserAgents = UserAgents(crawler, settings.user_agent)
+        parse = self._parse = FileParser(crawler, settings)
         #: The report, which `middleware/page_rules.py` writes to as well.
-        self.feeds, self._archive = records_of(crawler, settings, runtime)
-        self._http_cache = HttpCache(crawler, settings)
-        parse, agent = self._parse, self._user_agents.default
+        self.feeds: Feeds | None = None
+        self._archive: Archive | None = None
+        if settings.report:
+            self.feeds = load_object("scrapy_robots_rfc.reporting.export.Feeds")(crawler, settings, runtime)
+        if settings.archive:
+            self._archive = load_object("scrapy_robots_rfc.reporting.archive.Archive")(crawler, settings, runtime)
+        cache = HttpCache(crawler, settings)
+        agent, reader = self.user_agents.default, self.user_agents.expected
         overrides: Overrides | None = None  # their files are read before a store is opened
         self._replay: Replay | None = None
         if crawler.settings.getbool(IGNORE_MISSING):
-            overrides = self._replay = Replay(settings, parse, agent, self._http_cache, runtime.date)
+            overrides = self._replay = Replay(settings, parse, agent, cache, runtime.date)
         elif settings.exempt or settings.overrides:
             overrides = Overrides(settings, parse, agent)
-        self._store = self._open_store(settings)
-        concluded = None if self._archive is None else self._archive.concluded
-        hooks = Hooks(parse, agent, self._user_agents.expected, self._expected, self._found, concluded)
+        store = self._open_store(settings)
+        alone = (lambda _: False) if overrides is None else lambda origin: overrides.robots(origin) is not None
+        throttle = self._throttle = Throttle(crawler, settings, self.origin_of, runtime, store, alone)
+        hooks = Hooks(
+            parse,
+            agent,
+            reader,
+            self.user_agents.sent,
+            cache.store,
+            held=throttle.waiting_in_place,
+            abandoned=throttle.answered,
+            expected=lambda robots: throttle.expect(robots, reader()),
+            found=throttle.fetched,
+        )
+        if self._archive is not None:
+            hooks = hooks._replace(exchanged=self._archive.exchanged, concluded=self._archive.concluded)
         #: What spiders may ask, see docs/service.md.
-        downloader = self._downloader()
-        self.service: RobotsService = RobotsService(crawler, settings, downloader, hooks, self._store, overrides)
-        self._throttle = self._make_throttle(settings, overrides)
-        self._enforcement = Enforcement(crawler, settings, self._throttle, self.feeds, runtime.utc)
-        if settings.use is not None or getattr(crawler.spider, USE_KEY, None) is not None:
-            self._declare_use(settings)
+        self.service: RobotsService = RobotsService(crawler, settings, hooks, store, overrides)
+        self.enforcement: Enforcement = Enforcement(crawler, settings, throttle, self.feeds, runtime.utc)
+        self._declare_use(settings)
         self._bridge = SchedulerBridge(crawler, self._request_scheduled)
-        self._deferred: DeferredRequests[OriginPolicy] = DeferredRequests(
-            settings.max_waiting,
+        self._deferred = self._make_deferred(runtime)
+        self._progress = Progress(crawler, self._deferred, throttle, runtime, self.service)
+        for name in ("spider_opened", "spider_idle", "spider_closed"):
+            crawler.signals.connect(getattr(self, f"_{name}"), getattr(scrapy_signals, name))
+
+    def _make_deferred(self, runtime: Runtime) -> DeferredRequests[OriginPolicy]:
+        return DeferredRequests(
+            self._settings.max_waiting,
             hold=self._hold,
+            usual=self.service.routes.usual,
             scheduler=self._bridge,
             runtime=runtime,
             throttle=self._throttle,
         )
-        self._progress = WaitLog(crawler, self._deferred, self._throttle, runtime, self.service)
-        for handler, signal in (
-            (self._spider_opened, scrapy_signals.spider_opened),
-            (self._spider_idle, scrapy_signals.spider_idle),
-            (self._spider_closed, scrapy_signals.spider_closed),
-        ):
-            crawler.signals.connect(handler, signal)
 
     def _declare_use(self, settings: Settings) -> None:
         """Look at what sites say of the use of their pages. A crawl that declares none has no `process_response`."""
+        if settings.use is None and getattr(self._crawler.spider, USE_KEY, None) is None:
+            return
         from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - loaded when a setting asks for it
 
-        self._enforcement.use = DeclaredUse(self._crawler, settings, self.service.download)
+        self.enforcement.use = DeclaredUse(self._crawler, settings, self.service.download)
         self.process_response = self._check_use
 
     @classmethod
@@ -139,7 +154,7 @@ class RfcRobotsTxtMiddleware:
         :raises RobotsDisallowed: it may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of strings.
         """
-        if self._throttle is not None and self._throttle.begun and not self._throttle.take(request):
+        if self._throttle.begun and not self._throttle.take(request):
             _, batch = self._deferred.leaving.get(id(request), (None, None))
             if batch is None:  # else it came back without passing the scheduler, and waits for the file first
                 return self._wait_for_turn(request, lambda: self._judge(request))
@@ -150,17 +165,23 @@ class RfcRobotsTxtMiddleware:
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._schemes:
             return self._pass_exempt(request)
-        origin = self._origin(parts.scheme, parts.netloc)
+        origin = self.origin_of(request)
         own = parts.path == ROBOTS_TXT and is_robots_txt(parts)
+        if origin is None:  # no robots.txt belongs to such a request
+            why = None if own else "no valid authority"
+        else:
+            why = None if self._replay is None else self._replay.why_closed(request, origin)
+        if why is not None:
+            closed = Decision(False, Reason.UNREACHABLE, origin=None if origin is None else str(origin))
+            self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
+            return None
         if origin is None or (own and not wants_copy(request)):
-            self._without_asking(request, origin, own=own)
+            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
             return None
-        if self._replay is not None and not self._stays(request, origin, self._replay):
-            return None
-        agent = None if own else self._user_agents.of(request)
+        agent = None if own else self.user_agents.of(request)
         if self._deferred.leaving and (wait := self._deferred.returned(request)) is not None:
             # It was returned to be set aside, and came back without passing the scheduler.
-            return self._wait_in_place(request, agent, wait, direct=True)
+            return self._wait_in_place(request, agent, wait, past_scheduler=True)
         robots = None
         if waited is not None:
             robots = self._deferred.reserved(origin, self.service.routes.of(request), waited)
@@ -172,37 +193,18 @@ class RfcRobotsTxtMiddleware:
     def _pass_exempt(self, request: Request) -> _Passed:
         """Count a request that is not judged; it keeps the interval of its site if the file is at hand."""
         if MARK in request.meta:  # a request of ours
-            self._user_agents.passes(request)
+            self.user_agents.passes(request)
             return None
-        origin = None if self._throttle is None else self._origin_of(request)
+        origin = self.origin_of(request) if self._throttle.keeps else None
         robots = None if origin is None else self.service.at_hand(origin, counted=False)
-        if self._throttle is not None and robots is not None:
-            self._throttle.note(request, robots, self._user_agents.default())
-            if not self._throttle.take(request):
-                return self._wait_for_turn(request, lambda: self._pass_exempt(request))
+        if robots is not None and not self._throttle.lets_go(request, robots, self.user_agents.default()):
+            return self._wait_for_turn(request, lambda: self._pass_exempt(request))
         self._count(stats.EXEMPTED)
         return None
 
-    def _without_asking(self, request: Request, origin: Origin | None, *, own: bool) -> None:
-        """Judge a request for a robots.txt itself, or one without a valid authority, to which no robots.txt belongs."""
-        if not own:
-            self._enforcement.refuse(request, Decision(False, Reason.UNREACHABLE), f"{UNREACHABLE}no valid authority")
-        elif self._replay is None or origin is None or self._stays(request, origin, self._replay):
-            self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
-
-    def _stays(self, request: Request, origin: Origin, offline: Replay) -> bool:
-        """Whether an offline replay does not send a request; one that it would send is refused."""
-        why = offline.why_closed(request, origin)
-        if why is not None:
-            self._enforcement.refuse(
-                request, Decision(False, Reason.UNREACHABLE, origin=str(origin)), f"{UNREACHABLE}{why}"
-            )
-        return why is None
-
     def _wait(self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy]) -> _Passed:
         """Set a request aside by returning it to the engine; if too many are set aside, let it wait in place."""
-        if self._throttle is not None:
-            self._throttle.release(request)  # the robots.txt itself needs it
+        self._throttle.release(request)  # the request for the robots.txt needs that turn
         if wait.value is not None:  # without asyncio, the fetch may be over already
             return self._finish(request, wait.value, agent)
         if not self._bridge.usable() or (self._deferred.full and not wait.settled):
@@ -216,13 +218,14 @@ class RfcRobotsTxtMiddleware:
         return request
 
     async def _wait_in_place(
-        self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy], *, direct: bool = False
+        self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy], *, past_scheduler: bool = False
     ) -> Request | Response | None:
+        self._throttle.release(request)  # if it came past the scheduler, it has taken the turn once more
         robots = await self._deferred.wait_in_place(wait)
         if robots is not None:
             found = self._finish(request, robots, agent)
             return await found if isawaitable(found) else found
-        if not direct and self._bridge.usable():
+        if not past_scheduler and self._bridge.usable():
             return self._set_aside(request, wait)  # to the scheduler, for a crawl that is resumed
         self._count(stats.UNDECIDED)
         logger.debug("Not decided before the spider closed: %s", request_text(request), extra=self._extra)
@@ -231,7 +234,7 @@ class RfcRobotsTxtMiddleware:
     def _finish(self, request: Request, robots: OriginPolicy, agent: Agent | None) -> _Passed:
         """Judge a page; a request for the file itself, which has no agent, is answered if the file is at hand."""
         if agent is not None:
-            if self._enforcement.judge(request, robots, agent):
+            if self.enforcement.judge(request, robots, agent):
                 return None
             return self._wait_for_turn(request, lambda: self._finish(request, robots, agent))
         body = None if robots.file is None else self.service.octets(robots.origin)
@@ -243,7 +246,7 @@ class RfcRobotsTxtMiddleware:
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
-        if robots is None or not self._enforcement.exempts(robots):
+        if robots is None or not self.enforcement.exempts(robots):
             self._count(stats.ALLOWED)
 
     def _wait_for_turn(self, request: Request, then: Callable[[], _Passed]) -> _Passed:
@@ -251,9 +254,9 @@ class RfcRobotsTxtMiddleware:
 
         :param then: goes on where the request has to wait in place.
         """
-        direct = MARK in request.meta or self._deferred.leaving.pop(id(request), None) is not None
-        if direct or not self._bridge.usable() or self._deferred.full:
-            return self._wait_for_turn_in_place(request, then, direct=direct)
+        past_scheduler = MARK in request.meta or self._deferred.leaving.pop(id(request), None) is not None
+        if past_scheduler or not self._bridge.usable() or self._deferred.full:
+            return self._wait_for_turn_in_place(request, then, past_scheduler=past_scheduler)
         return self._set_aside(request, None)
 
     async def _check_use(self, request: Request, response: Response) -> Response:
@@ -261,27 +264,31 @@ class RfcRobotsTxtMiddleware:
 
         :raises RobotsDisallowed: it does.
         """
-        origin = self._origin_of(request)
+        origin = self.origin_of(request)
         robots = None if origin is None else self.service.at_hand(origin, request, counted=False)
         exempt = request.meta.get("dont_obey_robotstxt") or (robots is not None and robots.exempt is not None)
         if origin is not None and not exempt:
-            await self._enforcement.received(request, response, origin, robots, self._user_agents.of(request))
+            assert self.enforcement.use is not None
+            refusal = await self.enforcement.use.received(request, response, robots, self.user_agents.of(request))
+            if refusal is not None:
+                decision = Decision(False, Reason.USE, origin=str(origin))
+                self.enforcement.refuse(request, decision, refusal.why, robots, by="its page", line=refusal.line)
         return response
 
     async def _wait_for_turn_in_place(
-        self, request: Request, then: Callable[[], _Passed], *, direct: bool
+        self, request: Request, then: Callable[[], _Passed], *, past_scheduler: bool
     ) -> Request | Response | None:
-        assert self._throttle is not None
         try:
             await self._throttle.wait_in_place(request)
-        except NoTurn:
-            if direct or not self._bridge.usable():
+        except RobotsUndecided:
+            if past_scheduler or not self._bridge.usable():
                 raise
             return self._set_aside(request, None)
         found = then()
         return await found if isawaitable(found) else found
 
     def _request_scheduled(self, request: Request) -> None:
+        """Take a request that `process_request` has returned, before the engine queues it."""
         turn = self._deferred.leaving.get(id(request), (None, True))[1] is None
         if self._deferred.take(request):
             if not turn:
@@ -298,108 +305,72 @@ class RfcRobotsTxtMiddleware:
         try:
             self._sum_up()
         finally:
-            if self._throttle is not None:
-                self._throttle.close()
+            self._throttle.close()
             await self.service.close()
             if self._archive is not None:
                 self._archive.close()
             if self.feeds is not None:
-                await self.feeds.close(self._enforcement.cost.exempt)
+                await self.feeds.close(self.enforcement.cost.exempt)
 
     def _sum_up(self) -> None:
         """Log what became of the requests: those that waited to the end, and the sums of the crawl."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
         self.service.origin_log.closed()
-        self._tell_of_undecided()
-        slowed: TopK[str] = TopK() if self._throttle is None else self._throttle.slowed
-        summary = CrawlSummary(stats_collector.get_stats(), self.service.origin_log, self._enforcement.cost, slowed)
+        self._tell_of_undecided(stats_collector.get_value("scheduler/unserializable"))
+        told, cost = self.service.origin_log, self.enforcement.cost
+        summary = CrawlSummary(stats_collector.get_stats(), told, cost, self._throttle.slowed)
         text = summary.text(self._crawler.spider.name if self._crawler.spider else "")
         for key, value in summary.stats():
             stats_collector.set_value(key, value)
         if text is not None:
             logger.info(text, extra=self._extra)
 
-    def _tell_of_undecided(self) -> None:
-        turns = 0 if self._throttle is None else self._throttle.left()
+    def _tell_of_undecided(self, unwritten: int | None) -> None:
+        turns, kept = self._throttle.left(), self._crawler.settings["JOBDIR"]
+        # The queue in memory is not closed: Scrapy drops it, and with JOBDIR it has what cannot be written there.
+        undecided = self._throttle.undecided + self._deferred.queued()
+        then = "in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued"
+        if kept and unwritten:
+            then += "; what cannot be written there is dropped"
         for key, count, what in (
-            (stats.UNDECIDED, self._deferred.handed_back, "a robots.txt"),
+            (stats.UNDECIDED, undecided.total(), "a robots.txt"),
             (stats.CRAWL_DELAY_LEFT_OVER, turns, "the turn of their site" if turns > 1 else "the turn of its site"),
         ):
-            if not count:
-                continue
-            self._count(key, count)
-            they_are = "it is" if count == 1 else "they are"
-            kept = f"{they_are} in JOBDIR, and decided when the crawl is resumed"
-            lost = f"{they_are} dropped, as all that is queued"
-            logger.info(
-                "%s waited for %s when the spider closed: %s",
-                many(count, "request"),
-                what,
-                kept if self._crawler.settings["JOBDIR"] else lost,
-                extra=self._extra,
-            )
+            if count:
+                self._count(key, count)
+                text = "%s waited for %s when the spider closed: %s %s"
+                they_are = "it is" if count == 1 else "they are"
+                logger.info(text, many(count, "request"), what, they_are, then, extra=self._extra)
 
     def _hold(self, origin: Origin, robots: OriginPolicy) -> tuple[Callable[[], OriginPolicy], float]:
-        """See `DeferredRequests`; requests that have to wait for their turn come one interval later."""
+        """See `DeferredRequests`; requests that have to wait for their turn come later by an interval."""
         if self._deferred.nothing_to_take:
             self._bridge.listen(on=False)
-        late = 0.0
-        agent = self._user_agents.expected()
-        if self._throttle is not None and robots.paces(agent):
-            self._throttle.expect(robots, agent)  # so that they stay in the scheduler
-            late = self._settings.crawl_delay_max
+        paced = self._throttle.expect(robots, self.user_agents.expected())  # so that they stay in the scheduler
+        late = self._settings.crawl_delay_max if paced else 0.0
         return self.service.memory.hold(origin, robots), robots.validity.fresh_until + late
 
     @property
     def _extra(self) -> dict[str, Any]:
         return {"spider": self._crawler.spider}
 
-    def _make_throttle(self, settings: Settings, overrides: Overrides | None) -> Throttle | None:
-        limit = settings.limit
-        if limit is None:
-            return None
-        store = self._store if self._store is not None and self._store.shared and settings.crawl_delay_shared else None
-        alone = (lambda _: False) if overrides is None else lambda origin: overrides.robots(origin) is not None
-        throttle = Throttle(self._crawler, limit, self._origin_of, Runtime(), store, alone)
-        throttle.schemes = self._schemes
-        return throttle
-
-    def _origin_of(self, request: Request) -> Origin | None:
+    def origin_of(self, request: Request) -> Origin | None:
+        """Return the origin of a request; ``None``: it has none."""
         parts = urlparse_cached(request)
-        return self._origin(parts.scheme, parts.netloc)
-
-    def _origin(self, scheme: str, netloc: str) -> Origin | None:
-        key = (scheme, netloc.rpartition("@")[2])  # without user name and password
-        try:
-            return self._origins[key]
-        except KeyError:
-            if len(self._origins) >= _KEPT_ORIGINS:
-                self._origins.clear()
-            origin = self._origins[key] = Origin.of(f"{scheme}://{netloc}/", self._schemes)
-            return origin
+        return self._origins(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/")  # without user name and password
 
     def _spider_opened(self, spider: Spider) -> None:
         """Log what is odd about the settings, which exceptions there are, and what is wrong with the product tokens."""
         lines = startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware)
         for level, line in (*lines, *announcements(self._settings)):
             logger.log(level, line, extra={"spider": spider})
-        self._user_agents.opened(spider)
-        if self._enforcement.use is not None:
-            self._enforcement.use.opened()
+        self.user_agents.opened(spider)
+        if self.enforcement.use is not None:
+            self.enforcement.use.opened()
         self._progress.begin()
-        if self._throttle is not None and self._settings.crawl_delay_shared:
-            self._throttle.join()
+        self._throttle.join()
         self.service.join(kind_of(self._crawler.settings, self._settings.max_size, self._parse.parser_class, spider))
-        before_queue = self._crawler.get_spider_middleware(early.RfcEarlyMiddleware)
-        if before_queue is not None and self._settings.dry_run:
-            before_queue.begin(lambda _: False)
-        elif before_queue is not None:
-            known = partial(self.service.at_hand, counted=False)
-            parts = (self._origin_of, known, self._user_agents, self._enforcement)
-            before_queue.begin(early.PreQueueFilter(self._crawler, *parts).refuses)
-
-    # What the service needs of Scrapy.
 
     def _open_store(self, settings: Settings) -> CacheClient | None:
         # What an offline replay knows may be of any age, so that no other crawl may have it.
@@ -410,30 +381,6 @@ class RfcRobotsTxtMiddleware:
         client = CacheClient(store, name, runtime=Runtime(), count=self._count)
         client.start()
         return client
-
-    def _downloader(self) -> Downloader:
-        downloader = Downloader(
-            self._crawler,
-            self._settings.max_size,
-            abandoned=self._abandoned,
-            kept=self._http_cache.store,
-            sent=self._user_agents.sent,
-            held=lambda: [] if self._throttle is None else self._throttle.waiting_in_place(),
-        )
-        downloader.exchanged = None if self._archive is None else self._archive.exchanged
-        return downloader
-
-    def _abandoned(self, request: Request) -> None:
-        if self._throttle is not None:
-            self._throttle.answered(request)
-
-    def _expected(self, robots: OriginPolicy) -> None:
-        if self._throttle is not None:
-            self._throttle.expect(robots, self._user_agents.expected())
-
-    def _found(self, robots: OriginPolicy) -> None:
-        if self._throttle is not None:
-            self._throttle.fetched(robots)
 
 
 def robots_service(crawler: Crawler) -> RobotsService:

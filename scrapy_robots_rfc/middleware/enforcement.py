@@ -9,11 +9,13 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scrapy.utils.datatypes import LocalCache
+
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.errors import RobotsDisallowed
-from scrapy_robots_rfc.policy.origins import without_userinfo
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting.summary import Cost
 
 if TYPE_CHECKING:
@@ -22,12 +24,10 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.middleware.use import DeclaredUse
-    from scrapy_robots_rfc.policy.origins import Origin
     from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.throttling.throttle import Throttle
@@ -42,7 +42,7 @@ class Enforcement:
     """Enforces the decisions of a crawl.
 
     :param settings: of the crawl.
-    :param throttle: keeps the intervals that sites ask for; ``None``: none is kept.
+    :param throttle: keeps the intervals that sites ask for.
     :param feeds: has a record of every refusal; ``None``: no report is wanted.
     :param utc: gives the time of day.
     """
@@ -51,7 +51,7 @@ class Enforcement:
         self,
         crawler: Crawler,
         settings: Settings,
-        throttle: Throttle | None,
+        throttle: Throttle,
         feeds: Feeds | None,
         utc: Callable[[], time],
     ) -> None:
@@ -62,8 +62,8 @@ class Enforcement:
         self._feeds, self._audit = feeds, feeds if settings.report_allowed else None
         self._limit, self._utc = settings.limit, utc
         self._dry_run = settings.dry_run
-        # Hashes of the origins whose INFO line was logged, the oldest first.
-        self._told: dict[int, None] = {}
+        # Hashes of the origins whose INFO line was logged.
+        self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
         #: What requests are for; ``None``: nobody has said.
         self.use: DeclaredUse | None = None
         self._told_of_use = False
@@ -83,27 +83,18 @@ class Enforcement:
         if why is None and self.use is not None and (refusal := self.use.refusal(request, robots, agent)) is not None:
             decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
             why, line = refusal
-        elif self.use is None and USE_KEY in request.meta:
-            self._tell_that_no_use_is_declared(request)
+        elif self.use is None and USE_KEY in request.meta and not self._told_of_use:
+            self._told_of_use = True
+            text = (
+                "Meta robotstxt_use of %s counts for nothing, as the crawl declares no use: set ROBOTSTXT_USE, or to []"
+            )
+            logger.warning(text, request_text(request), extra={"spider": self._crawler.spider})
         # Requests that a dry run lets through keep the pace, too.
-        if self._throttle is not None and (why is None or self._dry_run) and robots.paces(agent):
-            self._throttle.note(request, robots, agent)
-            if not self._throttle.take(request):
-                return False
+        let_through = why is None or self._dry_run
+        if let_through and robots.pace(agent) is not None and not self._throttle.lets_go(request, robots, agent):
+            return False
         self.conclude(request, robots, decision, why, line)
         return True
-
-    async def received(
-        self, request: Request, response: Response, origin: Origin, robots: OriginPolicy | None, agent: Agent
-    ) -> None:
-        """Refuse a response whose headers or metas, with robots.txt, refuse all that it is for.
-
-        :raises RobotsDisallowed: they do.
-        """
-        refusal = None if self.use is None else await self.use.received(request, response, robots, agent)
-        if refusal is not None:
-            decision = Decision(False, Reason.USE, origin=str(origin))
-            self.refuse(request, decision, refusal.why, robots, by="its page", line=refusal.line)
 
     def exempts(self, robots: OriginPolicy) -> bool:
         """Count a request to a site that is not asked, and say whether it is one."""
@@ -134,6 +125,8 @@ class Enforcement:
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
         if why is not None:
+            if decision.reason is Reason.USE:
+                self._count(stats.USE.format(source="robots.txt"))
             self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots, line=line)
             return
         self._count(stats.ALLOWED)
@@ -172,24 +165,13 @@ class Enforcement:
             raise RobotsDisallowed(decision, why)
         self._count(stats.DRY_RUN)
 
-    def _tell_that_no_use_is_declared(self, request: Request) -> None:
-        """Warn once that a request says in vain what it is for."""
-        if not self._told_of_use:
-            self._told_of_use = True
-            text = (
-                "Meta robotstxt_use of %s counts for nothing, as the crawl declares no use: set ROBOTSTXT_USE, or to []"
-            )
-            logger.warning(text, request_text(request), extra={"spider": self._crawler.spider})
-
     def _tell_once(self, origin: Origin, why: str) -> None:
         """Log at INFO that pages of an origin are forbidden, once."""
         if hash(origin) in self._told:
             return
-        if len(self._told) >= _KEPT_TOLD:
-            del self._told[next(iter(self._told))]
         self._told[hash(origin)] = None
         dropped = "would be" if self._dry_run else "is"
-        message = "Pages of %s are forbidden (%s); every request that %s dropped is logged at DEBUG"
+        message = "A page of %s is forbidden (%s); every request that %s dropped is logged at DEBUG"
         logger.info(message, origin, why, dropped, extra={"spider": self._crawler.spider})
 
 

@@ -7,35 +7,30 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from parsel import Selector
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, Response
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.page_rules import PageRules, combine, parse_headers, parse_metas
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc.middleware.early import OutputFilter
 from scrapy_robots_rfc.middleware.enforcement import request_text
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.settings import BY_FIELD, read_row, read_settings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-    from typing import Self
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +153,7 @@ def _kept(token: re.Match[str]) -> str:
     return tag.split(None, 1)[0] if crowded and not token["skipped"] else tag
 
 
-class RfcPageRulesMiddleware:
+class RfcPageRulesMiddleware(OutputFilter):
     """Spider middleware that drops requests and items against which a page has a rule that ROBOTSTAG_OBEY names.
 
     It puts the rules of each response into its meta, as `robots_tag`, before the callback gets it.
@@ -169,39 +164,17 @@ class RfcPageRulesMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
         settings = read_settings(crawler.settings)
         if not settings.page_rules:
             raise NotConfigured
-        assert crawler.stats is not None
-        self._crawler, self._count = crawler, crawler.stats.inc_value
         self._obeyed, self._dry_run, self._exempt = settings.page_rules, settings.dry_run, settings.exempt
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the middleware of a crawl."""
-        with logged_in_one_line():
-            return cls(crawler)
 
     def process_spider_input(self, response: Response) -> None:
         """Put the rules into meta; those of another page may be there, because a callback copied its meta."""
         response.meta[RULES_KEY] = page_rules(response, self._crawler)
 
-    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
-        """Leave out what the rules of the page forbid."""
-        drops = self._judge(response)
-        for item in result:
-            if not drops(item):
-                yield item
-
-    async def process_spider_output_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Do the same for a callback that is an asynchronous generator."""
-        drops = self._judge(response)
-        async for item in result:
-            if not drops(item):
-                yield item
-
     def _judge(self, response: Response) -> Callable[[object], bool]:
-        """Return what says of anything that the callback yields whether it is dropped, and counts it."""
         origin, rules = Origin.of(response.url), page_rules(response, self._crawler)
         # Directive that is obeyed -> the first place where it stands.
         stands = {name: rules.where(name)[0] for name in self._obeyed & rules.directives.keys()}

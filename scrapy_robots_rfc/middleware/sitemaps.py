@@ -6,22 +6,19 @@ The sitemaps themselves are requested like any page, and may be forbidden. Scrap
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+from urllib.parse import ParseResult
 
 from scrapy import Request
-from scrapy.http import TextResponse
+from scrapy.http import Response, TextResponse
 from scrapy.spiders import SitemapSpider
 from scrapy.utils.httpobj import urlparse_cached
 
+from scrapy_robots_rfc._scrapy import sitemap_callback
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.policy.schemes import SCHEMES, joined
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
-    from urllib.parse import ParseResult
-
-    from scrapy.http import Response
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -69,7 +66,9 @@ class RobotsSitemaps(SitemapSpider):
 
     def _marked(self, request: Request) -> Request:
         parts = urlparse_cached(request)
-        if request.callback != self._parse_sitemap or parts.scheme not in SCHEMES or not is_robots_txt(parts):
+        callback = sitemap_callback(self)
+        reads_sitemaps = callback is not None and request.callback == callback
+        if not reads_sitemaps or parts.scheme not in SCHEMES or not is_robots_txt(parts):
             return request  # a callback of the user's expects the site's answer, too
         return request.replace(callback=self._parse_robots_txt, meta={**request.meta, REUSE_KEY: True})
 
@@ -82,7 +81,7 @@ class RobotsSitemaps(SitemapSpider):
             text = "%s names %d sitemaps: only the first %d count (robots_sitemaps_max)"
             logger.warning(text, shown, len(values), most, extra={"spider": self})
         for url in dict.fromkeys(sitemap_urls(values[:most], response.url)):
-            yield Request(url, callback=self._parse_sitemap)
+            yield Request(url, callback=sitemap_callback(self))
 
 
 def sitemap_urls(values: Iterable[str], base: str) -> Iterator[str]:

@@ -6,25 +6,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import NotConfigured
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
-from scrapy_robots_rfc.settings import BACKOFF, BY_FIELD, TABLE, read_settings, written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
-
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import BACKOFF, BY_FIELD, TABLE, Settings, read_settings, written
 
 _PREFIXES = ("ROBOTSTXT_", "ROBOTSTAG_")
 # The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
@@ -72,7 +67,10 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
         yield from _beside(middlewares, ours)
         yield from _parser(settings)
     else:
-        yield _off(settings)
+        chosen = settings.getpriority("ROBOTSTXT_OBEY")  # it is not Scrapy's default, so somebody has set it
+        off = f"RfcRobotsTxtMiddleware is in {_MIDDLEWARES}, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
+        advice = f"{off}; set ROBOTSTXT_OBEY = True, or take the middleware out"
+        yield (logging.INFO, off) if chosen else (logging.WARNING, advice)
         asked = (BY_FIELD[name].key for name in _NEED_OBEY if read is not None and getattr(read, name))
         if unheeded := ", ".join(asked):
             yield logging.WARNING, f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
@@ -126,13 +124,6 @@ def _beside(middlewares: list[str | type], ours: type) -> Iterator[tuple[int, st
             f"{', '.join(map(path_of, stock))} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
         )
         yield logging.WARNING, f"{text}, and a request needs the leave of both; set it to None in {_MIDDLEWARES}"
-
-
-def _off(settings: BaseSettings) -> tuple[int, str]:
-    text = f"RfcRobotsTxtMiddleware is in {_MIDDLEWARES}, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
-    if settings.getpriority("ROBOTSTXT_OBEY"):  # it is not Scrapy's default, so somebody has set it
-        return logging.INFO, text
-    return logging.WARNING, f"{text}; set ROBOTSTXT_OBEY = True, or take the middleware out"
 
 
 def _parser(settings: BaseSettings) -> Iterator[tuple[int, str]]:

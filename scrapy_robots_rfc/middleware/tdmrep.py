@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.core.preferences import parse_tdmrep
+from scrapy import Request
+from scrapy.utils.datatypes import LocalCache
+
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.core.preferences import Reservation, parse_tdmrep
+from scrapy_robots_rfc.fetching.download import Downloader
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, target_of
-
-if TYPE_CHECKING:
-    from scrapy import Request
-
-    from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.core.preferences import Reservation
-    from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.origins import Origin
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -35,8 +31,8 @@ class TdmFiles:
 
     def __init__(self, download: Downloader, timeout: float, runtime: Runtime) -> None:
         self._download, self._timeout, self._runtime = download, timeout, runtime
-        self._kept: OrderedDict[Origin, tuple[float, tuple[Reservation, ...]]] = OrderedDict()
-        self._waiting: dict[Origin, RouteWait[tuple[Reservation, ...]]] = {}
+        # Until when the entries of a site count, and the wait for them.
+        self._kept: LocalCache[Origin, tuple[float, RouteWait[tuple[Reservation, ...]]]] = LocalCache(_KEPT)
 
     async def of(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
         """Return the entries of a site's file; none where there is no file, or it cannot be read.
@@ -45,25 +41,19 @@ class TdmFiles:
         :param robots: what is known of the site's robots.txt, which may forbid to ask for the file.
         """
         origin = robots.origin
-        kept = self._kept.get(origin)
-        if kept is not None and self._runtime.clock() < kept[0]:
-            return kept[1]
-        if origin in self._waiting:
-            return await self._waiting[origin].result() or ()
-        wait = self._waiting[origin] = RouteWait(origin)
-        entries: tuple[Reservation, ...] = ()
-        try:
-            entries = await self._fetch(request, robots)
-        except Exception:  # whatever goes wrong says nothing about the site's reservations
-            logger.debug("%s%s cannot be had", origin, PATH, exc_info=True)
-        finally:
-            del self._waiting[origin]
-            self._kept[origin] = robots.validity.fresh_until, entries
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            wait.settle(entries)
-            wait.tell()
-        return entries
+        until, wait = self._kept.get(origin, (0.0, None))
+        if wait is None or (wait.settled and self._runtime.clock() >= until):
+            wait = RouteWait(origin)
+            self._kept[origin] = robots.validity.fresh_until, wait
+            entries: tuple[Reservation, ...] = ()
+            try:
+                entries = await self._fetch(request, robots)
+            except Exception:  # whatever goes wrong says nothing about the site's reservations
+                logger.debug("%s%s cannot be had", origin, PATH, exc_info=True)
+            finally:
+                wait.settle(entries)
+                wait.tell()
+        return await wait.result() or ()
 
     async def _fetch(self, asker: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
         first = f"{robots.origin}{PATH}"

@@ -7,30 +7,34 @@ of it. Otherwise the response carries what is permitted, in its meta as `robots_
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.labels import LABELS, USE_KEY, uses_of
-from scrapy_robots_rfc.core.preferences import combined, of_headers, of_page, of_tdm, refused_by, reservation_of
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.core.labels import USE_KEY, unknown_labels, uses_of
+from scrapy_robots_rfc.core.preferences import (
+    Preference,
+    Refusal,
+    combined,
+    of_headers,
+    of_page,
+    of_tdm,
+    refused_by,
+    reservation_of,
+)
 from scrapy_robots_rfc.errors import AgentError, SettingError
+from scrapy_robots_rfc.fetching.download import Downloader
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.page_rules import head_metas, rules_of
 from scrapy_robots_rfc.middleware.tdmrep import PATH, TdmFiles
 from scrapy_robots_rfc.policy.origins import without_userinfo
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.core.preferences import Preference, Refusal
-    from scrapy_robots_rfc.fetching.download import Downloader
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -56,20 +60,14 @@ class DeclaredUse:
         self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
         self._files = TdmFiles(download, settings.timeout, Runtime()) if settings.tdmrep else None
         self._told: set[str] = set()
-        # The spider's `robotstxt_use`, and what it means: it is read again only where the spider has set another one.
-        self._own: tuple[object, tuple[str, ...] | None] = (None, None)
         self._of_spider()
 
     def opened(self) -> None:
         """Warn of labels that nobody is known to use: a typo refuses nothing."""
         uses = self._of_spider()
-        for label in self._setting if uses is None else uses:
-            if label not in LABELS:
-                from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
-
-                near = get_close_matches(label, LABELS, n=1, cutoff=0)[0]
-                text = "Declared use %r is no known label: only a site that names it refuses it. Nearest known one: %r"
-                logger.warning(text, label, near, extra={"spider": self._crawler.spider})
+        for label, near in unknown_labels(self._setting if uses is None else uses):
+            text = "Declared use %r is no known label: only a site that names it refuses it. Nearest known one: %r"
+            logger.warning(text, label, near, extra={"spider": self._crawler.spider})
 
     def of(self, request: Request) -> tuple[str, ...]:
         """Return what a request is for: by its meta, else by the spider, else by the setting.
@@ -91,10 +89,7 @@ class DeclaredUse:
         request.meta[_SAID] = said
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
         refusal = refused_by(uses, said)
-        if refusal is None:
-            return None
-        self._count(stats.USE.format(source="robots.txt"))
-        return refusal._replace(why=f"{robots.source} {refusal.why}")
+        return None if refusal is None else refusal._replace(why=f"{robots.source} {refusal.why}")
 
     async def received(
         self, request: Request, response: Response, robots: OriginPolicy | None, agent: Agent
@@ -133,11 +128,8 @@ class DeclaredUse:
 
     def _of_spider(self) -> tuple[str, ...] | None:
         value = getattr(self._crawler.spider, USE_KEY, None)
-        if value is self._own[0]:
-            return self._own[1]
         try:
-            self._own = value, uses_of(value)
-            return self._own[1]
+            return uses_of(value)
         except TypeError:
             raise SettingError(f"the spider's {USE_KEY}", value, f"{_ACCEPTED}, or None") from None
 

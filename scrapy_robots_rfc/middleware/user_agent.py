@@ -6,18 +6,15 @@ See `core/agents.py` for how tokens are read.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 
 from scrapy_robots_rfc.core.agents import ACCEPTED, NOBODY, USER_AGENT_KEY, Agent, agent_of, invalid_reason
 from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS
 from scrapy_robots_rfc.errors import AgentError, SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from scrapy import Request, Spider
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -7,17 +7,13 @@ An `Asking` names the URL to request next; its `answered` returns the next `Aski
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.schemes import SCHEMES, joined
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from scrapy_robots_rfc.policy.schemes import Scheme
+from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme, joined
 
 #: Redirects that are followed (2.3.1.2: "at least five consecutive redirects").
 MAX_REDIRECTS = 5
@@ -71,7 +67,7 @@ class Unreachable:
     :param cause: what happened, in a few words.
     :param retry_after: after how many seconds the server wants to be asked again; ``None``: it did not say.
     :param hopeless: whether it is of no use to ask again soon, as for a host that does not exist.
-    :param route: whether the proxy failed, which says nothing about the site.
+    :param route: whether the proxy, or the account, failed, which says nothing about the site.
     """
 
     outcome: ClassVar[Outcome] = Outcome.UNREACHABLE
@@ -121,11 +117,6 @@ class Asking(NamedTuple):
     url: str
     seen: tuple[str, ...] = ()
     scheme: Scheme = _HTTP
-
-    @classmethod
-    def first(cls, origin: Origin, scheme: Scheme) -> Asking:
-        """Return the state in which the fetch for an origin begins."""
-        return cls(origin.robots_url, scheme=scheme)
 
     def answered(
         self,

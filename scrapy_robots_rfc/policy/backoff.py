@@ -5,18 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.policy.caching import http_date
+from scrapy_robots_rfc.policy.caching import http_date, seconds_of
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
-
-_SECONDS = re.compile(rb"[0-9]+")
-
-# Digits of a number of seconds that are read: more than any maximum has.
-_DIGITS = 12
 
 
 def to_come(attempts: int, retry_after: float | None, settings: Settings) -> tuple[float, ...]:
@@ -40,8 +34,8 @@ def retry_after(value: bytes | None, date: float) -> float | None:
     :param value: the header as it came: a number of seconds, or a date.
     :param date: the present, in seconds since 1970.
     """
-    text = (value or b"").strip()
-    if _SECONDS.fullmatch(text):
-        return float(text.lstrip(b"0")[:_DIGITS] or b"0")
-    then = http_date(text)
+    seconds = seconds_of(value)
+    if seconds is not None:
+        return seconds
+    then = http_date(value or b"")
     return None if then is None else max(0.0, then - date)

@@ -93,7 +93,7 @@ def _unreachable(old: Validity | None, now: float, limits: Settings) -> Validity
 
 
 # Longer times count as this many seconds (RFC 9111, 1.2.2).
-_LONGEST_SECONDS = 2**31
+_LONGEST_SECONDS = 2.0**31
 # Octets of a Cache-Control header that are read. Real headers are far shorter; this bounds the work for a hostile one.
 _CACHE_CONTROL_READ = 8192
 
@@ -128,32 +128,31 @@ def freshness(lines: Lines, now: float) -> Freshness:
     directives = _directives(b",".join(lines(b"Cache-Control")))
     stored = b"no-store" not in directives
     # An Age line may be a list; its first element counts (RFC 9111, 5.1).
-    age = _first(_seconds, (element for line in lines(b"Age") for element in line.split(b","))) or 0.0
+    age = _first(seconds_of, (element for line in lines(b"Age") for element in line.split(b","))) or 0.0
     # A no-cache with field names as its value is about those fields only (RFC 9111, 5.2.2.4).
     if not stored or directives.get(b"no-cache") == b"":
         return Freshness(0.0, age, stored=stored)
     # s-maxage counts because this cache may serve every spider of a fleet: it is a shared cache (5.2.2.10).
     for name in (b"s-maxage", b"max-age"):
-        seconds = _seconds(directives.get(name))
+        seconds = seconds_of(directives.get(name))
         if seconds is not None:
             return Freshness(seconds, age)
     then = _first(_expiry, lines(b"Expires"))
     if then is None:
         return Freshness(None, age)
     made = _first(http_date, lines(b"Date"))
-    return Freshness(min(max(0.0, then - (now if made is None else made)), float(_LONGEST_SECONDS)), age)
+    return Freshness(min(max(0.0, then - (now if made is None else made)), _LONGEST_SECONDS), age)
 
 
 def etag(lines: Lines) -> bytes | None:
     """Return the ETag for If-None-Match (RFC 9110, 13.1.2); never ``*``, which would match any file."""
-    return _first(
-        lambda value: value if value.strip() != b"*" and _VALIDATOR.fullmatch(value) else None, lines(b"ETag")
-    )
+    return next((value for value in lines(b"ETag") if value.strip() != b"*" and _VALIDATOR.fullmatch(value)), None)
 
 
 def last_modified(lines: Lines) -> bytes | None:
     """Return the Last-Modified date for If-Modified-Since (RFC 9110, 13.1.3)."""
-    return _first(_date_to_send, lines(b"Last-Modified"))
+    values = (value for value in lines(b"Last-Modified") if _VALIDATOR.fullmatch(value))
+    return next((value for value in values if http_date(value) is not None), None)
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
@@ -164,7 +163,7 @@ def _directives(cache_control: bytes) -> dict[bytes, bytes]:
         name, value = name.strip().lower(), value.strip()
         if len(value) > 1 and value.startswith(b'"') and value.endswith(b'"'):
             value = value[1:-1]
-        if name not in found and not (name in (b"max-age", b"s-maxage") and _seconds(value) is None):
+        if name not in found and not (name in (b"max-age", b"s-maxage") and seconds_of(value) is None):
             found[name] = value
     return found
 
@@ -178,17 +177,10 @@ def _expiry(expires: bytes) -> float | None:
     return -math.inf if expires.strip() in (b"0", b"-1") else http_date(expires)
 
 
-def _date_to_send(value: bytes) -> bytes | None:
-    return value if _VALIDATOR.fullmatch(value) and http_date(value) is not None else None
-
-
-def _seconds(value: bytes | None) -> float | None:
+def seconds_of(value: bytes | None) -> float | None:
     """Return a number of seconds (RFC 9111, 1.2.2); ``None`` if it is malformed."""
     text = (value or b"").strip()
-    if not _SECONDS.fullmatch(text):
-        return None
-    digits = text.lstrip(b"0")
-    return float(_LONGEST_SECONDS if len(digits) > 10 else min(int(digits or b"0"), _LONGEST_SECONDS))
+    return min(float(text), _LONGEST_SECONDS) if _SECONDS.fullmatch(text) else None
 
 
 def http_date(value: bytes) -> float | None:

@@ -7,15 +7,12 @@ the userinfo of its URL.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # A host with one of these characters is refused, because two programs could read it as two different hosts.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
@@ -104,21 +101,33 @@ def without_userinfo(url: str) -> str:
 
 _PARTS = re.compile(r"(?P<before>[^/?#]*//[^/?#]*)(?P<path>/[^?#]*)(?P<after>.*)", re.DOTALL)
 _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?=[/?#]|$)", re.IGNORECASE)
+_FTP = re.compile("ftps?:", re.IGNORECASE)
+_PARAMS = re.compile(";[^/]*$")
 
 
-def without_dot_segments(url: str) -> str | None:
-    """Return a URL without ``.`` and ``..`` in its path (RFC 3986, 5.2.4); ``None`` where it has none.
+def other_reading(url: str) -> str | None:
+    """Return a URL as another program may read it; ``None`` where all read it alike.
 
-    Some download handlers remove these segments before they send a request, and some servers after they received it.
-    So callers judge both forms, and the page is fetched only if neither is disallowed.
+    Some download handlers remove ``.`` and ``..`` from a path (RFC 3986, 5.2.4) before they send a request, and some
+    servers after they received it. Scrapy's handler for FTP leaves out params and query, and decodes the path; to a
+    server, several slashes are one. Callers judge both forms, and the page is fetched only if neither is disallowed.
     """
-    if "/." not in url and "%2" not in url:  # a quick way out, for nearly all URLs
-        return None
     parts = _PARTS.match(url)
-    if parts is None or not _DOT_SEGMENT.search(parts["path"]):
+    if parts is None:
         return None
+    path, after = parts["path"], parts["after"]
+    if _FTP.match(url):
+        name = re.sub("/+", "/", unquote(_PARAMS.sub("", path)))
+        path, after = quote(name, encoding="latin-1", errors="replace"), ""  # Twisted sends it in this encoding
+    if _DOT_SEGMENT.search(path):
+        path = _without_dot_segments(path)
+    reading = f"{parts['before']}{path}{after}"
+    return None if reading == url else reading
+
+
+def _without_dot_segments(path: str) -> str:
     kept: list[str] = []
-    for segment in parts["path"].split("/")[1:]:
+    for segment in path.split("/")[1:]:
         plain = re.sub("%2e", ".", segment, flags=re.IGNORECASE)
         if plain == "..":
             del kept[-1:]
@@ -126,11 +135,11 @@ def without_dot_segments(url: str) -> str | None:
             kept.append(segment)
     if plain in (".", ".."):
         kept.append("")  # a path that ends in a dot segment names a folder
-    return f"{parts['before']}/{'/'.join(kept)}{parts['after']}"
+    return f"/{'/'.join(kept)}"
 
 
 _NAME = re.compile(
-    r"(?:(?P<scheme>https?|ftp|gemini)://)?(?P<below>\*\.)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?",
+    r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<below>\*\.)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?",
     re.IGNORECASE,
 )
 
@@ -153,11 +162,12 @@ class Site:
     port: int | None = None
 
     @classmethod
-    def of(cls, text: str) -> Site:
+    def of(cls, text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Site:
         """Read ``host``, ``*.host``, each also with a ``:port``, or an origin, ``https://host`` or ``https://*.host:port``.
 
         An origin without a port has the default port of its scheme.
 
+        :param schemes: those that an origin may have.
         :raises ValueError: the text is none of these.
         """
         text = text.strip()
@@ -165,8 +175,10 @@ class Site:
         if match is None or (match["below"] and match["host"].startswith("[")):
             raise ValueError(text)
         scheme = None if match["scheme"] is None else match["scheme"].lower()
-        origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/")
-        if origin is None or not _may_be(origin.host, below=match["below"] is not None):
+        origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/", schemes)
+        # No label is empty, and no host is below an IPv4 address.
+        labels = [] if origin is None else origin.host.split(".")
+        if origin is None or "" in labels or (match["below"] and labels[-1].isdigit()):
             raise ValueError(text)
         port = origin.port if scheme or match["port"] else None
         return cls(text, origin.host, match["below"] is not None, scheme, port)
@@ -178,18 +190,13 @@ class Site:
         return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
 
 
-def _may_be(host: str, *, below: bool) -> bool:
-    """Whether a host, or hosts below it, can exist: no label is empty, and no host is below an IPv4 address."""
-    labels = host.split(".")
-    return "" not in labels and not (below and labels[-1].isdigit())
-
-
-def named_origin(text: str) -> Origin:
+def named_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     """Read one origin: ``https://example.com``, with or without a port.
 
+    :param schemes: those that it may have.
     :raises ValueError: the text is no origin.
     """
-    site = Site.of(text)
+    site = Site.of(text, schemes)
     if site.scheme is None or site.port is None or site.below:
         raise ValueError(text)
     return Origin(site.scheme, site.host, site.port)

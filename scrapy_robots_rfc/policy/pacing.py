@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import time
+from typing import NamedTuple
 
 from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate, parse_window
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import time
-
-    from scrapy_robots_rfc.core.groups import Record
+from scrapy_robots_rfc.core.groups import Record
 
 CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawl-delay", "request-rate", "visit-time"
 
@@ -46,6 +43,10 @@ class Limit(NamedTuple):
 
     longest: float
     over: Over = Over.CLAMP
+
+    def forbids(self, bound: Bound | None) -> bool:
+        """Whether pages of a site are forbidden because of the interval that it asks for."""
+        return bound is not None and bound.seconds > self.longest and self.over is Over.FORBID
 
 
 class Bound(NamedTuple):
@@ -122,6 +123,27 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
             if window is not None and len(visits) < _MOST_WINDOWS:
                 visits.append(Visit(window, f"Visit-time{_when(window)} {place}"))
     return Pace(tuple(bounds.values()), tuple(visits)) if bounds or visits else None
+
+
+def paces_of(groups: Iterable[tuple[Iterable[str], Iterable[Record]]]) -> dict[str, Pace | None]:
+    """Return the pace that all groups of each token ask for together (RFC 9309, 2.2.1); empty where none asks for one.
+
+    :param groups: the tokens of each group, and its records, as `pace_of` reads them.
+    """
+    found: dict[str, Pace | None] = {}
+    for tokens, records in groups:
+        pace = pace_of(records)
+        found.update({token: _together(found.get(token), pace) for token in tokens})
+    return found if any(found.values()) else {}
+
+
+def _together(first: Pace | None, second: Pace | None) -> Pace | None:
+    if first is None or second is None:
+        return first or second
+    bounds = {bound.window: bound for bound in first.bounds}
+    for bound in second.bounds:
+        _keep(bounds, bound)
+    return Pace(tuple(bounds.values()), (*first.visits, *second.visits)[:_MOST_WINDOWS])
 
 
 def _keep(bounds: dict[VisitTime | None, Bound], bound: Bound) -> None:
@@ -213,8 +235,3 @@ class Turns:
         if others and patient:
             return None
         return max(0.0, max([self.last, *others]) + interval - now)
-
-    @property
-    def idle(self) -> bool:
-        """Whether every request has its answer, or has ended without one."""
-        return not self._unanswered

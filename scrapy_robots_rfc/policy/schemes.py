@@ -67,33 +67,34 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
 )
 #: What a description of ROBOTSTXT_SCHEMES may be.
 SCHEME_ACCEPTED = (
-    "None for 'ftp' or 'gemini'; or, for a scheme of your own, {'port': NUMBER} and, where they differ from those of "
-    "http, 'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
+    "None for 'ftp' or 'gemini'; or, for a scheme of your own with a name in lower case, {'port': NUMBER from 1 to "
+    "65535} and, where they differ from those of http, 'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
 )
 _NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
+_FIXED = {"http", "https", "data", "file", "mailto"}  # always obeyed; without a host that could have a robots.txt
 
 
 def with_scheme(schemes: Mapping[str, Scheme], name: object, description: object) -> Mapping[str, Scheme]:
     """Return schemes with one more, or one less.
 
-    :param description: what ROBOTSTXT_SCHEMES says of it; ``None``: its pages pass.
+    :param description: what ROBOTSTXT_SCHEMES says of it; ``None``: it is taken away, and its pages pass.
     :raises ValueError: name or description are not accepted.
     """
     others = {other: scheme for other, scheme in schemes.items() if other != name}
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in ("http", "https"):
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _FIXED:
         raise ValueError(name)
     if description is None:
+        if name not in schemes:
+            raise ValueError(name)
         return others
-    if not isinstance(description, Mapping) or name in SCHEMES or not {"port"} <= {*description} <= _KEYS:
+    keys = {"port", "answers", "rules"}
+    if not isinstance(description, Mapping) or name in SCHEMES or not {"port"} <= {*description} <= keys:
         raise ValueError(description)
     port = description["port"]
     if type(port) is not int or not 0 < port < 65_536:
         raise ValueError(port)
     answers, rules = description.get("answers", Answers.HTTP), description.get("rules", Dialect.RFC9309)
     return {**others, name: Scheme(port, Answers(answers), Dialect(rules))}
-
-
-_KEYS = {"port", "answers", "rules"}
 
 
 def joined(base: str, reference: str) -> str:

@@ -1,1 +1,40 @@
 """What users are told: reports, log lines about sites, the summary at the end of a crawl."""
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scrapy import Spider
+
+from scrapy_robots_rfc.core.text import error_text
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+# Seconds between two errors about one file or feed: a full disk must not fill the log, too.
+_PAUSE = 60.0
+
+
+@dataclass(slots=True)
+class LossLog:
+    """Logs that a file or feed cannot be written, once a minute at most.
+
+    :param setting: names the file or feed.
+    :param stat: counts what is lost.
+    :param look_for: what may be the reason.
+    :param clock: seconds on a clock that never goes back.
+    """
+
+    setting: str
+    stat: str
+    look_for: str
+    clock: Callable[[], float]
+    _next: float = -math.inf
+
+    def tell(self, shown: object, error: Exception, spider: Spider | None) -> None:
+        """Tell of a file or feed, by the name that users know, unless it was told of a moment ago."""
+        if (now := self.clock()) >= self._next:
+            self._next = now + _PAUSE
+            text = "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for %s"
+            told = self.setting, shown, error_text(error), self.stat, self.look_for
+            logger.error(text, *told, extra={"spider": spider})

@@ -9,36 +9,32 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import uuid
-from http import HTTPStatus
+from collections.abc import Mapping, Sequence
+from http.client import responses
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.http.headers import Headers
+from scrapy.utils.datatypes import LocalCache
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.labels import USE_KEY, uses_of
 from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.download import MARK
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.reporting.opening import ERROR_INTERVAL
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from scrapy.http.headers import Headers
-
-    from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.reporting import LossLog
+from scrapy_robots_rfc.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +66,10 @@ class Archive:
         self._buffer = BytesIO()
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
         self._file: IO[bytes] | None = None
-        self._number, self._quiet_until = 0, -math.inf
-        self._last: dict[Origin, str] = {}  # the id of the last response record of the fetch that is under way
+        self._number = 0
+        self._losses = LossLog(ARCHIVE, stats.ARCHIVE_ERRORS, "a full disk or missing rights", runtime.clock)
+        # The id of the last response record of a fetch that is under way.
+        self._last: LocalCache[Origin, str] = LocalCache(_KEPT_EXCHANGES)
         try:
             self._begin()
         except OSError as error:
@@ -95,21 +93,16 @@ class Archive:
                 *_lines(response.headers, _FRAMING),
                 *(("Content-Encoding", one.decode("latin-1")) for one in codings),
             ]
-            status = StatusAndHeaders(_status(response.status), lines, "HTTP/1.1")
+            phrase = responses.get(response.status, "Unknown")
+            status = StatusAndHeaders(f"{response.status} {phrase}", lines, "HTTP/1.1")
             self._write("response", url, response.body, received, status)
-            self._remember(request, received["WARC-Record-ID"])
+            origin = getattr(request.meta[MARK].mark, "origin", None)
+            if isinstance(origin, Origin):  # redirects may have led to others
+                self._last[origin] = received["WARC-Record-ID"]
         target = url.partition("://")[2].partition("/")[2]
         line = f"{request.method} /{target.partition('#')[0]} HTTP/1.1"
         lines = _lines(request.headers, _SECRETS)
         self._write("request", url, request.body, sent, StatusAndHeaders(line, lines, is_http_request=True))
-
-    def _remember(self, request: Request, record: str) -> None:
-        """Remember the last response of a fetch, whose redirects may have led to other origins."""
-        origin = getattr(request.meta[MARK].mark, "origin", None)
-        if isinstance(origin, Origin):
-            if len(self._last) >= _KEPT_EXCHANGES:
-                del self._last[next(iter(self._last))]
-            self._last[origin] = record
 
     def concluded(self, robots: OriginPolicy) -> None:
         """Write what governs an origin after a fetch; never raises."""
@@ -164,7 +157,8 @@ class Archive:
             self._put(kind, url, payload, headers, http)
             self._count(stats.ARCHIVE_RECORDS)
         except Exception as error:  # noqa: BLE001 - whatever a disk, or text that warcio does not take, raises
-            self._failed(error)
+            self._count(stats.ARCHIVE_ERRORS)
+            self._losses.tell(self._path, error, self._spider)
 
     def _put(
         self,
@@ -193,17 +187,6 @@ class Archive:
                 self._file.truncate()
             raise
 
-    def _failed(self, error: Exception) -> None:
-        self._count(stats.ARCHIVE_ERRORS)
-        now = self._runtime.clock()
-        if now >= self._quiet_until:
-            self._quiet_until = now + ERROR_INTERVAL
-            logger.error(
-                "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for "
-                "a full disk or missing rights",
-                ARCHIVE, self._path, error_text(error), stats.ARCHIVE_ERRORS, extra={"spider": self._spider},
-            )  # fmt: skip
-
 
 def _id() -> str:
     return f"<urn:uuid:{uuid.uuid4()}>"
@@ -212,13 +195,6 @@ def _id() -> str:
 def _fields(fields: Mapping[str, str]) -> bytes:
     """Return lines of `application/warc-fields`; what is empty is left out."""
     return "".join(f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text).encode()
-
-
-def _status(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:  # no standard knows it
-        return f"{status} Unknown"
 
 
 def _lines(headers: Headers, left_out: frozenset[bytes]) -> list[tuple[str, str]]:

@@ -10,39 +10,33 @@ import contextlib
 import copy
 import logging
 import math
-import os
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SettingsAttribute
 from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
-from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import Exporter, can_export
+from scrapy_robots_rfc.core.decision import Decision
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text, without_credentials
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.reporting.opening import ERROR_INTERVAL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from scrapy import Request, Spider
-    from scrapy.crawler import Crawler
-
-    from scrapy_robots_rfc._runtime import Runtime
-    from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.reporting import LossLog
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -82,7 +76,6 @@ class Feeds:
         self._runtime, self._spider, self._dry_run = runtime, crawler.spider.name, settings.dry_run
         # The URIs of local files are made at the start of the crawl, because its working folder may be deleted later.
         self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
-        _check_places(crawler, settings.report)
         report = settings.report if can_export(crawler) else {}
         example = self._exempt("", 0)
         self._feeds = [Feed(crawler, uri, options, runtime.clock, example) for uri, options in report.items()]
@@ -150,27 +143,6 @@ class Feeds:
         return None if left == math.inf else utc_text(self._runtime.date() + left)
 
 
-def _check_places(crawler: Crawler, report: Mapping[str, Any]) -> None:
-    """Check that nothing else is written where a feed of the report is.
-
-    :raises SettingError: a feed of items, or another one of the report, is written there.
-    """
-    taken = {_place(uri) for uri in (*crawler.settings.getdict("FEEDS"), crawler.settings["FEED_URI"]) if uri}
-    for uri, options in report.items():
-        if (place := _place(uri)) in taken:
-            accepted = f"at a place of its own; FEEDS or {REPORT} has another one there"
-            raise SettingError(f"{REPORT}[{without_credentials(uri)!r}]", options, accepted)
-        taken.add(place)
-
-
-def _place(uri: object) -> str:
-    """Return a URI so that two ways of writing a local file are one."""
-    text = str(uri)
-    if text.startswith("file:"):
-        text = file_uri_to_path(text)
-    return text if "://" in text or text.startswith("stdout:") or "\0" in text else os.path.realpath(text)
-
-
 class Feed:
     """One feed, with an exporter of its own, so that the failure of one feed does no harm to another.
 
@@ -191,7 +163,9 @@ class Feed:
     ) -> None:
         assert crawler.spider is not None
         assert crawler.stats is not None
-        self._count, self._clock, self._quiet_until = crawler.stats.inc_value, clock, -math.inf
+        self._count = crawler.stats.inc_value
+        look_for = "a full disk, missing rights, or a server that is down"
+        self._losses = LossLog(REPORT, stats.REPORT_ERRORS, look_for, clock)
         self._written = self._lost = 0
         self.place: str = without_credentials(uri)
         self._shown = self.place
@@ -199,8 +173,8 @@ class Feed:
         self._omit_null = completed["format"] == "xml"  # XML has no null
         self.spider = crawler.spider
         self.storage: _FeedStorage | None = None
-        self.started: bool = False
-        self.closing: bool = False
+        #: Whether the crawl has started, and does not end yet.
+        self.running: bool = False
         try:
             seen = _crawler_of(crawler, self, uri, completed)
             self._exporter = Exporter(crawler, seen, crawler.spider)
@@ -212,7 +186,7 @@ class Feed:
             if isinstance(error, NotConfigured):
                 accepted = "a feed that Scrapy takes; the error above says what is wrong"
             raise SettingError(f"{REPORT}[{self._shown!r}]", dict(options), accepted) from None
-        self._stats, self.started = seen.stats, True
+        self._stats, self.running = seen.stats, True
 
     def write(self, record: dict[str, Any]) -> None:
         """Write a record and flush the file; never raises."""
@@ -225,20 +199,14 @@ class Feed:
                 self.storage.pass_on()
         except Exception as error:  # noqa: BLE001 - as above
             self._lose(1)
-            if (now := self._clock()) >= self._quiet_until:
-                self._quiet_until = now + ERROR_INTERVAL
-                logger.error(
-                    "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for a full "
-                    "disk, missing rights, or a server that is down",
-                    REPORT, self._shown, error_text(error), stats.REPORT_ERRORS, extra={"spider": self.spider},
-                )  # fmt: skip
+            self._losses.tell(self._shown, error, self.spider)
         else:
             self._written += 1
             self._count(stats.REPORT_RECORDS)
 
     async def close(self) -> None:
         """Wait until all is stored."""
-        self.closing = True
+        self.running = False
         await self._exporter.close()
         files = sum(
             value for key, value in self._stats.get_stats().items() if key.startswith("feedexport/failed_count")
@@ -290,7 +258,7 @@ class _FeedStorage:
         real = uri.replace("://", f"://{secret}", 1)
         self._feed = feed
         self._make = partial(build_from_crawler, load_object(path), crawler, real, feed_options=feed_options)
-        self._inner: Any = None if feed.started else self._make()
+        self._inner: Any = None if feed.running else self._make()
         self._file: Any = None
         if not feed_options["batch_item_count"]:
             feed.place = without_credentials(uri)
@@ -300,7 +268,7 @@ class _FeedStorage:
 
         If that fails, it is tried again with the next record. Before the crawl has started, no other file is opened.
         """
-        if self._feed.started and not self._feed.closing:
+        if self._feed.running:
             self._begin()
         self._written = BytesIO()
         return self._written

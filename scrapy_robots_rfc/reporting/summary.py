@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import many, printable
+from scrapy_robots_rfc.fetching.origin_log import Names, OriginLog
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.settings import PAGE_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping
-
-    from scrapy_robots_rfc.core.decision import Decision
-    from scrapy_robots_rfc.fetching.origin_log import Names, OriginLog
 
 HEADING = "What robots.txt did to this crawl (spider {spider}):"
 
@@ -26,7 +22,7 @@ LISTED, _CAUSES = 10, 5
 #: Keys that a `TopK` remembers at least.
 KEPT = 1000
 
-# Characters of a rule or a cause that are shown. Both may come from a site, and have any length.
+# Characters of an origin, a rule or a cause that are shown. They may come from a site, and have any length.
 _LONGEST = 100
 
 K = TypeVar("K", bound="Hashable")
@@ -82,7 +78,7 @@ class Cost:
         self.origins.add(decision.origin)
         if decision.rule is not None:
             source = "" if decision.override is None else f" local file {decision.override}"
-            self.rules.add((f"{decision.origin}{source}", decision.rule.line, _short(str(decision.rule))))
+            self.rules.add((f"{decision.origin}{source}", decision.rule.line, short(str(decision.rule))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +188,12 @@ def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
 def _all_of(names: Names) -> str:
     """List names with their texts, and how many more there were."""
     more = f", and {names.more} more" if names.more else ""
-    return ", ".join(f"{name} ({_short(text)})" for name, (_, text) in names.named.items()) + more
+    return ", ".join(f"{name} ({short(text)})" for name, (_, text) in names.named.items()) + more
 
 
-def _short(text: str) -> str:
-    """Escape and shorten a site's text, so that it neither acts on a terminal nor fills it."""
-    text = printable(text[: _LONGEST + 1])
+def short(site_text: object) -> str:
+    """Escape and shorten what may come from a site, so that it neither acts on a terminal nor fills it."""
+    text = printable(str(site_text)[: _LONGEST + 1])
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
@@ -209,7 +205,7 @@ def _number(value: float) -> str:
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
     """List the names that count most, and one sum for all others."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    named = [f"{count} {_short(name)}" for name, count in ordered[:number]]
+    named = [f"{count} {short(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
     return ", ".join([*named, f"{others} {rest}"] if others else named)
 

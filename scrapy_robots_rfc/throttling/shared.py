@@ -7,21 +7,17 @@ Crawls of one process share `PacedOrigin.turns`. Workers in several processes ta
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import time
 from functools import partial
-from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
-from scrapy_robots_rfc.policy.pacing import Turns
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from datetime import time
-
-    from scrapy_robots_rfc._runtime import Cancellable, Runtime
-    from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.core.agents import Agent
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.policy.pacing import Pace
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.pacing import Pace, Turns
 
 #: Seconds after which the turn of a worker ends if the worker has died. The interval is added, so that it is kept even
 #: if the worker sent a request right before it died.
@@ -57,6 +53,7 @@ class PacedOrigin:
     :param since: since when the crawl has waited for its turn; ``None``: it does not wait.
     """
 
+    origin: Origin
     longest: float
     turns: Turns
     crawls: list[PacedOrigin]
@@ -69,15 +66,8 @@ class PacedOrigin:
 
     def interval(self, utc: time) -> float:
         """Return the largest interval that any of the crawls keeps."""
-        return max(
-            (
-                min(bound.seconds, each.longest)
-                for each in self.crawls
-                for pace in each.paces.values()
-                if (bound := pace.bound(utc))
-            ),
-            default=0.0,
-        )
+        bounds = ((pace.bound(utc), each.longest) for each in self.crawls for pace in each.paces.values())
+        return max((min(bound.seconds, longest) for bound, longest in bounds if bound is not None), default=0.0)
 
     def wait(self, utc: time, now: float) -> float | None:
         """Return the seconds until a request of this crawl may start; ``None``: `told` will be called."""
@@ -113,21 +103,21 @@ class ProcessCrawls:
         :param alone: whether this crawl has rules of its own for the origin, and so an interval of its own.
         """
         crawls = [] if alone else self.origins.setdefault(origin, [])
-        paced = PacedOrigin(longest, crawls[0].turns if crawls else Turns(), crawls, told)
+        paced = PacedOrigin(origin, longest, crawls[0].turns if crawls else Turns(), crawls, told)
         crawls.append(paced)
         for listen in self.listening:
             listen()
         return paced
 
-    def forget(self, origin: Origin, paced: PacedOrigin) -> None:
+    def forget(self, paced: PacedOrigin) -> None:
         """Keep the interval of an origin no longer in one crawl."""
         paced.crawls.remove(paced)
-        if not paced.crawls and self.origins.get(origin) is paced.crawls:
-            del self.origins[origin]
+        if not paced.crawls and self.origins.get(paced.origin) is paced.crawls:
+            del self.origins[paced.origin]
 
 
-#: Event loop -> its crawls, as long as there is one.
-_LOOPS: dict[object, ProcessCrawls] = {}
+#: Event loop -> its crawls.
+_LOOPS: WeakKeyDictionary[object, ProcessCrawls] = WeakKeyDictionary()
 
 
 def join(loop: object, listen: Callable[[], object]) -> ProcessCrawls:
@@ -137,15 +127,6 @@ def join(loop: object, listen: Callable[[], object]) -> ProcessCrawls:
     if crawls.origins:
         listen()
     return crawls
-
-
-def leave(loop: object, listen: Callable[[], object]) -> None:
-    """Undo `join`."""
-    crawls = _LOOPS.get(loop)
-    if crawls is not None and listen in crawls.listening:
-        crawls.listening.remove(listen)
-        if not crawls.listening:
-            del _LOOPS[loop]
 
 
 def go_on(crawls: Iterable[PacedOrigin]) -> None:
@@ -163,11 +144,6 @@ class SharedThrottle:
     :param longest: seconds; no worker keeps a longer interval.
     :param told: called when `wait` has returned ``None`` and is to be called again.
     """
-
-    __slots__ = (
-        "_asking", "_beat", "_hold", "_longest", "_mine_until", "_next", "_not_before", "_origin", "_request",
-        "_running", "_runtime", "_steps", "_store", "_told", "_waiting",
-    )  # fmt: skip
 
     def __init__(
         self, origin: Origin, store: CacheClient, runtime: Runtime, longest: float, told: Callable[[], object]
@@ -233,7 +209,7 @@ class SharedThrottle:
 
     def close(self) -> None:
         """Let others go on: nothing is sent any more."""
-        if self._beat is not None:
+        if self._asking or self._beat is not None:
             self._end_unused()
 
     # What the store is asked.
@@ -264,6 +240,7 @@ class SharedThrottle:
             self._runtime.call_later(0, self._told)
 
     async def _end(self) -> None:
+        self._let_go()  # of a turn that was asked for before this step, and has come
         await self._store.end_turn(self._origin, max(0.0, self._next - self._runtime.clock()))
 
     def _prolong(self) -> None:

@@ -13,31 +13,28 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from scrapy import signals
+from scrapy import Request, signals
 
 from scrapy_robots_rfc import _scrapy, stats
-from scrapy_robots_rfc._runtime import Waiter
+from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import JUDGED, MARK, chosen_slot
 from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Bound, Held, Limit, Over
-from scrapy_robots_rfc.policy.schemes import SCHEMES
+from scrapy_robots_rfc.policy.pacing import Bound, Held, Limit, Pace
 from scrapy_robots_rfc.reporting.summary import TopK
-from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join, leave
+from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_robots_rfc._runtime import Cancellable, Runtime
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.policy.schemes import Scheme
+    from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue, WaitingLine
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -57,23 +54,19 @@ _FIRST_SWEEP = 1000
 _THROTTLES: WeakKeyDictionary[Crawler, Throttle] = WeakKeyDictionary()
 
 
-class NoTurn(RobotsUndecided):
-    """The spider was closed before the turn of a request came."""
-
-
 class Throttle:
     """Keeps the intervals that the sites of a crawl ask for.
 
-    :param limit: the longest interval that is kept.
+    :param settings: of the crawl; without ROBOTSTXT_CRAWL_DELAY none is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
-    :param store: by it the workers of several processes take turns; ``None``: each of them keeps its own intervals.
+    :param store: by one that is shared, the workers of several processes take turns; ``None``: there is none.
     :param alone: whether the user made an exception for an origin: then this crawl keeps its interval alone.
     """
 
     def __init__(
         self,
         crawler: Crawler,
-        limit: Limit,
+        settings: Settings,
         origin: Callable[[Request], Origin | None],
         runtime: Runtime,
         store: CacheClient | None = None,
@@ -81,26 +74,27 @@ class Throttle:
     ) -> None:
         assert crawler.stats is not None
         self._crawler, self._stats = crawler, crawler.stats
-        self._limit, self._origin_of = limit, origin
-        self._runtime, self._store, self._alone = runtime, store, alone
+        #: Whether intervals are kept at all.
+        self.keeps: bool = settings.limit is not None
+        self._limit, self._origin_of, self._schemes = settings.limit or Limit(0.0), origin, settings.schemes
+        self._runtime, self._alone, self._together = runtime, alone, self.keeps and settings.crawl_delay_shared
+        self._store = store if store is not None and store.shared and self._together else None
         self.clock, self._utc = runtime.clock, runtime.utc
-        self.schemes: Mapping[str, Scheme] = SCHEMES
-        #: Origins that are paced -> what is known of each; and the same by their names.
-        self._origins: dict[Origin, PacedOrigin] = {}
+        #: Origins that are paced, as text -> what is known of each.
         self.names: dict[str, PacedOrigin] = {}
         self._crawls = ProcessCrawls()
         self._requests: dict[Request, PacedOrigin] = {}  # those that have the turn of an origin, until they are over
         self._in_place: dict[Request, Waiter[None]] = {}
         #: Where the other requests wait that have no turn yet.
-        self.queues: list[PacedPriorityQueue] = []
-        self.line: WaitingLine | None = None
+        self.queues: list[PacedPriorityQueue | WaitingLine] = []
         self._timer: Cancellable | None = None
         self._sweep_at, self._wake_at, self._added = _FIRST_SWEEP, math.inf, 0.0
         #: Origins by the seconds that their requests were held back.
         self.slowed: TopK[str] = TopK()
         #: Origins -> how many requests waited for their turns in queues that are closed.
         self.left_over: Counter[str] = Counter()
-        #: Origins -> how many came back to the scheduler without their robots.txt: they waited for that, and no turn.
+        #: Origins -> how many were given back to the scheduler without their robots.txt: they waited for that, and no
+        #: turn, when the crawl ended.
         self.undecided: Counter[str] = Counter()
         #: Called from time to time when the spider is being closed, so that nothing waits any more.
         self.when_closing: Callable[[], object] = lambda: None
@@ -109,7 +103,8 @@ class Throttle:
         self._closed, self._closing_since = False, math.inf
         #: Whether any origin is paced in this crawl, or in another one of the process.
         self.begun = False
-        _THROTTLES[crawler] = self
+        if self.keeps:
+            _THROTTLES[crawler] = self
 
     @staticmethod
     def of(crawler: Crawler) -> Throttle | None:
@@ -120,13 +115,14 @@ class Throttle:
 
     def join(self) -> None:
         """Keep intervals together with the other crawls of this event loop, from now on until `close`."""
-        self._crawls = join(self._runtime.loop(), self._listen)
+        if self._together:
+            self._crawls = join(self._runtime.loop(), self._listen)
 
-    def note(self, request: Request, robots: OriginPolicy, agent: Agent) -> None:
-        """Note the pace that a request has to keep."""
-        pace = None if robots.file is None else robots.file.pace(agent)
+    def lets_go(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
+        """Note the pace that a request has to keep, and take its turn; false: it has to wait."""
+        pace = self._pace_of(robots, agent)
         if pace is None:
-            return
+            return True
         request.meta[JUDGED] = [str(robots.origin), None]
         if request.meta.get("redirect_urls") and chosen_slot(request) is None:
             # The redirect has brought it into the slot of another host, whose pages would wait behind it.
@@ -140,26 +136,28 @@ class Throttle:
         if unwelcome is not None and self._is_first(stats.VISIT_TIME_OUTSIDE, robots.origin):
             self._log("%s for %s: pages are asked for outside of it", robots.cited(unwelcome.text), robots.origin)
         bound = pace.bound(utc)
-        if bound is None:
-            return
-        over = bound.seconds > self._limit.longest
-        if over and self._limit.over is Over.FORBID:  # the request is a dry run's, or for the robots.txt itself
-            return
-        self._log_interval(robots, bound, over=over)
-        if paced.shared is not None:
-            paced.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
+        if bound is not None and not self._limit.forbids(bound):  # else it is a dry run's, or for the robots.txt itself
+            self._log_interval(robots, bound)
+            if paced.shared is not None:
+                paced.shared.sent(robots.fetched + min(bound.seconds, self._limit.longest))
+        return self.take(request)
 
-    def expect(self, robots: OriginPolicy, agent: Agent) -> None:
-        """Note the pace of a site before a request is judged: its robots.txt has come, or is asked for again."""
-        pace = None if robots.file is None else robots.file.pace(agent)
-        bound = None if pace is None else pace.bound(self._utc())
-        forbidden = bound is not None and bound.seconds > self._limit.longest and self._limit.over is Over.FORBID
-        if pace is not None and not forbidden:
+    def _pace_of(self, robots: OriginPolicy, agent: Agent) -> Pace | None:
+        return robots.file.pace(agent) if self.keeps and robots.file is not None else None
+
+    def expect(self, robots: OriginPolicy, agent: Agent) -> bool:
+        """Note the pace of a site before a request is judged: its robots.txt has come, or is asked for again.
+
+        :returns: whether it asks for a pace.
+        """
+        pace = self._pace_of(robots, agent)
+        if pace is not None and not self._limit.forbids(pace.bound(self._utc())):
             self._refreshed(robots).paces.setdefault(agent, pace)
+        return pace is not None
 
     def fetched(self, robots: OriginPolicy) -> None:
         """Keep what a robots.txt asks for that was fetched again, and no longer what the earlier one asked for."""
-        if robots.origin in self._origins:
+        if str(robots.origin) in self.names:
             paced = self._refreshed(robots)
             if paced.shared is not None:
                 paced.shared.sent(robots.fetched + paced.interval(self._utc()))
@@ -171,20 +169,21 @@ class Throttle:
             self._timer.cancel()
         for request in list(self._requests):
             self._left(request)
-        for origin, paced in self._origins.items():
+        for paced in self.names.values():
             if paced.shared is not None:
                 paced.shared.close()
-            self._crawls.forget(origin, paced)
-        leave(self._runtime.loop(), self._listen)
+            self._crawls.forget(paced)
+        if self._listen in self._crawls.listening:  # they were joined
+            self._crawls.listening.remove(self._listen)
 
     def held(self) -> list[Held]:
         """Return the sites whose requests wait for their turns."""
-        now, utc, held, found = self.clock(), self._utc(), self._held(), []
-        for name, count in held.items():
-            paced = self.names.get(name)
-            interval = 0.0 if paced is None else paced.interval(utc)
-            first = 0.0 if paced is None else paced.turns.wait(None, interval, now, patient=False) or 0.0
-            found.append(Held(name, count, interval, first))
+        now, utc, found = self.clock(), self._utc(), []
+        for name, count in self._held().items():
+            if (paced := self.names.get(name)) is not None:
+                interval = paced.interval(utc)
+                first = paced.turns.wait(None, interval, now, patient=False) or 0.0
+                found.append(Held(name, count, interval, first))
         return found
 
     def left(self) -> int:
@@ -192,13 +191,17 @@ class Throttle:
         return (self.left_over + self._held() - self.undecided).total()
 
     def _held(self) -> Counter[str]:
-        held: Counter[str] = Counter(name for request in self._in_place if (name := self.name(request)))
+        held = Counter(map(self.name, self._in_place))
         for queue in self.queues:
-            held.update(dict(queue.waiting()))
-        held.update({} if self.line is None else dict(self.line.waiting()))
+            held += queue.waiting()
         return held
 
     # Turns.
+
+    def interval(self, name: str) -> float:
+        """Return the seconds that an origin, as text, asks for now; 0: it asks for none."""
+        paced = self.names.get(name)
+        return 0.0 if paced is None else paced.interval(self._utc())
 
     def due(self, name: str) -> float | None:
         """Return the seconds until the next request of an origin may go; ``None``: the engine will be woken.
@@ -245,13 +248,13 @@ class Throttle:
     async def wait_in_place(self, request: Request) -> None:
         """Wait in the downloader for the turn of a request, and take it.
 
-        :raises NoTurn: the spider was closed first.
+        :raises RobotsUndecided: the spider was closed first.
         """
         # The fetch of a robots.txt ends by itself soon after: an error before that would count as a fault of the crawl.
         patience = TICK + 0.1 if MARK in request.meta else 0.0
         while not self.take(request):
             if self._closed or self.clock() - self._closing_since >= patience:
-                raise NoTurn("the spider closed before the turn of this request came")
+                raise RobotsUndecided("the spider closed before the turn of this request came")
             waiter = self._in_place[request] = Waiter()
             try:
                 await waiter
@@ -279,9 +282,7 @@ class Throttle:
         """Let all that wait ask again now."""
         for waiter in list(self._in_place.values()):
             waiter.resolve(None)
-        slot = _scrapy.engine_slot(self._crawler)
-        if slot is not None:
-            slot.wake()
+        _scrapy.EngineSlot(self._crawler).wake()
 
     def name(self, request: Request) -> str:
         """Return the origin that a request was judged for, as text; empty if it has none."""
@@ -291,7 +292,7 @@ class Throttle:
 
     def _refreshed(self, robots: OriginPolicy) -> PacedOrigin:
         """Return an origin with the paces of its present robots.txt."""
-        paced = self._origins.get(robots.origin) or self._pace(robots.origin)
+        paced = self.names.get(str(robots.origin)) or self._pace(robots.origin)
         if paced.fetched != robots.fetched:
             paced.fetched = robots.fetched
             # The interval begins with the request for robots.txt.
@@ -305,10 +306,10 @@ class Throttle:
         """Begin to keep the interval of an origin, with the other crawls that keep it."""
         self._listen()
         _scrapy.send_once(self._crawler)
-        if len(self._origins) >= self._sweep_at:
+        if len(self.names) >= self._sweep_at:
             self._sweep()
         paced = self._crawls.pace(origin, self._limit.longest, self._tell, alone=self._alone(origin))
-        self._origins[origin] = self.names[str(origin)] = paced
+        self.names[str(origin)] = paced
         if self._store is not None:
             told = partial(go_on, [paced])
             paced.shared = SharedThrottle(origin, self._store, self._runtime, self._limit.longest, told)
@@ -319,7 +320,7 @@ class Throttle:
 
     def _paced_by_any(self, origin: Origin | None) -> PacedOrigin | None:
         """Return an origin that asks for an interval in this crawl, or in another one that it keeps intervals with."""
-        paced = self._origins.get(origin)  # type: ignore[arg-type]  # nothing is kept under None
+        paced = self.names.get(str(origin))
         if paced is None and origin in self._crawls.origins and not self._alone(origin):
             return self._pace(origin)
         return paced
@@ -333,20 +334,17 @@ class Throttle:
         self._stats.inc_value(key)
         return True
 
-    def _log_interval(self, robots: OriginPolicy, bound: Bound, *, over: bool) -> None:
-        """Log and count, once an origin, the interval that is kept.
-
-        :param over: whether the origin asks for a longer one.
-        """
-        origin, text = robots.origin, robots.cited(bound.text)
-        self._stats.max_value(stats.CRAWL_DELAY_MAX, min(bound.seconds, self._limit.longest))
-        if not self._is_first(stats.CRAWL_DELAY_SITES, origin):
+    def _log_interval(self, robots: OriginPolicy, bound: Bound) -> None:
+        """Log and count, once an origin, the interval that is kept."""
+        longest = self._limit.longest
+        self._stats.max_value(stats.CRAWL_DELAY_MAX, min(bound.seconds, longest))
+        if not self._is_first(stats.CRAWL_DELAY_SITES, robots.origin):
             return
-        if over:
+        kept = ""
+        if bound.seconds > longest:
             self._stats.inc_value(stats.CRAWL_DELAY_CAPPED)
-            self._log("%s for %s: kept at %g s (ROBOTSTXT_CRAWL_DELAY_MAX)", text, origin, self._limit.longest)
-        else:
-            self._log("%s for %s", text, origin)
+            kept = f": kept at {longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)"
+        self._log("%s for %s%s", robots.cited(bound.text), robots.origin, kept)
 
     def _log(self, message: str, *arguments: object) -> None:
         logger.info(message, *arguments, extra={"spider": self._crawler.spider})
@@ -371,7 +369,7 @@ class Throttle:
             self._begin(request, paced)
         if JUDGED in request.meta:
             # Parsed anew: a middleware may have changed the URL in place.
-            if origin == Origin.of(request.url, self.schemes):
+            if origin == Origin.of(request.url, self._schemes):
                 del request.meta[JUDGED]  # so that requests which are made from this one begin anew
             else:
                 request.meta[JUDGED] = [str(origin), request.url]
@@ -381,7 +379,7 @@ class Throttle:
         if JUDGED not in request.meta:  # as of most requests; each is asked about when it is queued
             return self._origin_of(request)
         judged, sent = request.meta[JUDGED]
-        return Origin.of(judged, self.schemes) if sent in (None, request.url) else self._origin_of(request)
+        return Origin.of(judged, self._schemes) if sent in (None, request.url) else self._origin_of(request)
 
     def _begin(self, request: Request, paced: PacedOrigin) -> None:
         self._requests[request] = paced
@@ -443,8 +441,7 @@ class Throttle:
     def _sweep(self) -> None:
         """Forget origins that had no request for a while."""
         before = self.clock() - _KEPT - self._limit.longest
-        for origin, paced in list(self._origins.items()):
-            if paced.turns.idle and max(paced.turns.last, paced.noted) <= before:
-                self._crawls.forget(origin, self._origins.pop(origin))
-                del self.names[str(origin)]
-        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._origins))
+        for name, paced in list(self.names.items()):
+            if not paced.turns.outstanding and max(paced.turns.last, paced.noted) <= before:
+                self._crawls.forget(self.names.pop(name))
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.names))

@@ -196,6 +196,42 @@ async def test_a_store_that_hangs(
 
 
 @under_the_reactor
+async def test_the_end_waits_while_the_store_answers(store: Breakable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the crawl goes on waiting for a store that has answered something, and no longer for a silent one."""
+    store.hangs.add("put")
+    crawl = Crawl(store)
+    periods: list[Any] = []  # what ends them; none ends by itself
+    later = crawl.runtime.call_later
+
+    def call_later(delay: float, function: Any) -> Any:
+        if delay != client_module.FAREWELL:
+            return later(delay, function)
+        periods.append(function)
+        return later(0, lambda: None)
+
+    monkeypatch.setattr(crawl.runtime, "call_later", call_later)
+    ended: Waiter[None] = Waiter()
+
+    async def end() -> None:
+        await crawl.client.drain(1000)
+        ended.resolve(None)
+
+    crawl.runtime.spawn(crawl.client.save(A, FILE, 60))
+    crawl.runtime.spawn(end())
+    await turns(crawl.runtime, 3)
+    assert await crawl.client.load(B) is None
+    periods[0]()
+    await turns(crawl.runtime, 3)
+    assert len(periods) == 2
+    periods[1]()
+    await ended
+    await crawl.client.drain(1000)
+    await crawl.client.close()
+    assert len(periods) == 2
+    assert "close" not in store.calls
+
+
+@under_the_reactor
 async def test_store_that_fails_is_told_once_and_asked_later(
     store: Breakable, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -353,13 +389,12 @@ async def test_leases_and_turns(store: Breakable) -> None:
 
 @under_the_reactor
 async def test_the_last_writes(store: Breakable) -> None:
-    """What was given to be saved right before the end is there after it, and then the store is closed, once."""
+    """What was given to be saved right before the end is there after it, and then the store is closed."""
     store.hangs.add("put")
     crawl = Crawl(store)
     for origin in (A, B):
         crawl.runtime.spawn(crawl.client.save(origin, FILE, 60))
     crawl.runtime.call_later(0, store.go_on.set)
-    await crawl.client.close()
     await crawl.client.close()
     assert sorted(store.keys()) == ["http://b.example:8080", "https://a.example"]
     assert store.calls == ["open", "put", "put", "close"]

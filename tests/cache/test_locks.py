@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.shared import LEASE, RENEWED, FetchLocks
+from scrapy_robots_rfc.cache.locks import LEASE, RENEWED, FetchLocks
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import limits
 from tests.support.memory_store import MemoryStore

@@ -27,7 +27,10 @@ from tests.support.hostile_files import LINES, hostile
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.once  # its crawls are `tests/cache/test_bounded_crawls.py`
+pytestmark = [
+    pytest.mark.once,  # its crawls are `tests/cache/test_bounded_crawls.py`
+    pytest.mark.usefixtures("few_to_collect"),
+]
 
 AGENT = Agent(("examplebot",), "examplebot")
 RULES = b"User-agent: *\nDisallow: /closed\n"
@@ -194,10 +197,10 @@ def test_files_grow_in_use() -> None:
     for value in values:
         value.file.robots = RobotsTxt.parse(hostile("wildcards", 500))
         value.ask()
-    for _ in range(100):
-        crawl.memory.get(origin(3))
-    assert crawl.memory.at_hand == 1
-    assert crawl.memory.get(origin(3)) is values[3]
+    for use in range(100):
+        crawl.memory.get(origin(4 + use % 2)) or crawl.fetch(4 + use % 2)
+    assert crawl.memory.at_hand == 2
+    assert crawl.memory.octets < FEW
 
 
 @pytest.mark.usefixtures("small")
@@ -263,8 +266,8 @@ def taken() -> int:
 @pytest.mark.parametrize("kind", LINES)
 def test_weight_of_a_hostile_file(kind: str) -> None:
     """A file weighs what it takes, or more: whatever stands in it, it is bounded."""
-    Value(origin(0), copy_of(hostile(kind, 2000))).ask()  # what is kept for the whole process
-    body = hostile(kind, 20_000)
+    Value(origin(0), copy_of(hostile(kind, 1000))).ask()  # what is kept for the whole process
+    body = hostile(kind, 10_000)
     before = taken()
     value = Value(origin(1), copy_of(None))
     value.file = ParsedRobots(None, RobotsTxt.parse(bytes(bytearray(body))))
@@ -291,10 +294,10 @@ def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_LEAST", 400_000)
     crawl = Crawl(300, parsed=800_000)
     before = taken()
-    for number in range(3 * len(LINES)):
+    for number in range(2 * len(LINES)):
         crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 8000)).ask()
     assert crawl.memory.at_hand > 1
-    assert len(crawl.memory) == 3 * len(LINES)
+    assert len(crawl.memory) == 2 * len(LINES)
     # The one in use and the one before may have grown since they were weighed.
     assert taken() - before < 1_200_000 + 2 * 80 * 8000
 
@@ -304,10 +307,10 @@ def test_octets_of_an_origin() -> None:
     """Origins whose files are not in use take what is counted, or less, the tables that they stand in included."""
     crawl = Crawl(10_000, parsed=0)
     before = taken()
-    for number in range(3000):
+    for number in range(1000):
         crawl.fetch(number)
     assert crawl.memory.at_hand == 1
-    assert taken() - before < crawl.memory.octets < 3000 * 1024
+    assert taken() - before < crawl.memory.octets < 1000 * 1024
 
 
 @pytest.mark.usefixtures("traced")
@@ -343,8 +346,9 @@ def test_large_file_is_not_parsed_while_somebody_waits() -> None:
 def test_hostile_files_in_turn_are_parsed_once() -> None:
     """Four files of 512,000 octets, made to take much memory, stay parsed while their origins are asked in turn."""
     crawl = Crawl(100)
+    body = hostile("wildcards", 511_000)
     for number in range(4):
-        crawl.fetch(number, hostile("wildcards", 511_000)).file.prepare(AGENT)
+        crawl.fetch(number, body).file.prepare(AGENT)
     for turn in range(12):
         value = crawl.memory.get(origin(turn % 4))
         assert value is not None

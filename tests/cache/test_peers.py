@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.cache import shared as module
-from scrapy_robots_rfc.cache.shared import Peers
+from scrapy_robots_rfc.cache import locks as module
+from scrapy_robots_rfc.cache.locks import Peers
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.kept_entries import FILE
 

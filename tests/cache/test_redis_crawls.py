@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 from pytest_twisted import ensureDeferred
-from scrapy import Request
+from scrapy import Request, signals
 
-from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc import RfcRobotsTxtMiddleware, RobotsDisallowed
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.crawling import Pages, crawl, records
 from tests.support.redis_server import RedisServer
@@ -20,6 +20,8 @@ from tests.support.timed_site import DELAY, Clocked, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc.cache.stores.redis import RedisStore
 
@@ -165,6 +167,44 @@ async def test_from_the_start(trouble: str, server: Server, caplog: pytest.LogCa
         assert site.asked == []
     assert PASSWORD not in caplog.text
     end(server)
+
+
+@ensureDeferred
+async def test_closing_while_the_server_hangs(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crawl that takes turns by a server that stops to answer waits for a second at most when its spider closes."""
+    waited: list[float] = []  # by timers of the store that nobody has cancelled, since the spider closed
+
+    def prepare(crawler: Crawler) -> None:
+        def closed() -> None:
+            middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+            assert middleware is not None
+            locks: Any = middleware.service._sharing
+            runtime = locks._client._runtime
+            later = runtime.call_later
+
+            def call_later(delay: float, function: Callable[[], object]) -> object:
+                def ended() -> None:
+                    waited.append(delay)
+                    function()
+
+                return later(delay, ended)
+
+            monkeypatch.setattr(runtime, "call_later", call_later)
+
+        crawler.signals.connect(closed, signals.spider_closed, weak=False)
+
+    def freeze(_: object) -> Reply:
+        server.server.freeze()
+        return PAGE
+
+    address = server.address.replace("timeout=0.5", "timeout=60")
+    with Clocked({"/robots.txt": PACED}) as site:
+        site.replies["/1"] = freeze
+        result = await crawl([site.url("/1")], {"ROBOTSTXT_CACHE": address}, prepare=prepare)
+        server.server.thaw()
+    assert list(result.outcomes.values()) == [200]
+    assert result.stat("cache/store_errors") == 1  # that it cannot be closed
+    assert 0 < sum(waited) <= 1
 
 
 @ensureDeferred

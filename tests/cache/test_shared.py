@@ -10,7 +10,7 @@ import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.shared import FetchLocks, pause
+from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import limits, made

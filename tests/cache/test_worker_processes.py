@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.cache import shared as fetches
+from scrapy_robots_rfc.cache import locks as fetches
 from scrapy_robots_rfc.throttling import shared
 from tests.support.crawling import crawl
 from tests.support.runtimes import MODES
@@ -86,7 +86,7 @@ async def test_others_wait_for_the_worker_that_fetches(settings: dict[str, Any],
             askers: set[str] = set()
             while len(askers) < 2:
                 words = monitor.next_command()["command"].split()
-                if words[0] == "EVALSHA" and "lease:http" in words[3]:
+                if words[:1] == ["EVALSHA"] and "lease:http" in words[3]:
                     askers.add(words[4])
             gate.set()
 

@@ -16,6 +16,8 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 TIMEOUT = 90  # seconds until a command that hangs fails its test
 COMMAND = (sys.executable, "-m", "scrapy", "robots")
+
+#: What is installed does not change here: each command would read the files of all packages again.
+_entry_points = cache(entry_points)
 
 
 class HereProcess(AsyncCrawlerRunner):
@@ -145,6 +150,7 @@ def _execute(
         os.environ.update(there)
         for module in (asking, cmdline):
             patch.setattr(module, "AsyncCrawlerProcess", HereProcess)
+        patch.setattr(cmdline, "entry_points", _entry_points)
         patch.setattr(log, "_scrapy_root_handler", None)
         patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # nobody would stop it
         for name, number in zip(("stdin", "stdout", "stderr"), streams, strict=True):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import re
+import time
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import pytest
 from pytest_twisted import blockon
 from twisted.internet.defer import Deferred
 
+from scrapy_robots_rfc import _runtime
 from tests.commands.running import run
 from tests.support.crawling import crawl
 from tests.support.documents import block
@@ -57,11 +60,13 @@ def test_replayed_when_the_site_is_gone(path: Path) -> None:
     assert run("check", "--archive", path.name, urls[0], folder=path.parent).code == 1
 
 
-def test_as_it_was_at_a_time(path: Path) -> None:
+def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last conclusion up to a time counts, over all files of an archive."""
+    now = time.time()
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         site.replies["/robots.txt"] = Reply(404)
+        monkeypatch.setattr(_runtime.Runtime, "date", lambda _: now + 60)
         archive(path, site.url("/x"))
         url = site.url("/x")
     files = ["--archive", path.name, "--archive", "robots-2.warc.gz"]
@@ -69,8 +74,21 @@ def test_as_it_was_at_a_time(path: Path) -> None:
     assert verdicts(*files, url, folder=path.parent)[0][0] == "allowed"
     assert verdicts(*files, "--at", first, url, folder=path.parent)[0][0] == "disallowed"
     assert verdicts(*files, "--at", "2020-01-01", url, folder=path.parent) == [
-        ("undecided", "robots.txt unreachable: not in the archive at that time")
+        ("undecided", f"the archive has nothing about {site.url('')} at that time")
     ]
+
+
+def test_what_an_archive_lacks_is_not_unreachable(path: Path) -> None:
+    """Of an origin that is not in the archive nothing is known: it is not said to be unreachable."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+    done = run("check", "--archive", path.name, "https://b.example/x", folder=path.parent)
+    lacks = "the archive has nothing about https://b.example at that time"
+    assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
+    advice = "name all files of the archive, or another time"
+    assert done.err == f"scrapy robots check: https://b.example/x is not decided: {lacks}; {advice}\n"
+    record = json.loads(run("check", "--json", "--archive", path.name, "https://b.example/", folder=path.parent).out)
+    assert (record["reason"], record["robots_txt"]) == (None, None)
 
 
 def test_outcomes_without_a_file(path: Path) -> None:
@@ -81,6 +99,8 @@ def test_outcomes_without_a_file(path: Path) -> None:
     ((verdict, why),) = verdicts("--archive", path.name, url, folder=path.parent)
     assert verdict == "undecided"
     assert why.startswith("robots.txt unreachable: 503, archived ")
+    done = run("check", "--archive", path.name, url, folder=path.parent)
+    assert done.err.endswith("; say another time with --at, or name the archive of another crawl\n")
 
 
 def test_file_that_was_found_unchanged(path: Path) -> None:
@@ -96,7 +116,7 @@ def test_file_that_was_found_unchanged(path: Path) -> None:
     files = ["--archive", path.name, "--archive", "robots-2.warc.gz"]
     assert verdicts(*files, url, folder=path.parent) == [("disallowed", "robots.txt line 2: Disallow: /x")]
     assert verdicts(*files[2:], url, folder=path.parent) == [
-        ("undecided", "robots.txt unreachable: the archive lacks the octets of the digest")
+        ("undecided", "the archive lacks the octets of the digest")
     ]
 
 
@@ -108,7 +128,7 @@ def test_octets_that_were_changed(path: Path) -> None:
     changed = gzip.decompress(path.read_bytes()).replace(b"Disallow: /x", b"Disallow: /z")
     path.write_bytes(changed)
     ((verdict, why),) = verdicts("--archive", path.name, url, folder=path.parent)
-    assert (verdict, why) == ("undecided", "robots.txt unreachable: the archive lacks the octets of the digest")
+    assert (verdict, why) == ("undecided", "the archive lacks the octets of the digest")
 
 
 DAMAGED = "robots.warc.gz is no whole WARC file: what stands behind the damage is left out"
@@ -139,23 +159,24 @@ def members(path: Path) -> list[int]:
     return begins
 
 
-def test_damage_within_a_record(path: Path) -> None:
-    """Damage that shows when a record is read, and not when it is found, ends the command with a verdict as well."""
+@pytest.mark.parametrize(("octet", "code"), [(-8, 1), (-20, 2)])
+def test_damage_within_a_record(path: Path, octet: int, code: int) -> None:
+    """What is behind damage does not count; the octets of a response do only if they have the digest of the crawl."""
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
     octets, begins = bytearray(path.read_bytes()), members(path)
-    octets[begins[2] - 8] ^= 0xFF  # of the checksum of the response
+    octets[begins[2] + octet] ^= 0xFF  # of the checksum of the response, or of itself
     path.write_bytes(octets[begins[3] :] + octets)  # what follows from it comes first, as nothing behind it is read
     done = run("check", "--archive", path.name, url, folder=path.parent)
-    assert done.code == 2
+    assert done.code == code
     assert done.err.count(DAMAGED) == 1
     assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_cut_off_archive(path: Path, packed: bool) -> None:
-    """Where a file ends within a record, wherever that is, one line says so and from where on something is missing."""
+    """Where a file ends within a record, wherever that is, one line says so."""
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         url = site.url("/x")
@@ -168,12 +189,50 @@ def test_cut_off_archive(path: Path, packed: bool) -> None:
         path.write_bytes(whole[:cut])
         done = run("check", "--archive", path.name, url, folder=path.parent)
         if packed or cut != begin + 12:  # the beginning of a line is damage
-            missing = f"ends within a record, as that of a killed crawl: all from octet {begin} on is left out"
+            missing = "ends within a record, which is left out"
             assert [
                 line for line in done.err.splitlines() if "robots.warc.gz" in line and "not decided" not in line
             ] == [f"scrapy robots check: robots.warc.gz {missing}"]
     path.write_bytes(whole)
     assert run("check", "--archive", path.name, url, folder=path.parent).err == ""
+
+
+def test_wrong_length_of_a_record(path: Path) -> None:
+    """Where a record is not followed by another one, one line says so, without octets of the file."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    path.write_bytes(re.sub(rb"Content-Length: \d+", b"Content-Length: 5", gzip.decompress(path.read_bytes()), count=1))
+    done = run("check", "--archive", path.name, url, folder=path.parent)
+    assert [line for line in done.err.splitlines() if "not decided" not in line] == [f"scrapy robots check: {DAMAGED}"]
+
+
+def test_warcio_says_nothing_by_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What warcio logs of an odd record, with octets of it, is not on stderr."""
+    with Site({"/robots.txt": file(FILE)}) as site:
+        archive(path, site.url("/x"))
+        url = site.url("/x")
+    path.write_bytes(gzip.decompress(path.read_bytes()).replace(b"/robots.txt\r\n", b"/robots \x1b[m\r\n"))
+    with monkeypatch.context() as patch:
+        patch.setattr(logging.root, "handlers", [])  # Python prints what nobody handles; pytest would
+        done = run("check", "--archive", path.name, url, folder=path.parent)
+    assert (done.code, done.err) == (1, "")
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_uses_that_are_unknown(path: Path, damaged: bool) -> None:
+    """One line says that nobody knows what the crawl declared, where its record is not there, or damaged."""
+    with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
+        archive(path, site.url("/x"), ROBOTSTXT_USE=["train-ai"])
+        url = site.url("/x")
+    octets, begins = path.read_bytes(), members(path)
+    info = gzip.decompress(octets[: begins[1]])
+    path.write_bytes((gzip.compress(info.replace(b"software", b"s\0ftware")) if damaged else b"") + octets[begins[1] :])
+    done = run("check", "--archive", path.name, url, folder=path.parent)
+    assert (done.code, "declared" in done.out) == (0, False)
+    unknown = "robots.warc.gz has no whole warcinfo record, so the uses that its crawl declared are unknown"
+    assert done.err.startswith(f"scrapy robots check: {unknown}: ")
+    assert done.err.count("\n") == 1
 
 
 def test_refused_use(path: Path) -> None:
@@ -192,6 +251,17 @@ def test_refused_use(path: Path) -> None:
     assert "  declared   train-ai, search (uses of the archived crawl)\n" in printed
     record = json.loads(run("check", "--json", *second, url, folder=path.parent).out)
     assert record["declared"] == ["train-ai"]
+
+
+def test_no_declared_use_is_known_as_such(path: Path) -> None:
+    """A crawl that declared no use is replayed without one, whatever the settings are now; `--use` still asks."""
+    with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
+        archive(path, site.url("/x"))
+        asked = ("--archive", path.name, site.url("/x"), "-s", "ROBOTSTXT_USE=train-ai")
+    done = run("check", "--json", *asked, folder=path.parent)
+    assert (done.code, json.loads(done.out)["declared"]) == (0, [])
+    assert "declared" not in run("check", *asked, folder=path.parent).out
+    assert run("check", *asked, "--use", "train-ai", folder=path.parent).code == 1
 
 
 @pytest.mark.parametrize(

@@ -244,13 +244,19 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("cache", "ls"), 2, "there is no store: name one with --store ADDRESS, or in ROBOTSTXT_CACHE"),
-        (("cache", "ls", "--store", "memory:"), 2, "there is no store"),
+        (("cache", "ls"), 2, "there is no store, only memory:, which keeps nothing beyond a crawl; name one with --st"),
+        (("cache", "ls", "--store", "memory:"), 2, "memory:, which keeps nothing beyond a crawl; name one with --st"),
+        (("cache", "purge", "--store", "tests.commands.own.Kept"), 2, ": say one of three: the URLs of origins, --ex"),
+        (("cache", "purge", "--all", "--expired", "--store", "tests.commands.own.Kept"), 2, ": say one of three: the "),
         (("cache", "ls", "--store", "sqlite:///no/such.sqlite"), 1, "no/such.sqlite is not there"),
         (("cache", "ls", "--store", "redis://me:secret@127.0.0.1:1/0"), 1, "redis://127.0.0.1:1/0"),
         (("cache", "ls", "--store", "nonsense://me:secret@host"), 2, "is not accepted"),
         (("cache", "ls", "--store", "no.such.Class"), 2, "is not accepted"),
-        (("cache", "show", "sftp://a.example/", "--store", "tests.commands.own.Kept"), 2, "is no absolute http or"),
+        (
+            ("cache", "show", "sftp://a.example/", "--store", "tests.commands.own.Kept"),
+            2,
+            "is no absolute URL of http ",
+        ),
         (("cache", "ls", "-s", "ROBOTSTXT_TIMEOUT=soon"), 2, "ROBOTSTXT_TIMEOUT = 'soon' is not accepted"),
         (
             ("cache", "import", "no-such-file", "--store", "tests.commands.own.Kept"),
@@ -284,6 +290,17 @@ def test_a_path_that_was_mistaken_is_left_alone(robots: Callable[..., Done], tmp
     assert robots("cache", action, "--store", f"sqlite:///{tmp_path}").code == 1
     assert [*tmp_path.iterdir()] == [notes]
     assert notes.read_text(encoding="utf-8") == "what a user wrote\n"
+
+
+@pytest.mark.parametrize("action", ["ls", "show https://a.example", "purge --all", "export"])
+def test_an_empty_file_stays_empty(robots: Callable[..., Done], tmp_path: Path, action: str) -> None:
+    """No action but `import` writes into a file that holds nothing; it is no store yet."""
+    empty = tmp_path / "robots.sqlite"
+    empty.touch()
+    done = robots("cache", *action.split(), "--store", f"sqlite:///{empty}")
+    assert (done.code, done.out, done.err) == (1, "", f"scrapy robots cache: {empty} is empty\n")
+    assert (empty.stat().st_size, [*tmp_path.iterdir()]) == (0, [empty])
+    assert robots("cache", "import", "--store", f"sqlite:///{empty}").code == 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("cache",), ("cache", "ls", "more")])

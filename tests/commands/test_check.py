@@ -127,8 +127,8 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
     assert list(second) == list(first)
     assert (second["url"], second["verdict"], second["reason"]) == ("/x", "undecided", None)
     assert done.err == (
-        "scrapy robots check: /x is not decided: it is no absolute http or https URL with a valid authority; "
-        "write it as http://HOST/PATH or https://HOST/PATH\n"
+        "scrapy robots check: /x is not decided: it is no absolute URL of http or https or ftp or gemini with a valid "
+        "authority; write it as SCHEME://HOST/PATH\n"
     )
 
 
@@ -318,30 +318,20 @@ class Gate(threading.Event):
 
 
 def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
-    """Ctrl-C ends the command at once, and what is not decided is not said to be allowed."""
+    """Ctrl-C ends the command at once: what is known is printed, and what is not decided is not said to be allowed."""
     gate = Gate()
-    with Site({"/robots.txt": Reply(gate=gate)}) as site:
+    with Site({"/robots.txt": file(FILE)}) as known, Site({"/robots.txt": Reply(gate=gate)}) as site:
         (tmp_path / "jobs").mkdir()
         jobs = f"REMOTE_CONTROL_JOBS_DIR={tmp_path / 'jobs'}"
-        process = start("check", site.url("/x"), site.url("/y"), "-s", jobs, folder=tmp_path)
+        options = ("-s", "ROBOTSTXT_CONCURRENT_FETCHES=1", "-s", jobs)  # one site after the other
+        process = start("check", known.url("/x"), site.url("/x"), site.url("/y"), *options, folder=tmp_path)
         assert gate.reached.wait(TIMEOUT)
         assert [*(tmp_path / "jobs").iterdir()] == []  # it keeps no port that others may come in by
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, out, err) == (2, "", "scrapy robots check: stopped after 0 of 2 URLs\n")
-
-
-def test_what_is_known_is_told_when_it_is_stopped(tmp_path: Path) -> None:
-    """Where it is stopped while a site keeps it waiting, the verdicts before that one are printed all the same."""
-    gate = Gate()
-    with Site({"/robots.txt": file(FILE)}) as known, Site({"/robots.txt": Reply(gate=gate)}) as site:
-        one_by_one = ("-s", "ROBOTSTXT_CONCURRENT_FETCHES=1")
-        process = start("check", known.url("/x"), site.url("/y"), *one_by_one, folder=tmp_path)
-        assert gate.reached.wait(TIMEOUT)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, err) == (2, "scrapy robots check: stopped after 1 of 2 URLs\n")
+    assert (process.returncode, err) == (2, "scrapy robots check: stopped after 1 of 3 URLs\n")
     assert out.startswith(f"disallowed   {known.url('/x')}\n")
+    assert site.url("") not in out
 
 
 def test_a_reader_who_has_seen_enough_is_no_verdict(given: str, tmp_path: Path) -> None:
@@ -406,3 +396,35 @@ def test_the_http_cache_is_not_asked(tmp_path: Path) -> None:
         settings = ("-s", "HTTPCACHE_ENABLED=1", "-s", "HTTPCACHE_IGNORE_MISSING=1")
         done = run("check", site.url("/x"), *settings, folder=tmp_path)
         assert (done.code, done.err, site.targets) == (1, "", ["/robots.txt"])
+
+
+@pytest.mark.parametrize("name", ["", ",", " ; ,"])
+def test_an_agent_without_a_name_is_refused(robots: Callable[..., Done], given: str, name: str) -> None:
+    """Signs that name no crawler are refused; a User-Agent of a browser has no product token, but is one."""
+    done = robots("check", SITE, "--agent", name, "--robots", given)
+    assert (done.code, done.out) == (2, "")
+    assert "--agent names nobody" in done.err
+    assert robots("check", SITE, "--agent", "Mozilla/5.0", "--robots", given).err == ""
+
+
+def test_a_use_that_nobody_knows_is_warned_of(robots: Callable[..., Done], given: str) -> None:
+    """A label that is probably mistyped refuses nothing, which is said, with the nearest one; known ones are not."""
+    done = robots("check", SITE, "--use", "search,ai-train,trian-ai", "--robots", given)
+    said = "--use trian-ai is no known label: only a site that names it refuses it; the nearest known one is train-ai"
+    assert done.err == f"scrapy robots check: {said}\n"
+
+
+def test_of_many_mistakes_some_are_told(robots: Callable[..., Done], given: str) -> None:
+    """Of what is no URL the first ten have a line on stderr, with how many more there are; all have a verdict."""
+    done = robots("check", "--robots", given, stdin=b"\xff\x00\n" * 1234)
+    assert (done.code, done.out.count("undecided ")) == (2, 1234)
+    assert done.err.count(" is not decided: ") == 10
+    assert done.err.splitlines()[10:] == ["scrapy robots check: and 1,224 more of this kind"]
+    assert robots("check", "--robots", given, stdin="x\n" * 10).err.count("\n") == 10
+
+
+def test_no_name_of_a_file_is_shown_as_such(robots: Callable[..., Done]) -> None:
+    """A name that is empty, such as that of a variable of a shell that is not set, stands in quotes."""
+    done = robots("check", SITE, "--robots", "")
+    assert done.err.startswith("scrapy robots check: '' cannot be read: Is a directory; ")
+    assert robots("check", "").out.startswith("undecided    ''\n")

@@ -192,7 +192,7 @@ def test_a_line_that_is_no_url_is_named(diff: Callable[..., Done], folder: Path)
     (folder / "urls").write_text(f"{URLS}\n/page\nsftp://me:secret@e.example/\nhttps://e.example/b/c/d\n")
     done = diff("old.txt", "new.txt", "--agent", "foobot", "--urls", "urls")
     assert done.code == 2
-    why = "is no absolute http or https URL with a valid authority; write it as http://HOST/PATH or https://HOST/PATH"
+    why = "is no absolute URL of http or https or ftp or gemini with a valid authority; write it as SCHEME://HOST/PATH"
     assert done.err.splitlines() == [
         f"scrapy robots diff: urls line 6: /page {why}",
         f"scrapy robots diff: urls line 7: sftp://e.example/ {why}",
@@ -218,3 +218,10 @@ def test_there_is_colour_on_a_terminal(folder: Path) -> None:
     """On a terminal what went is red, and what came is green."""
     done = on_terminal("diff", "old.txt", "new.txt", folder=folder)
     assert "\x1b[31m  - line 6: Disallow: /a\x1b[0m\n\x1b[32m  + line 5: Allow: /b/c\x1b[0m\n" in done.out
+
+
+def test_of_many_lines_that_are_no_urls_some_are_told(diff: Callable[..., Done]) -> None:
+    """The first ten have a line on stderr, with how many more there are."""
+    done = diff("new.txt", "new.txt", "--urls", "-", stdin=b"\xff\x00\n" * 1234)
+    assert (done.code, done.err.count(": standard input line ")) == (2, 10)
+    assert done.err.splitlines()[10:] == ["scrapy robots diff: and 1,224 more of this kind"]

@@ -43,6 +43,12 @@ def test_exit_code_is_that_of_the_worst_finding(text: str, code: int, summary: s
     assert (done.code, done.lines[-1], done.err) == (code, f"robots.txt: {summary}", "")
 
 
+def test_a_file_is_called_by_its_name(tmp_path: Path) -> None:
+    """A file that has an `@` in its name is no URL, and is called by all of it."""
+    (tmp_path / "me@home.txt").write_text(GOOD)
+    assert lint("me@home.txt", folder=tmp_path).out == "me@home.txt: nothing found\n"
+
+
 def test_a_finding_is_a_line_of_json(tmp_path: Path) -> None:
     """With JSON, a finding is an object in one line, and standard input is a file like others."""
     done = lint("-", "--format", "json", folder=tmp_path, stdin=ERROR)

@@ -159,9 +159,9 @@ def test_a_crawl_that_went_on_behind_a_break_loses_one_line(format: str) -> None
     Of JSON lines it has the next record, too; of CSV the names of the fields, of a JSON array nothing.
     """
     before, last = lasting(format)
+    behind = exported([record(), unreachable()] * 5, format)
     for length in range(1, len(last)):
-        octets = before + last[:length] + exported([record(), unreachable()] * 5, format)
-        sums, report = summed(io.BytesIO(octets))
+        sums, report = summed(io.BytesIO(before + last[:length] + behind))
         assert sums.requests == 1 + 10 - (format == "jsonlines"), last[:length]
         assert (report.broken, report.breaks_off) == (1, False), last[:length]
 

@@ -73,3 +73,15 @@ def _look_at(sums: dict[str, Any], origin: str, failing: str, exempt: str) -> No
     ]
     assert sums["by_spider"][0]["spider"] == "shop"
     assert sums["exempt"] == [{"entry": exempt, "requests": 2}]
+
+
+def test_commands_write_no_report(tmp_path: Path, site: Site) -> None:
+    """A question on the command line is no crawl: it leaves nothing in the report of the project."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = reported\n", encoding="utf-8")
+    (tmp_path / "reported.py").write_text(
+        'ADDONS = {"scrapy_robots_rfc.Addon": 500}\nROBOTSTXT_REPORT = {"r.jsonl": {}}\n', encoding="utf-8"
+    )
+    done = run("check", site.url("/private/1"), folder=tmp_path)
+    assert (done.code, site.fetches) == (1, 1)
+    assert not (tmp_path / "r.jsonl").exists()

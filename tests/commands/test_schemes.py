@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pytest
+
+from scrapy_robots_rfc.cache.entry import encode
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.commands.copies import DAY, OPEN
 from tests.commands.running import run
 from tests.support.ftp_site import PASSWORD, USER, ftp_site
 
@@ -39,14 +45,22 @@ def test_check_and_show_ask_an_ftp_server(tmp_path: Path) -> None:
         assert (done.code, done.lines[0].split()[0]) == (0, "allowed")
 
 
-def test_a_file_of_ftp_is_compared_with_its_account(tmp_path: Path) -> None:
-    """User and password of the URL are used, and not shown."""
+def test_an_ftp_page_is_judged_by_the_path_that_the_server_gets(tmp_path: Path) -> None:
+    """As in a crawl, and the rule that decided is the one that matches that path."""
+    (tmp_path / "robots.txt").write_text(RULES)
+    done = run("check", "ftp://a.example//%63losed?x", "--robots", "robots.txt", "--json", folder=tmp_path)
+    (found,) = map(json.loads, done.lines)
+    assert (found["verdict"], found["rule"]["line"], found["lost"]) == ("disallowed", 2, [])
+
+
+def test_a_file_of_ftp_is_compared_with_the_account_of_the_settings(tmp_path: Path) -> None:
+    """User and password are those of Scrapy's settings; one that is in the URL is not shown."""
     (tmp_path / "robots.txt").write_text(RULES)
     with ftp_site(tmp_path, anonymous=False) as site:
-        url = site.url("/robots.txt").replace("://", f"://{USER}:{PASSWORD}@")
-        done = run("diff", url, "robots.txt", folder=tmp_path)
+        url, user = site.url("/robots.txt"), ("-s", f"FTP_USER={USER}")
+        done = run("diff", url, "robots.txt", *user, "-s", f"FTP_PASSWORD={PASSWORD}", folder=tmp_path)
         assert (done.code, done.lines) == (0, ["0 rules removed or added"])
-        done = run("diff", url.replace(PASSWORD, "wrong"), "robots.txt", folder=tmp_path)
+        done = run("diff", url.replace("://", f"://{USER}:wrong@"), "robots.txt", *user, folder=tmp_path)
         assert (done.code, "the FTP server said 530" in done.err) == (2, True)
         assert "wrong" not in done.err
 
@@ -66,7 +80,59 @@ def test_schemes_of_a_project(tmp_path: Path) -> None:
     (tmp_path / "robots.txt").write_text(RULES)
     given = ("--robots", "robots.txt")
     web = ("-s", 'ROBOTSTXT_SCHEMES={"web": {"port": 8}, "ftp": null}')
-    assert run("check", "web://a.example/closed", *given, folder=tmp_path).code == 2
+    assert run("check", "web://a.example/closed", *given, folder=tmp_path).code == 0
     done = run("check", "web://a.example/closed", *given, *web, folder=tmp_path)
     assert (done.code, done.lines[0].split()[0]) == (1, "disallowed")
-    assert run("check", "ftp://a.example/closed", *given, *web, folder=tmp_path).code == 2
+    done = run("check", "web://:x/", *given, *web, folder=tmp_path)
+    assert (done.code, " of http or https or gemini or web with " in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("url", ["ftp://a.example/closed", "s3://bucket/a@b", "data:,a@b", "file:///a@b", "S3://b/"])
+def test_what_a_crawl_lets_pass_is_allowed(url: str, tmp_path: Path) -> None:
+    """No robots.txt is asked for with schemes that are not obeyed, so that their pages are allowed, as in a crawl."""
+    (tmp_path / "robots.txt").write_text(RULES)
+    done = run(
+        "check", url, "--robots", "robots.txt", "--json", "-s", 'ROBOTSTXT_SCHEMES={"ftp": null}', folder=tmp_path
+    )
+    found = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert (found["url"], found["verdict"], found["reason"], found["robots_txt"]) == (url, "allowed", "exempt", None)
+    scheme = url.partition(":")[0].lower()
+    assert found["why"] == f"for {scheme} no robots.txt is asked for, only for http, https, gemini"
+
+
+def test_userinfo_of_any_scheme_is_not_shown(tmp_path: Path) -> None:
+    """A URL of another scheme is shown whole, but for what may be a password."""
+    done = run("check", "sftp://me:secret@a.example/b@c", folder=tmp_path)
+    assert (done.code, done.lines[0]) == (0, "allowed      sftp://a.example/b@c")
+
+
+def test_a_crawl_without_a_handler_is_mended_by_a_setting(tmp_path: Path) -> None:
+    """Where the crawl cannot ask, the advice is that of the crawl's log, and not to look at the site."""
+    advice = "see DOWNLOAD_HANDLERS, and install what the handler needs"
+    done = run("check", "gemini://a.example/x", folder=tmp_path)
+    assert (done.code, "failed: scrapy.core" in done.err) == (2, True)
+    assert done.err.endswith(f"; {advice}, or name a copy of its file with --robots FILE\n")
+    done = run("show", "gemini://a.example/x", folder=tmp_path)
+    assert (done.code, done.err.endswith(f"; {advice}\n")) == (2, True)
+
+
+def test_copies_of_a_scheme_of_a_project(tmp_path: Path) -> None:
+    """`cache` shows and drops the copy of an origin whose scheme ROBOTSTXT_SCHEMES has."""
+    path = tmp_path / "robots.sqlite"
+    with closing(SqliteStore(path)) as store:
+        store.open()
+        store.put("ftps://a.example:990", encode(OPEN), DAY)
+    given = ("ftps://a.example/x", "--store", f"sqlite:///{path}")
+    assert run("cache", "show", *given, folder=tmp_path).code == 2
+    own = ("-s", 'ROBOTSTXT_SCHEMES={"ftps": {"port": 990}}')
+    done = run("cache", "show", *given, *own, folder=tmp_path)
+    assert (done.code, "ftps://a.example:990" in done.out) == (0, True)
+    assert run("cache", "purge", *given, *own, folder=tmp_path).out.startswith("1 origin dropped")
+
+
+@pytest.mark.parametrize("command", ["check", "show", "cache show"])
+def test_help_names_the_schemes(command: str) -> None:
+    """The help says of which schemes a URL may be."""
+    said = " ".join(run(*command.split(), "--help").out.split())
+    assert "absolute: http, https, ftp, gemini, or a scheme of ROBOTSTXT_SCHEMES" in said

@@ -176,6 +176,8 @@ def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:
     parser = asked("-s", "ROBOTSTXT_PARSER=no.such.Parser", folder=folder)
     assert parser["code"] == 2
     assert "ModuleNotFoundError: No module named 'no'" in lines(parser, "error")[0]
+    [schemes] = lines(asked("-s", 'ROBOTSTXT_SCHEMES={"nope": null}', folder=folder), "error")
+    assert schemes.startswith("ROBOTSTXT_SCHEMES['nope'] = None is not accepted; ")
 
 
 @pytest.mark.parametrize(
@@ -207,3 +209,13 @@ def test_the_crawl_says_the_same(folder: Path) -> None:
         assert "/x" in site.targets
     logged = re.findall(r"\[scrapy_robots_rfc\.[\w.]+\] WARNING: (.*)", done.err)
     assert logged == warned
+
+
+@pytest.mark.parametrize("spider", [(), ("news",)])
+def test_an_argument_without_a_value_is_refused(spider: tuple[str, ...], folder: Path) -> None:
+    """It is refused in the words of `scrapy crawl`; a value may be empty, or have another sign of that kind."""
+    done = run("settings", *spider, "-a", "site", folder=folder)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "scrapy robots settings: Invalid -a value, use -a NAME=VALUE\n"
+    assert "Invalid -a value, use -a NAME=VALUE" in scrapy("crawl", "news", "-a", "site", folder=folder).err
+    assert run("settings", *spider, "-a", "site=", "-a", "more=a=b", folder=folder).err == ""

@@ -203,7 +203,8 @@ def test_what_makes_no_sense_is_refused(robots: Callable[..., Done]) -> None:
     """What is no URL is refused before anything is asked for."""
     done = robots("show", "a.example")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("scrapy robots show: a.example is no absolute http or https URL")
+    assert done.err.startswith("scrapy robots show: a.example is no absolute URL of http or https or ftp or gemini")
+    assert robots("show", "").err.startswith("scrapy robots show: '' is no absolute URL of ")
 
 
 def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:

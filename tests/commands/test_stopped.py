@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: As output, more than a pipe and the buffers before it hold.
-MANY = 2000
+MANY = 1000
 #: A copy of a long file.
 LONG = replace(OPEN, body=b"#" * 5000)
 STORE = "sqlite:///robots.sqlite"

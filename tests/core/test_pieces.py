@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from scrapy_robots_rfc.core import ruleset, scan
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.scan import Section
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _PIECE = scan._PIECE
 
@@ -51,11 +49,11 @@ def test_no_call_goes_through_more_than_a_piece(monkeypatch: pytest.MonkeyPatch)
     """The index of 300,000 octets is made of texts of 64 KiB."""
     sizes: list[int] = []
 
-    def noted(text: str, seen: set[str]) -> tuple[str, list[str], list[str], Iterable[tuple[str, str | None]]]:
+    def noted(text: str) -> list[str | Any]:
         sizes.append(len(text))
-        return scan.sorted_rules(text, seen)
+        return scan.divide_at_plain_rules(text)
 
-    monkeypatch.setattr(ruleset, "sorted_rules", noted)
+    monkeypatch.setattr(ruleset, "divide_at_plain_rules", noted)
     RobotsTxt.parse(b"User-agent: *" + _lines(1, 10)).prepare("*")
     assert len(sizes) > 4
     assert max(sizes) <= _PIECE + 1
@@ -65,11 +63,11 @@ def test_sections_without_rules_are_not_read(monkeypatch: pytest.MonkeyPatch) ->
     """Of 40,000 user-agent lines above a rule, the index keeps and reads only what stands below the last one."""
     texts: list[str] = []
 
-    def noted(text: str, seen: set[str]) -> tuple[str, list[str], list[str], Iterable[tuple[str, str | None]]]:
+    def noted(text: str) -> list[str | Any]:
         texts.append(text)
-        return scan.sorted_rules(text, seen)
+        return scan.divide_at_plain_rules(text)
 
-    monkeypatch.setattr(ruleset, "sorted_rules", noted)
+    monkeypatch.setattr(ruleset, "divide_at_plain_rules", noted)
     robots = RobotsTxt.parse(b"User-agent: *\n" + b"user-agent:\n" * 40_000 + b"Disallow: /x\n")
     robots.prepare("*")
     decision = robots.decide("/x", "*")
@@ -79,11 +77,13 @@ def test_sections_without_rules_are_not_read(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("prepared", [False, True])
 def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
     """The rule, and its line, are those that reading line by line gives."""
-    body = b"User-agent: other" + _lines(2, 10) + b"\nUser-agent: *" + _lines(3, 10)
+    rules = _lines(3, 10)
+    body = b"User-agent: other" + _lines(2, 10) + b"\nUser-agent: *" + rules
     robots = RobotsTxt.parse(body)
     if prepared:
         robots.prepare("*")
-    numbers = random.Random(4).sample(range(300_000), 60)
+    chosen = random.Random(4)
+    numbers = [*chosen.sample(re.findall(r"/(\d+)", rules.decode()), 12), *chosen.sample(range(300_000), 4)]
     for target in [f"/{number}{end}" for number in numbers for end in ("", "x")]:
         matching = robots.matching(target, "*")
         assert robots.decide(target, "*").rule == (matching[0] if matching else None)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc.core.labels import LABELS
 from scrapy_robots_rfc.core.page_rules import parse_headers
 from scrapy_robots_rfc.core.preferences import (
+    MOST_OCTETS,
     MOST_RECORDS,
     Preference,
     combined,
@@ -73,6 +73,25 @@ def test_most_records() -> None:
         b"User-agent: *\n" + b"DisallowAITraining: /a\n" * MOST_RECORDS + b"AllowAITraining: /ab\n"
     )
     assert said(robots.preferences("/ab", ["x"])) == {"train-ai": "no"}
+
+
+def test_most_lines_that_look_like_records() -> None:
+    """Lines that begin as a record of use, and are none, count among the first thousand."""
+    body = b"User-agent: *\n" + b"Content-Signals: search=no\n" * (MOST_RECORDS - 1)
+    assert RobotsTxt.parse(body + b"Content-Signal: search=no\n").preferences("/", ["x"])
+    assert not RobotsTxt.parse(body + b"Content-Signals:\nContent-Signal: search=no\n").preferences("/", ["x"])
+
+
+def test_most_octets() -> None:
+    """Of records of use with very many labels, those are read that have 32,768 octets together."""
+    long = b",".join(b"a%d=y" % number for number in range(1000))
+    records = b"Content-Usage: %s\n" % long * (MOST_OCTETS // len(long))
+    found = RobotsTxt.parse(b"User-agent: *\n" + records + b"Content-Usage: %s,b=n\n" % long).preferences("/", ["x"])
+    assert len(found) == 1000
+    found = RobotsTxt.parse(b"User-agent: *\n" + records[len(long) + 16 :] + b"Content-Usage: b=n\n").preferences(
+        "/", []
+    )
+    assert len(found) == 1001
 
 
 @pytest.mark.parametrize(
@@ -147,13 +166,3 @@ def test_combination_of_sources() -> None:
 def test_signal_of_any_text() -> None:
     """What has no equals sign, or no name, says nothing."""
     assert parse_signal(b"search, =yes, a=b=yes, ,ai-input = No") == {"a": None, "ai-input": False}
-
-
-def test_labels_name_their_drafts() -> None:
-    """Each label names what it is from: a draft with its version, or the vendor's page with its date."""
-    assert {label: row.source for label, row in LABELS.items()} == {
-        "train-ai": "draft-ietf-aipref-vocab-08",
-        "search": "draft-ietf-aipref-vocab-08",
-        "ai-input": "Content Signals (Cloudflare, 2025-09-24)",
-        "tdm": "TDMRep (W3C Community Group report, 2024-05-10)",
-    }

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from datetime import time
 from itertools import product
+from typing import TYPE_CHECKING
 
 import pytest
 
+from scrapy_robots_rfc.core import robotstxt
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import RequestRate, VisitTime
 from scrapy_robots_rfc.core.groups import Group, Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.ruleset import Ruleset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy_robots_rfc.core.scan import Section
 
 BODY = b"""\
 Sitemap: https://e.example/one.xml
@@ -110,7 +118,7 @@ def test_first_verdict_on_a_large_file() -> None:
     rules = [
         f"{key}{a}{b}{c}{d}"
         for key in ("Disallow: /", "Allow:/", "disallow: ", "Disallow /")
-        for a, b, c, d in product(pieces, pieces, pieces, ["", "a", "*b", "x"])
+        for a, b, c, d in product(pieces, pieces, pieces[:6], ["", "a", "*b", "x"])
     ]
     body = ("User-agent: *\n" + "\n".join(rules)).encode()
     assert len(body) > 2 * 65_536
@@ -141,6 +149,32 @@ def test_many_identifications_do_not_make_it_grow() -> None:
     assert len(robots._asked) <= 64
 
 
+def test_many_identifications_do_not_have_it_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crawlers of one group share its rules, and 65 of them that ask in turn have these read once."""
+    built: list[str] = []
+
+    class Noted(Ruleset):
+        def __init__(self, sections: Sequence[Section], token: str) -> None:
+            super().__init__(sections, token)
+            built.append(token)
+
+    monkeypatch.setattr(robotstxt, "Ruleset", Noted)
+    robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nContent-Signal: search=no\nAllow: /")
+    for number in [*range(65)] * 3:
+        assert robots.preferences("/x", [f"Bot{'x' * number}"])
+    assert (built, len(robots._preferences_read)) == (["*"], 1)
+
+
+def test_many_spellings_do_not_make_it_grow() -> None:
+    """A crawl that spells its token in many ways gets right verdicts, and the file keeps a bounded number of them."""
+    robots = RobotsTxt.parse(b"User-agent: foobarbaz\nDisallow: /x\nContent-Signal: search=no\nUser-agent: *\nAllow: /")
+    for number in range(300):
+        name = "".join(c.upper() if number >> at & 1 else c for at, c in enumerate("foobarbaz"))
+        assert (robots.decide("/x", name).allowed, robots.decide("/x", name).token) == (False, name)
+        assert robots.preferences("/", name)
+    assert max(len(robots._rulesets), len(robots._asked), len(robots._preferences_read)) <= 64
+
+
 def test_control_characters_do_not_reach_a_log_line() -> None:
     """A rule prints without control characters, so that a site cannot write into a terminal or forge a log line."""
     rule = RobotsTxt.parse(b"User-agent: *\nDisallow: /\x1b[31m\xc2\x85x").group("Foo")
@@ -151,3 +185,21 @@ def test_control_characters_do_not_reach_a_log_line() -> None:
 def test_no_rule_prints_its_kind_alone() -> None:
     """An empty pattern prints as the key and the colon."""
     assert str(Rule(RuleKind.DISALLOW, "", 1)) == "Disallow:"
+
+
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        (["Disallow: /x/", "Disallow: /"], 3),
+        (["Allow: /y", "Disallow:/", "Disallow: /"], 3),
+        (["Sitemap: /", "disallow: /", "Disallow:/"], 3),
+        (["DISALLOW: /", "Disallow: /"], 2),
+        (["Disallow: /x/", "Disallow: / # all", "Disallow: /"], 3),
+        (["Disallow: /x/", "disallow:/", "DISALLOW: /", "Disallow: /"], 3),
+    ],
+)
+def test_a_plain_rule_has_the_number_of_its_first_line(lines: list[str], line: int) -> None:
+    """Other lines may end like it, and the same rule may follow in another spelling."""
+    robots = RobotsTxt.parse("\n".join(["User-agent: *", *lines, ""]).encode())
+    robots.prepare("*")
+    assert robots.decide("/a", "*").rule == Rule(RuleKind.DISALLOW, "/", line)

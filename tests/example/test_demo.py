@@ -1,15 +1,20 @@
-"""`scrapy crawl demo`: the same table under every runtime."""
+"""`scrapy crawl demo`: the same table under every runtime, which docs/demo.md shows; what it dropped is reported."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
 
 from demo.spiders.demo import DemoSpider
-from tests.example.running import Here, Output, start, wait
+from tests.commands.running import run
+from tests.example.running import PROJECT, ROOT, Here, Output, start, wait
+from tests.support.documents import block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +28,25 @@ RUNTIMES = {
 NO_RULE = ("allowed", "robots.txt: no rule of the group `*` matches")
 
 
+PAGE = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
+#: The commands of that page: the first writes a report, the second sums it up, as text and as a page.
+CRAWL, REPORT = map(shlex.split, re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", PAGE, re.MULTILINE))
+
+
 @pytest.fixture(scope="session")
-def all_outputs() -> Iterator[dict[str, Output]]:
-    """What the demo prints, by runtime; the processes run side by side."""
-    processes = {name: start("-m", "scrapy", "crawl", "demo", "-s", setting) for name, setting in RUNTIMES.items()}
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, since what the commands leave behind is nothing for its own folder."""
+    return Path(shutil.copytree(PROJECT, tmp_path_factory.mktemp("demo") / "project"))
+
+
+@pytest.fixture(scope="session")
+def all_outputs(project: Path) -> Iterator[dict[str, Output]]:
+    """What the demo prints, by runtime; the processes run side by side. The first one writes a report, too."""
+    commands = {name: CRAWL if name == "asyncio" else ["crawl", "demo"] for name in RUNTIMES}
+    processes = {
+        name: start("-m", "scrapy", *command, "-s", RUNTIMES[name], folder=project)
+        for name, command in commands.items()
+    }
     try:
         yield {name: wait(process) for name, process in processes.items()}
     finally:
@@ -171,6 +191,25 @@ def test_check_by_the_sites_own_logs(output: Output) -> None:
         "Check, by the sites' own logs: robots.txt requested: 15, pages requested: 21, "
         "pages of disallowed paths requested: 0"
     )
+
+
+@pytest.mark.once
+def test_demo_is_as_shown_and_reported(all_outputs: dict[str, Output], project: Path) -> None:
+    """Each line of the table that docs/demo.md shows is one that the demo prints; it is reported by the commands."""
+    demo = all_outputs["asyncio"]
+    command, *arguments = REPORT
+    assert command == "robots"
+    told = run(*arguments, folder=project)
+    assert (told.code, told.err) == (0, "")
+    excerpt = block("docs/demo.md", "text", "Rules: ")
+
+    def plain(text: str) -> list[str]:
+        return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
+
+    assert set(plain(excerpt)) <= set(plain(demo.stdout))
+    dropped = sum(int(count) for count in re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", demo.stdout))
+    assert told.out.startswith(f"{dropped} requests disallowed\n")
+    assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")  # drawn by a script
 
 
 @ensureDeferred

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-import shutil
 from ast import literal_eval
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -15,9 +13,9 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 
-from tests.example.running import PROJECT, ROOT, Output, start, wait
+from tests.example.running import ROOT, start, wait
 from tests.support.crawling import ASYNCIO_REACTOR
-from tests.support.documents import block, executed
+from tests.support.documents import block, executed, imported
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -34,14 +32,6 @@ BY_HAND = block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES = ")
 PARSER_ALONE = block("docs/switching_on.md", "python", "ROBOTSTXT_PARSER = ", without="DOWNLOADER_MIDDLEWARES")
 
 RULES = "User-agent: *\nDisallow: /private/\nSitemap: https://example.com/map.xml\nCrawl-delay: 0.3\n"
-
-
-def run(code: str, settings: str, folder: Path, *arguments: str) -> Output:
-    """Make a project of these settings, and run a spider in it."""
-    (folder / "scrapy.cfg").write_text("[settings]\ndefault = plan_settings\n", encoding="utf-8")
-    (folder / "plan_settings.py").write_text(settings, encoding="utf-8")
-    (folder / "plan.py").write_text(code, encoding="utf-8")
-    return wait(start("-m", "scrapy", "runspider", "plan.py", *arguments, folder=folder))
 
 
 def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
@@ -67,28 +57,6 @@ def test_what_scrapy_alone_gets_wrong() -> None:
         assert {name: row[1] for name, row in printed.items()} == {name: written[name][1] for name in printed}
 
 
-def test_demo_is_as_shown_and_reported(tmp_path: Path) -> None:
-    """Each line of the table that docs/demo.md shows is one that the demo prints; it is reported by the commands.
-
-    They write the page, too.
-    """
-    page = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
-    [crawl, report] = re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", page, re.MULTILINE)
-    project = tmp_path / "project"
-    shutil.copytree(PROJECT, project)  # what they leave behind is nothing for the folder of the project
-    demo = wait(start("-m", "scrapy", *shlex.split(crawl), folder=project))
-    told = wait(start("-m", "scrapy", *shlex.split(report), folder=project))
-    excerpt = block("docs/demo.md", "text", "Rules: ")
-
-    def plain(text: str) -> list[str]:
-        return [re.sub(r"127\.0\.0\.1:\d+", "", " ".join(line.split())) for line in text.splitlines()]
-
-    assert set(plain(excerpt)) <= set(plain(demo.stdout))
-    dropped = sum(int(count) for count in re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", demo.stdout))
-    assert told.stdout.startswith(f"{dropped} requests disallowed\n")
-    assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")  # drawn by a script
-
-
 REASON = " (robots.txt line 2: Disallow: /private/)"
 
 
@@ -106,11 +74,11 @@ class Plan(Spider):
         """Do nothing."""
 
 
-async def crawl(site: Site, settings: str) -> dict[str, Any]:
+async def crawl(site: Site, settings: str, spider: type[Spider] = Plan) -> dict[str, Any]:
     """Crawl with these settings, as a block of a page gives them; return the stats."""
     written = {key: value for key, value in executed(settings).items() if key.isupper()}
     runtime = {"TWISTED_REACTOR": ASYNCIO_REACTOR, "TELNETCONSOLE_ENABLED": False, "REMOTE_CONTROL_ENABLED": False}
-    crawler = Crawler(Plan, {**runtime, **written})
+    crawler = Crawler(spider, {**runtime, **written})
     await crawler.crawl(site=site.url("/"))
     assert crawler.stats is not None
     return dict(crawler.stats.get_stats())
@@ -164,14 +132,16 @@ async def test_warning_about_a_token_that_is_not_in_the_header(site: Site, caplo
     assert "set ROBOTSTXT_USER_AGENT" in warning
 
 
-def test_spider_of_the_page(tmp_path: Path) -> None:
+@ensureDeferred
+async def test_spider_of_the_page(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The spider in docs/spiders.md sees sitemaps, delay and reason of a page, and why another was dropped."""
-    with Site({"/robots.txt": robots(RULES), "/": Reply(body=b"page")}) as site:
-        code = block("docs/spiders.md", "python", "class PlanSpider").replace("https://example.com", site.url(""))
-        run(code, ADDON, tmp_path, "-O", "items.json")
-        assert site.fetches == 1
-    items = json.loads((tmp_path / "items.json").read_text())
-    assert sorted(items, key=lambda item: "url" in item) == [
+    site.replies = {"/robots.txt": robots(RULES), "/": Reply(body=b"page")}
+    code = block("docs/spiders.md", "python", "class PlanSpider").replace("https://example.com", site.url(""))
+    items = tmp_path / "items.json"
+    await crawl(site, f"{ADDON}\nFEEDS = {{{str(items)!r}: {{'format': 'json'}}}}", imported(code, tmp_path).PlanSpider)
+    assert site.fetches == 1
+    assert [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")] == []
+    assert sorted(json.loads(items.read_text()), key=lambda item: "url" in item) == [
         {
             "sitemaps": ["https://example.com/map.xml"],
             "delay": 0.3,

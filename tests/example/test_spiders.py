@@ -57,14 +57,16 @@ def test_gemini_without_a_reactor() -> None:
     assert output.last_line.endswith("log: robots.txt 1 time, pages /, /essays/trust.gmi")
 
 
-def test_site() -> None:
+@ensureDeferred
+async def test_site(here: Here) -> None:
     """The spider follows the links of one origin, asks for no more pages than it may, and says why of each."""
     with Site() as site, Site() as other:
         site.replies["/robots.txt"] = robots("User-agent: demobot\nDisallow: /closed\n")
         site.replies["/"] = html("/a#part", "/a", "/closed/x", other.url("/"), "mailto:a@example.com", "http://[", "/b")
-        output = crawl("site", "-a", f"url={site.url('/')}", "-a", "pages=3", "-s", "DOWNLOAD_DELAY=0")
+        output = await here.crawl(SiteSpider, {"DOWNLOAD_DELAY": 0}, url=site.url("/"), pages="3")
         assert site.pages == ["/", "/a"]
         assert other.asked == []
+    assert "ERROR" not in output.stderr
     assert output.sections[site.url("")].rows == {
         "/": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
         "/a": ("allowed", "robots.txt: no rule of the group `demobot` matches"),

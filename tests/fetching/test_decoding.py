@@ -33,8 +33,8 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def brotli(data: bytes) -> bytes:
-    """Brotli, where Scrapy brings it."""
-    compressed: bytes = pytest.importorskip("brotli", minversion="1.2").compress(data)
+    """Brotli, where Scrapy brings it, as servers use it for what they make anew: the best quality takes long."""
+    compressed: bytes = pytest.importorskip("brotli", minversion="1.2").compress(data, quality=5)
     return compressed
 
 
@@ -64,8 +64,8 @@ def test_every_coding_of_scrapy_is_undone(coding: bytes, compress: Callable[[byt
 
 @each_coding
 def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
-    """Section 3: a body that decompresses to 50 MB gives the limit's octets, and no more are produced."""
-    bomb = compress(b"#" * 50_000_000)
+    """Section 3: a body that decompresses to 5 MB gives the limit's octets, and no more are produced."""
+    bomb = compress(b"#" * 5_000_000)
     assert without_codings(bomb, [coding], LIMIT) == b"#" * LIMIT
 
 
@@ -73,7 +73,8 @@ def test_bomb_stays_within_bounds(coding: bytes, compress: Callable[[bytes], byt
 def test_truncated_stream_counts_up_to_the_limit_only(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """2.5: a stream that breaks off counts where it reaches the limit; before, what is missing might be what closes."""
     data = b"".join(b"Disallow: /%d\n" % (n * n * 7919) for n in range(20_000))
-    half = compress(data)[: len(compress(data)) // 2]
+    whole = compress(data)
+    half = whole[: len(whole) // 2]
     assert without_codings(half, [coding], LIMIT) == data[:LIMIT]
     with pytest.raises(DecodingError):
         without_codings(half, [coding], 10**6)

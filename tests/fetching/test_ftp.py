@@ -8,9 +8,10 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc import RobotsDisallowed, _scrapy
-from tests.support.crawling import crawl, records
-from tests.support.ftp_site import PASSWORD, USER, ftp_site, talker
+from scrapy_robots_rfc import RobotsDisallowed
+from tests.support.crawling import crawl
+from tests.support.ftp_site import PASSWORD, USER, ftp_site, scripted, talker
+from tests.support.scenarios_local_faults import Serial
 from tests.support.site import PAGE, Reply, Site
 
 if TYPE_CHECKING:
@@ -77,6 +78,44 @@ async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_
 
 
 @ensureDeferred
+async def test_another_account_is_tried_at_once(folder: Path) -> None:
+    """A login that fails says nothing of others: the account of another page brings the file, for all pages."""
+    wrong = {**ACCOUNT, "ftp_password": "wrong"}
+    with ftp_site(folder, anonymous=False) as site:
+        pages = [Request(site.url("/closed"), meta=wrong), Request(site.url("/open"), meta=ACCOUNT)]
+        done = await crawl(pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [60]})
+        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+        assert done.outcomes[site.url("/open")] == 200
+        assert site.commands.count("PASS wrong") == 1
+
+
+@pytest.mark.parametrize("wrong", [{**ACCOUNT, "ftp_password": "wrong"}, {}], ids=["wrong", "none"])
+@ensureDeferred
+async def test_a_login_that_fails_closes_its_own_route_only(folder: Path, wrong: dict[str, str]) -> None:
+    """One after the other: pages with an account that works are judged by the file, whoever failed before."""
+    with ftp_site(folder, anonymous=False) as site:
+        pages = [Request(site.url("/1"), meta=wrong), Request(site.url("/2"), meta=wrong)]
+        pages = [*pages, Request(site.url("/open"), meta=ACCOUNT), Request(site.url("/closed"), meta=ACCOUNT)]
+        done = await crawl(pages, spider=Serial)
+        assert done.outcomes[site.url("/open")] == 200
+        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+        assert "the FTP server said 530 " in why(done.outcomes[site.url("/1")])
+        logins = [command for command in site.commands if command.startswith("USER")]
+        assert logins == [f"USER {wrong.get('ftp_user', 'anonymous')}", f"USER {USER}", f"USER {USER}"]
+
+
+@pytest.mark.parametrize(("user", "sent"), [(None, "anonymous"), (5, "5")])
+@ensureDeferred
+async def test_a_user_that_is_no_text(folder: Path, user: object, sent: str) -> None:
+    """None counts as no user, and everything else as its text; the crawl itself does not fail."""
+    with ftp_site(folder) as site:
+        done = await crawl([Request(site.url("/closed"), meta={"ftp_user": user, "ftp_password": 7})])
+        assert "robots.txt " in why(done.outcomes[site.url("/closed")])
+        assert site.commands[:2] == [f"USER {sent}", "PASS 7"]
+    assert done.stat("result/local") == 0
+
+
+@ensureDeferred
 async def test_a_long_file_is_cut_off(folder: Path) -> None:
     """2.5: the transfer ends at the limit, so that the last line does not count and the server sends no more."""
     lines = b"User-agent: *\nDisallow: /closed\n" + b"#" * 64_000_000 + b"\nDisallow: /open\n"
@@ -103,6 +142,54 @@ async def test_a_server_that_says_nothing_is_left_in_time() -> None:
     with talker(b"220 welcome\r\n") as address:
         done = await crawl([f"{address}/open"], {"ROBOTSTXT_TIMEOUT": 0.3})
         assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: no answer in 0.3 s"
+
+
+@pytest.mark.parametrize(
+    "target", ["/closed%2Fx", "//closed/x", "/a%2F..//closed/x", "/x.txt?a", "/x.txt;type=i", "/%78.txt"]
+)
+@ensureDeferred
+async def test_a_page_is_judged_by_the_path_that_the_server_gets(folder: Path, target: str) -> None:
+    """2.2.2: Scrapy's handler sends another path than that of the URL, and both have to be allowed."""
+    (folder / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /closed/\nDisallow: /*.txt$\n")
+    with ftp_site(folder) as site:
+        done = await crawl([site.url(target)])
+        assert "robots.txt line " in why(done.outcomes[site.url(target)])
+        assert site.retrieved == ["/robots.txt"]
+
+
+@ensureDeferred
+async def test_half_a_file_is_none() -> None:
+    """2.3.1.4: a data connection that is reset in the middle of the file means unreachable."""
+    with scripted({}, b"User-agent: *\n" * 30_000, reset=True) as address:
+        done = await crawl([f"{address}/open"])
+        assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: connection reset"
+
+
+@pytest.mark.parametrize(
+    ("reply", "sent"), [(b"150 here it comes\r\n550 read error", b""), (b"550 read error", b"User-agent: *\n" * 30_000)]
+)
+@ensureDeferred
+async def test_a_transfer_that_fails_is_no_missing_file(reply: bytes, sent: bytes) -> None:
+    """2.3.1.4: 550 means "no such file" only before the transfer has begun (RFC 959, 5.4)."""
+    with scripted({"RETR": reply}, sent) as address:
+        done = await crawl([f"{address}/open"])
+        assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: the FTP server said 550 read error"
+
+
+@pytest.mark.parametrize(
+    ("replies", "cause"),
+    [
+        ({"PASV": b"227 here (127,0,0,1,0,9)"}, "connection refused"),
+        ({"PASV": b"502 no passive mode"}, "the FTP server said 502 no passive mode"),
+        ({"RETR": b"600 what"}, "the FTP server said 600 what"),
+    ],
+)
+@ensureDeferred
+async def test_the_cause_of_a_transfer_that_cannot_begin(replies: dict[str, bytes], cause: str) -> None:
+    """The reason names what went wrong, in words."""
+    with scripted(replies) as address:
+        done = await crawl([f"{address}/open"])
+        assert why(done.outcomes[f"{address}/open"]) == f"robots.txt unreachable: {cause}"
 
 
 @ensureDeferred
@@ -144,16 +231,9 @@ async def test_tdmrep_is_not_asked_for_by_ftp(folder: Path) -> None:
         assert site.retrieved == ["/robots.txt", "/open"]
 
 
-@pytest.mark.parametrize("key", sorted(key for key in _scrapy.PRIVATE if key.startswith("FTPDownloadHandler.")))
 @ensureDeferred
-async def test_a_crawl_without_a_private_name(
-    folder: Path, key: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without a private name of Scrapy's handler, that handler itself gets the file; one warning says what is lost."""
-    real = _scrapy._there
-    monkeypatch.setattr(_scrapy, "_there", lambda owner, name: name != key and real(owner, name))
-    with ftp_site(folder) as site:
-        done = await crawl([site.url("/open"), site.url("/closed")])
+async def test_the_account_of_the_settings_is_used(folder: Path) -> None:
+    """FTP_USER and FTP_PASSWORD hold where a page brings no account of its own."""
+    with ftp_site(folder, anonymous=False) as site:
+        done = await crawl([site.url("/closed")], {"FTP_USER": USER, "FTP_PASSWORD": PASSWORD})
         assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
-    [warning] = records(caplog)
-    assert warning.startswith("A robots.txt of an FTP site is read to its end")

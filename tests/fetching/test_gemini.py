@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import contextmanager, suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +12,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
+from demo.certificate import tls_context
 from demo.gemini import Capsule
 from scrapy_robots_rfc import RobotsDisallowed, robots_service
 from tests.commands.running import run
@@ -175,6 +179,62 @@ async def test_a_capsule_that_speaks_no_tls_is_closed(site: Site) -> None:
     error = done.outcomes[url]
     assert isinstance(error, RobotsDisallowed)
     assert error.why.startswith("robots.txt unreachable: TLS: ")
+
+
+@contextmanager
+def sending(octets: bytes, *, in_order: bool = True) -> Iterator[str]:
+    """Send octets to one client in place of a capsule, and close TLS, or the connection alone; give the address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with tls_context().wrap_socket(connection, server_side=True) as tls:
+            tls.recv(1026)
+            tls.sendall(octets)
+            if in_order:
+                with suppress(OSError):  # the client need not wait for it
+                    tls.unwrap()
+
+    thread = Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"gemini://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        thread.join(5)
+        listening.close()
+
+
+@pytest.mark.parametrize(
+    ("octets", "cause"),
+    [
+        (b"", "the transfer broke off"),
+        (b"20 text/plain", "the transfer broke off"),
+        (b"2" * 100_000, "LimitOverrunError: "),
+        (b"2x text/plain\r\n", "ConnectionError: no valid Gemini answer"),
+        (b"70 what\r\n", "ConnectionError: no valid Gemini answer"),
+        (b"200 OK\r\n", "ConnectionError: no valid Gemini answer"),
+        (b"\r\n", "ConnectionError: no valid Gemini answer"),
+        (b"20 text/\xff\r\n", "ConnectionError: no valid Gemini answer"),
+    ],
+)
+@ensureDeferred
+async def test_an_answer_that_is_none_of_gemini(octets: bytes, cause: str) -> None:
+    """2.3.1.4: it is the site's fault, and not that of the crawl."""
+    with sending(octets) as address:
+        done = await crawl([f"{address}/open"], SETTINGS)
+    error = done.outcomes[f"{address}/open"]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.why.startswith(f"robots.txt unreachable: {cause}")
+
+
+@ensureDeferred
+async def test_a_file_that_is_cut_off_is_none() -> None:
+    """Gemini ends an answer with TLS's own end: without it, somebody may have cut the file."""
+    with sending(f"{TEXT}\r\n{RULES}".encode(), in_order=False) as address:
+        done = await crawl([f"{address}/open"], SETTINGS)
+    error = done.outcomes[f"{address}/open"]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.why == "robots.txt unreachable: ConnectionError: the transfer broke off"
 
 
 class Asking(Pages):

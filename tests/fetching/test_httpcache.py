@@ -152,7 +152,7 @@ async def test_old_robots_txt_in_the_http_cache_is_obeyed_as_stale(
     assert [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text] == [
         f"{url} is obeyed as the HTTP cache has it, 3.0 days old: {why}",
         (
-            f"Pages of {cached.site.url('')} are forbidden (robots.txt line 2: Disallow: /x; stale copy, its refresh "
+            f"A page of {cached.site.url('')} is forbidden (robots.txt line 2: Disallow: /x; stale copy, its refresh "
             f"failed: {why}); every request that is dropped is logged at DEBUG"
         ),
     ]

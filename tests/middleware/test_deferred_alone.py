@@ -6,11 +6,14 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from scrapy import Request
+from scrapy import Request, Spider
+from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.deferred import _FIRST_SWEEP, RESERVED, WAITED, DeferredRequests
+from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.throttling.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +34,8 @@ class Scheduler:
     """Where requests come from, and where they are given back."""
 
     queue: list[Request] = field(default_factory=list)
+    closing: bool = False
+    on_disk: bool = False
 
     def put_back(self, requests: list[Request], mark: Mapping[str, str]) -> None:
         """Take requests."""
@@ -42,11 +47,8 @@ class Scheduler:
         """First come, first served."""
         return False
 
-    def keep_open(self) -> None:
-        """There is nothing to keep open."""
-
-    def let_close(self) -> None:
-        """There is nothing to close."""
+    def keep_open(self, *, on: bool) -> None:
+        """There is nothing to keep open, or to close."""
 
 
 class Verdict:
@@ -60,8 +62,15 @@ class Room:
         self.clock, self.scheduler = Clock(), Scheduler()
         self.fetches: dict[str, RouteWait[Verdict]] = {}
         self.kept: list[str] = []
+        crawler = get_crawler(Spider)
+        self.throttle = Throttle(crawler, read_settings(crawler.settings), lambda _: None, self.clock)
         self.room: DeferredRequests[Verdict] = DeferredRequests(
-            10_000, hold=self._hold, scheduler=cast("Any", self.scheduler), runtime=self.clock
+            10_000,
+            hold=self._hold,
+            usual=lambda _: None,
+            scheduler=cast("Any", self.scheduler),
+            runtime=self.clock,
+            throttle=self.throttle,
         )
 
     def _hold(self, key: str, _verdict: Verdict) -> tuple[Callable[[], Verdict], float]:

@@ -13,9 +13,8 @@ from scrapy.spiders import CrawlSpider
 
 from scrapy_robots_rfc import RfcEarlyMiddleware
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.middleware.scheduling import Duplicates
 from tests.support.crawling import SETTINGS, crawl, make_crawler, records
-from tests.support.early_crawls import EARLY, FORBID, SPIDER_MIDDLEWARES, Linked, Starts, compared, run
+from tests.support.early_crawls import EARLY, FORBID, SPIDER_MIDDLEWARES, Linked, compared, run
 from tests.support.redis_server import RedisServer
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, Site, robots
@@ -242,14 +241,18 @@ async def test_failing_filter_of_duplicates_holds_up_nothing(site: Site, caplog:
 
 
 @ensureDeferred
-async def test_scheduler_of_the_users(site: Site) -> None:
-    """With a scheduler that has no filter of Scrapy's kind, duplicates are known all the same, and counted once."""
+async def test_scheduler_of_the_users(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """With a scheduler that shows no filter of Scrapy's kind it does nothing, and says so; duplicates are known."""
     site.replies["/robots.txt"] = robots(FORBID)
     requests = [site.url("/"), *[site.url("/private")] * 3]
-    settings = {**EARLY, "SCHEDULER": "tests.support.schedulers.Own"}
-    result, told = await run(requests, settings)
-    assert (result.stat("early"), result.stat("forbidden")) == (1, 1)
-    assert told.dropped == [site.url("/private")] * 2
+    settings = {"SCHEDULER": "tests.support.schedulers.Own"}
+    counts = []
+    for early in ({}, EARLY):
+        result, told = await run(requests, {**settings, **early})
+        counts.append((result.stat("early"), result.stat("forbidden"), told.dropped))
+    assert counts == [(0, 1, [site.url("/private")] * 2)] * 2
+    [warning] = records(caplog)
+    assert "ROBOTSTXT_EARLY leaves all requests to the downloader middleware: Own has no `df`" in warning
 
 
 @pytest.mark.filterwarnings("ignore:Passing a 'spider' argument")  # scrapy-redis does
@@ -273,20 +276,6 @@ async def test_fleet_counts_a_dropped_link_once(site: Site) -> None:
             counts.append((result.stat("early"), result.stats["scheduler/enqueued/redis"]))
     assert counts == [(1, 2), (0, 2)]  # the page, and once more when it was set aside
     assert site.pages == ["/", "/"]
-
-
-@ensureDeferred
-async def test_bound_of_what_is_remembered(site: Site) -> None:
-    """Without a filter of the scheduler's, no more requests are remembered than a bound says; the oldest goes first."""
-    found: list[bool] = []
-
-    class Asks(Starts):
-        def parse(self, response: Response, **_: Any) -> None:
-            duplicates = Duplicates(self.crawler, most=2)
-            found.extend(duplicates.seen(Request(site.url(f"/{n}"))) for n in (1, 2, 1, 3, 1, 3))
-
-    await run([site.url("/")], {"SCHEDULER": "tests.support.schedulers.Own"}, Asks)
-    assert found == [False, False, True, False, False, True]
 
 
 def test_nothing_by_default() -> None:

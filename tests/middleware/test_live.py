@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import signals
-from scrapy.extensions.telnet import TelnetConsole, update_telnet_vars
+from scrapy.extensions.telnet import TelnetConsole
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThread
@@ -19,14 +19,13 @@ from twisted.internet.threads import deferToThread
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.fetching.origin_log import Failing
 from scrapy_robots_rfc.policy.origins import Origin
-from tests.support.crawling import Pages, crawl
+from tests.support.crawling import crawl
 from tests.support.documents import block
 from tests.support.site import HANG, Reply, Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
 
 pytestmark = pytest.mark.reactor
@@ -162,28 +161,12 @@ async def test_no_pace_is_kept() -> None:
     assert "paced" not in found[0]
 
 
-@ensureDeferred
-async def test_without_a_console() -> None:
-    """Where the console is turned off, nothing listens for it."""
-    listeners: list[Any] = []
-
-    class Looking(Pages):
-        def closed(self: Spider, reason: str) -> None:
-            listeners.extend(self.crawler.signals.send_catch_log(update_telnet_vars, telnet_vars={}))
-
-    with Site() as site:
-        await crawl([site.url("/1")], spider=Looking)
-        assert listeners == []
-        await crawl([site.url("/1")], CONSOLE, spider=Looking)
-    assert len(listeners) == 1
-
-
 def test_nothing_is_loaded_without_a_console() -> None:
-    """The middleware loads neither the view nor Scrapy's console by itself."""
+    """The middleware does not load Scrapy's console by itself."""
     code = """
 import sys
 import scrapy_robots_rfc.middleware.downloader
-print([name for name in sys.modules if name in ("scrapy.extensions.telnet", "scrapy_robots_rfc.middleware.live")])
+print([name for name in sys.modules if name == "scrapy.extensions.telnet"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.middleware.progress import WaitLog
+from scrapy_robots_rfc.middleware.progress import Progress
 from tests.middleware.test_deferred_alone import Clock, Room
 from tests.support.crawling import make_crawler
 from tests.support.documents import block
@@ -41,11 +41,11 @@ class Timers(Clock):
         self.now = until
 
 
-def begun(room: Room, clock: Timers, interval: float) -> WaitLog:
+def begun(room: Room, clock: Timers, interval: float) -> Progress:
     """The line of a crawl that has begun."""
     room.room._runtime = clock
-    progress = WaitLog(
-        make_crawler(settings={"LOGSTATS_INTERVAL": interval}), room.room, None, clock, cast("Any", None)
+    progress = Progress(
+        make_crawler(settings={"LOGSTATS_INTERVAL": interval}), room.room, room.throttle, clock, cast("Any", None)
     )
     progress.begin()
     return progress
@@ -55,6 +55,7 @@ def test_once_an_interval(caplog: pytest.LogCaptureFixture) -> None:
     """The line comes when something has waited for five seconds, and then once every LOGSTATS_INTERVAL."""
     caplog.set_level(logging.INFO)
     room, clock = Room(), Timers()
+    caplog.clear()  # Scrapy has told of its settings
     progress = begun(room, clock, 60)
     clock.go_on(7)
     room.wait("a")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from pytest_twisted import ensureDeferred
+from scrapy.crawler import CrawlerRunner
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
+from scrapy_robots_rfc.errors import SettingError
 from tests.commands.running import TIMEOUT, environment
+from tests.support.crawling import ASYNCIO_REACTOR, Pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,12 +176,6 @@ task = process.crawl(Soon)
 process.start()
 print(repr(task.exception()))
 """,
-    "CrawlerRunner": """
-from scrapy.utils.reactor import install_reactor
-install_reactor("twisted.internet.selectreactor.SelectReactor")
-crawled = CrawlerRunner({"TWISTED_REACTOR": None}).crawl(Soon)
-crawled.addErrback(lambda failure: print(repr(failure.value)))
-""",
 }
 
 
@@ -209,3 +210,26 @@ def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, nam
     assert done.stderr.count(f": {headline}") == 1
     assert "Traceback (most recent call last):" in done.stderr
     assert "ZeroDivisionError: odd" in done.stderr
+
+
+class Soon(Pages):
+    """Has a wrong setting."""
+
+    custom_settings = {  # noqa: RUF012 - as Scrapy's users write it
+        "ADDONS": {"scrapy_robots_rfc.Addon": 500},
+        "REMOTE_CONTROL_ENABLED": False,
+        "TELNETCONSOLE_ENABLED": False,
+        "ROBOTSTXT_TIMEOUT": "soon",
+    }
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_exception_reaches_the_caller_of_a_runner(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A program that has a reactor of its own gets the exception, and nobody else says anything of it."""
+    reactor = ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
+    with pytest.raises(SettingError, match="ROBOTSTXT_TIMEOUT = 'soon' is not accepted; it must be a number above 0"):
+        await CrawlerRunner({"TWISTED_REACTOR": reactor}).crawl(Soon, [site.url("/x")])
+    gc.collect()  # what nobody has asked for is told when it is thrown away
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert site.targets == []

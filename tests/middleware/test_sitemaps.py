@@ -12,7 +12,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.spiders import SitemapSpider
 
-from scrapy_robots_rfc import RobotsSitemaps
+from scrapy_robots_rfc import RobotsSitemaps, _scrapy
 from tests.support.crawling import Pages, crawl, records
 from tests.support.early_crawls import EARLY
 from tests.support.scenarios_obeying import OURS, Gate
@@ -90,6 +90,25 @@ async def test_stock_spider_fetches_the_file_twice(site: Site) -> None:
     fill(site)
     await run(site, spider=Plain)
     assert site.fetches == 2
+
+
+@ensureDeferred
+async def test_without_the_name_of_its_callback(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where Scrapy's spider reads sitemaps by a method of another name, the mixin does nothing, with one warning."""
+    fill(site)
+    real = _scrapy._there
+    monkeypatch.setattr(
+        _scrapy, "_there", lambda owner, key: key != "SitemapSpider._parse_sitemap" and real(owner, key)
+    )
+    result = await run(site)
+    assert site.fetches == 2
+    assert [response.url for response in result.spider.came] == [site.url("/page")]
+    [warning] = records(caplog)
+    assert warning.startswith(
+        "The robots.txt files in sitemap_urls of a RobotsSitemaps spider are fetched a second time: "
+    )
 
 
 @ensureDeferred

@@ -11,7 +11,7 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.schemes import SCHEMES
 
 ORIGIN = Origin("http", "a.example", 80)
-FIRST = Asking.first(ORIGIN, SCHEMES["http"])
+FIRST = Asking(ORIGIN.robots_url, scheme=SCHEMES["http"])
 CLOSED = (429,)
 
 

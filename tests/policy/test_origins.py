@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.policy.origins import Origin, without_dot_segments, without_userinfo
+from scrapy_robots_rfc.policy.origins import Origin, other_reading, without_userinfo
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,29 @@ def test_userinfo_is_left_out(url: str, expected: str) -> None:
 )
 def test_dot_segments_are_removed(url: str, resolved: str | None) -> None:
     """RFC 3986, 5.2.4: dot segments of the path are removed, in any spelling; what has none is left alone."""
-    assert without_dot_segments(url) == resolved
+    assert other_reading(url) == resolved
+
+
+@pytest.mark.parametrize(
+    ("path", "other"),
+    [
+        ("/private%2Fx.txt", "/private/x.txt"),
+        ("//private///x.txt", "/private/x.txt"),
+        ("/open.txt?a", "/open.txt"),
+        ("/open.txt;type=i", "/open.txt"),
+        ("/open.txt;type=i?a#b", "/open.txt"),
+        ("/a;b/c", "/a%3Bb/c"),
+        ("/a%2F%2E%2E/private/", "/private/"),
+        ("/a//../private/.", "/private/"),
+        ("/100%2525", None),
+        ("/what%3F%23%2A", None),
+        ("/caf%C3%A9", "/caf%E9"),
+        ("/open.txt", None),
+        ("", None),
+    ],
+)
+def test_the_path_that_an_ftp_server_gets(path: str, other: str | None) -> None:
+    """RFC 1738, 3.2: of an FTP page, the decoded path is sent, without params and query; slashes may stand together."""
+    assert other_reading(f"ftp://e.example{path}") == (None if other is None else f"ftp://e.example{other}")
+    assert other_reading("FTP://e.example//x") == "FTP://e.example/x"
+    assert other_reading("http://e.example//x;y?z") is None

@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_robots_rfc import RobotsTxt
 from scrapy_robots_rfc.core.extensions import VisitTime
-from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Pace, Turns, Visit, inside, pace_of, pace_of_number
+from scrapy_robots_rfc.policy.pacing import KEYS, Bound, Pace, Turns, Visit, inside, pace_of, pace_of_number, paces_of
 
 NOON = time(12)
 MORNING = VisitTime(time(6), time(8, 45))
@@ -77,6 +77,36 @@ def test_the_largest_of_a_window() -> None:
     assert [(bound.seconds, bound.window) for bound in found.bounds] == [(7, None), (7, MORNING)]
 
 
+def test_groups_of_a_token_count_as_one() -> None:
+    """A token has the largest bound of each window of all its groups; the first group of a window names the record."""
+    text = (
+        "User-agent: a\nUser-agent: b\nCrawl-delay: 5\nRequest-rate: 1/9 0600-0845\nAllow: /\n"
+        "User-agent: b\nCrawl-delay: 7\nRequest-rate: 1/9 0600-0845\nVisit-time: 0600-0845\nAllow: /\n"
+        "User-agent: c\nAllow: /\n"
+    )
+    first = Bound(5.0, "Crawl-delay 5 s (robots.txt line 3)")
+    rate = Bound(9.0, "Request-rate 1/9 s 0600-0845 (robots.txt line 4)", MORNING)
+    second = Bound(7.0, "Crawl-delay 7 s (robots.txt line 7)")
+    visit = Visit(MORNING, "Visit-time 0600-0845 (robots.txt line 9)")
+    paces = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))
+    assert paces == {"a": Pace((first, rate)), "b": Pace((second, rate), (visit,)), "c": None}
+
+
+def test_more_windows_in_all_groups_than_anybody_has() -> None:
+    """A rate in a window beyond the first sixteen holds all day, also where each group has few."""
+    group = "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nVisit-time: {0:02}00-{0:02}30\nAllow: /\n"
+    text = "".join(group.format(hour) for hour in range(1, 20))
+    found = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))["a"]
+    assert found is not None
+    assert (len(found.bounds), len(found.visits)) == (17, 16)
+    assert (found.bound(time(0)) or found.bounds[0]).seconds == 19.0
+
+
+def test_no_pace_for_anybody() -> None:
+    """A file whose records ask for nothing has no table."""
+    assert paces_of(RobotsTxt.parse(b"User-agent: a\nCrawl-delay: 0\n").records_by_group(*KEYS)) == {}
+
+
 def test_more_windows_than_anybody_has() -> None:
     """Bounds in more windows than are told apart hold always, and further Visit-times are passed over."""
     lines = "".join(f"Request-rate: 1/{100 + at} 00{at:02}-0059\nVisit-time: 00{at:02}-0059\n" for at in range(50))
@@ -142,11 +172,11 @@ def test_number_of_another_parser(number: object, seconds: float | None) -> None
 def test_request_waits_an_interval_from_the_last_answer() -> None:
     """A request waits for the answer to the one before it, and then for the interval from when that answer began."""
     turns = Turns(last=10.0)
-    assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.idle) == (3.0, 0, True)
+    assert (turns.wait("a", 5, 12.0), turns.wait("a", 0, 12.0), turns.outstanding) == (3.0, 0, [])
     turns.start("a", 15.0)
-    assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.idle) == (0, None, False)
+    assert (turns.wait("a", 5, 16.0), turns.wait("b", 5, 99.0), turns.outstanding) == (0, None, ["a"])
     turns.answered("a", 100.0)
-    assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.idle) == (4.0, 0, True)
+    assert (turns.wait("b", 5, 101.0), turns.wait("b", 0, 101.0), turns.outstanding) == (4.0, 0, [])
     turns.answered("a", 103.0)  # its end changes nothing
     assert turns.wait("b", 5, 105.0) == 0
     assert Turns().wait("a", 1e9, 0.0) == 0

@@ -37,7 +37,7 @@ def test_what_a_status_means(scheme: str, status: int, outcome: Outcome) -> None
     """2.3.1: each scheme has statuses of its own; what is none of them keeps the gate closed."""
     origin = Origin.of(f"{scheme}://a.example/x")
     assert origin is not None
-    access = Asking.first(origin, SCHEMES[scheme]).answered(status, None, b"", unreachable_statuses=(429,))
+    access = Asking(origin.robots_url, scheme=SCHEMES[scheme]).answered(status, None, b"", unreachable_statuses=(429,))
     assert not isinstance(access, Asking)
     assert (access.outcome, access.status) == (outcome, status)
 
@@ -81,6 +81,13 @@ def test_origins_of_schemes() -> None:
     assert named_origin("gemini://a.example") == Origin("gemini", "a.example", 1965)
     assert Site.of("a.example").covers(Origin("ftp", "a.example", 21))
     assert not Site.of("ftp://a.example").covers(Origin("http", "a.example", 80))
+
+
+def test_schemes_that_are_taken_away() -> None:
+    """One of the table, or one that the user added; another one would be a mistake."""
+    assert with_scheme(OWN, "sftp", None) == SCHEMES
+    with pytest.raises(ValueError, match="sftp"):
+        with_scheme(SCHEMES, "sftp", None)
 
 
 def test_references_of_other_schemes() -> None:

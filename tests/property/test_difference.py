@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
@@ -36,6 +36,7 @@ def _otherwise(draw: st.DrawFn, found: list[GroupText]) -> list[GroupText]:
     return written
 
 
+@settings(max_examples=75)
 @given(data=st.data(), meeting=rivals(), found=st.lists(groups, max_size=3), url=urls, tokens=token_lists)
 def test_no_rule_changed(
     data: st.DataObject, meeting: tuple[list[str], str], found: list[GroupText], url: str, tokens: list[str]

@@ -8,13 +8,13 @@ import http_sf
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.labels import LABELS
+from scrapy_robots_rfc.core.labels import LABEL_OF
 from scrapy_robots_rfc.core.preferences import parse_signal, parse_tdmrep, parse_usage, reservation_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
-SYNONYMS = {synonym for row in LABELS.values() for synonym in row.synonyms}
+SYNONYMS = {*LABEL_OF}
 
-TEXTS = """y n N ?0 ?1 ?2 1 1.5 1. -7 1234567890123456 "n" " (y (y;a=1)n :aGk=: :a @12 @1.5 %"x%c3%a4" %"%c3" %"%C3"
+TEXTS = """y n N ?0 ?1 ?2 1 1.5 1. -7 1234567890123456 "n" " (y (y;a=1)n :aGk=: :a @12 @1.5 %"x%c3%a4" %"%C3"
  *a:b/c é () (y,n) (y\tn)"""
 items = st.sampled_from([*TEXTS.split(), "(y n)", "( y;a=1  n )", "( )"])
 parameters = st.sampled_from(["", "", ";a", ";a=1", "; b=?0", ";", ";A", ";a;b=:aGk=:", " ;a"])
@@ -51,6 +51,12 @@ def reference(text: str) -> dict[str, bool | None]:
 def test_dictionaries_as_the_reference_reads_them(text: str) -> None:
     """A dictionary is read, or void, as with the reference implementation of RFC 9651."""
     assert parse_usage(text.encode("latin-1")) == reference(text)
+
+
+def test_display_string_of_other_octets() -> None:
+    """The one known deviation: a display string that is no UTF-8 says neither yes nor no, and voids nothing."""
+    text = 'a=%"%c3", search=n'
+    assert (parse_usage(text.encode()), reference(text)) == ({"a": None, "search": False}, {})
 
 
 @given(value=st.binary(max_size=60), url=st.text(max_size=20))

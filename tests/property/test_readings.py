@@ -87,6 +87,9 @@ def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
     expected = [record for record in group.records if record.key in _KEYS] if group else []
     assert list(robots.records_for(tokens, *_KEYS)) == expected
     assert robots.mentions(*_KEYS) or not expected
+    by_group = [(set(names), list(records)) for names, records in robots.records_by_group(*_KEYS)]
+    whole = [({token_of(to_octets(name)) for name in group.tokens}, group.records) for group in robots.groups]
+    assert by_group == [(names, [one for one in records if one.key in _KEYS]) for names, records in whole]
 
 
 @given(body=any_bodies, tokens=token_lists)

@@ -11,7 +11,7 @@ from tests.property.strategies import GroupText, bodies, body_of, groups, rules,
 _files = st.one_of(
     bodies,
     st.lists(groups, max_size=6).map(lambda found: body_of(*found)),
-    st.lists(rules, min_size=30, max_size=60).map(lambda found: body_of(GroupText(("*", "FooBot"), tuple(found)))),
+    st.lists(rules, min_size=30, max_size=40).map(lambda found: body_of(GroupText(("*", "FooBot"), tuple(found)))),
 )
 
 
@@ -35,7 +35,7 @@ def test_reading_the_whole_file_changes_no_answer(body: bytes, url: str, tokens:
 
 
 @given(body=_files, url=urls, names=st.lists(st.text("abc", min_size=1, max_size=3), min_size=70, max_size=80))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_many_identifications_change_no_answer(body: bytes, url: str, names: list[str]) -> None:
     """A crawl that changes its User-Agent all the time gets the same answers."""
     used = RobotsTxt.parse(body)

@@ -9,7 +9,11 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.property.strategies import GroupText, bodies, body_of, groups, token_lists, urls
 
 
-@given(body=st.one_of(bodies, st.lists(groups).map(lambda found: body_of(*found))), url=urls, tokens=token_lists)
+@given(
+    body=st.one_of(bodies, st.lists(groups, max_size=4).map(lambda found: body_of(*found))),
+    url=urls,
+    tokens=token_lists,
+)
 def test_first_token_with_a_group_decides(body: bytes, url: str, tokens: list[str]) -> None:
     """A list decides as its first token that is named in the file, and as no token where none is."""
     robots = RobotsTxt.parse(body)

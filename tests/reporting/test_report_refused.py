@@ -119,32 +119,6 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize(
-    ("feeds", "report"),
-    [
-        ({"r.jsonl": {"format": "csv"}}, {"r.jsonl": {}}),
-        ({"r.jsonl": {"format": "csv"}}, {Path("r.jsonl"): {}}),
-        ({Path("r.jsonl"): {"format": "csv"}}, {"./r.jsonl": {}}),
-        ({"stdout:": {"format": "csv"}}, {"stdout:": {"format": "csv"}}),
-        ({"ftp://me:secret@h/r": {"format": "csv"}}, {"ftp://me:secret@h/r": {"format": "csv"}}),
-        ({}, {"r.jsonl": {}, "./r.jsonl": {}}),
-        ({}, {"r.jsonl": {}, "below/../r.jsonl": {}}),
-        ({"link.jsonl": {"format": "csv"}}, {"r.jsonl": {}}),
-    ],
-)
-@ensureDeferred
-async def test_two_feeds_at_one_place_are_refused(
-    site: Site, feeds: Any, report: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file of items, or another report, does not get records in between, whatever leads to it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "link.jsonl").symlink_to("r.jsonl")
-    with pytest.raises(SettingError) as caught:
-        await crawl([site.url("/x")], {"FEEDS": feeds, "ROBOTSTXT_REPORT": report})
-    assert caught.value.accepted == "at a place of its own; FEEDS or ROBOTSTXT_REPORT has another one there"
-    assert "secret" not in str(caught.value)
-
-
 @ensureDeferred
 async def test_a_crawl_that_does_not_obey_has_no_report(site: Site, tmp_path: Path) -> None:
     """A crawl that does not obey robots.txt has no report, and needs none that works."""

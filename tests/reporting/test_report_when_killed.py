@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pytest_twisted import ensureDeferred
 from scrapy.extensions.feedexport import FeedExporter
 
-if TYPE_CHECKING:
-    from tests.support.site import Site
-
 from scrapy_robots_rfc.reporting.export import FIELDS
-from tests.support.site import robots
+from tests.support.crawling import crawl
+from tests.support.site import Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SPIDER = """
+import itertools
+
 import scrapy
 
 class Forbidden(scrapy.Spider):
@@ -31,9 +35,7 @@ class Forbidden(scrapy.Spider):
         yield scrapy.Request(f"{self.site}/a")
 
     def parse(self, response):
-        number = 0
-        while not int(self.most) or number < int(self.most):
-            number += 1
+        for number in itertools.count(1):
             yield scrapy.Request(f"{self.site}/private/{number}/{'x' * (number % 977)}")
 """
 SETTINGS = """
@@ -43,31 +45,29 @@ ADDONS = {"scrapy_robots_rfc.Addon": 500}
 LOG_LEVEL = "INFO"
 TELNETCONSOLE_ENABLED = False
 """
-#: A second feed, after the one that is looked at, by which a test knows how far the process is.
+WHOLE: dict[str, object] = {"r.jsonl": {}, "r.csv": {}}
+BATCHES = {
+    "%(batch_id)d.gz": {
+        "format": "jsonlines",
+        "batch_item_count": 50,
+        "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"],
+    }
+}
+#: A feed after those that are looked at, by which a test knows how far the process is.
 ALSO = {"stdout:": {"format": "jsonlines"}}
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A Scrapy project whose spider asks for forbidden pages, for ever or for so many."""
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n", encoding="utf-8")
-    package = tmp_path / "example"
-    package.mkdir()
-    for name, text in (("__init__", ""), ("settings", SETTINGS), ("spider", SPIDER)):
-        (package / f"{name}.py").write_text(text, encoding="utf-8")
-    return tmp_path
-
-
-def start(project: Path, site: Site, most: int, report: dict[str, object]) -> subprocess.Popen[bytes]:
+def start(project: Path, site: Site) -> subprocess.Popen[bytes]:
     """Run `scrapy crawl`."""
     environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-    arguments = ["-a", f"site={site.url('')}", "-a", f"most={most}", "-s", f"ROBOTSTXT_REPORT={json.dumps(report)}"]
+    report = json.dumps({**WHOLE, **BATCHES, **ALSO})
+    arguments = ["-a", f"site={site.url('')}", "-s", f"ROBOTSTXT_REPORT={report}"]
     return subprocess.Popen(
         [sys.executable, "-m", "scrapy", "crawl", "forbidden", *arguments],
         cwd=project,
         env={**environment, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE if "stdout:" in report else None,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
 
@@ -82,24 +82,43 @@ def killed(process: subprocess.Popen[bytes], count: int) -> None:
     process.wait()
 
 
-def test_a_killed_crawl_leaves_whole_records(project: Path, site: Site) -> None:
+@pytest.fixture(scope="module")
+def forbidding() -> Iterator[Site]:
+    """A site that forbids all that the spider asks for but its first page."""
+    with Site({"/robots.txt": robots("User-agent: *\nDisallow: /private\n")}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, forbidding: Site) -> Path:
+    """A Scrapy project whose spider asks for forbidden pages for ever, and what a crawl left in it that was killed."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n", encoding="utf-8")
+    package = folder / "example"
+    package.mkdir()
+    for name, text in (("__init__", ""), ("settings", SETTINGS), ("spider", SPIDER)):
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
+    killed(start(folder, forbidding), 301)
+    return folder
+
+
+@ensureDeferred
+async def test_a_killed_crawl_leaves_whole_records(project: Path, forbidding: Site) -> None:
     """A crawl that is killed while it writes leaves whole records, one each that it refused; the next one adds its."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
-    paths = [project / "r.jsonl", project / "r.csv"]
-    report: dict[str, object] = {path.name: {} for path in paths}
-    killed(start(project, site, 0, {**report, **ALSO}), 200)
+    paths = [project / name for name in WHOLE]
     before = {path: path.read_bytes() for path in paths}
     urls = {path: [record["url"] for record in records(path)] for path in paths}
     for path in paths:
         assert before[path].endswith(b"\n")
-        assert len(set(urls[path])) == len(urls[path]) >= 200
-        assert all(re.fullmatch(re.escape(site.url("/private/")) + r"\d+/x*", url) for url in urls[path])
-    assert start(project, site, 3, report).wait() == 0
+        assert len(set(urls[path])) == len(urls[path]) >= 301
+        assert all(re.fullmatch(re.escape(forbidding.url("/private/")) + r"\d+/x*", url) for url in urls[path])
+    more = {forbidding.url(f"/private/{number}") for number in (1, 2, 3)}
+    await crawl(more, {"ROBOTSTXT_REPORT": {str(path): {} for path in paths}})
     for path in paths:
         assert path.read_bytes().startswith(before[path])
         again = [record["url"] for record in records(path)[len(urls[path]) :]]
         # Scrapy writes the names of CSV's fields once more.
-        assert {url for url in again if url != "url"} == {site.url(f"/private/{n}/{'x' * n}") for n in (1, 2, 3)}
+        assert {url for url in again if url != "url"} == more
 
 
 def records(path: Path) -> list[dict[str, str]]:
@@ -114,39 +133,13 @@ def records(path: Path) -> list[dict[str, str]]:
     return found
 
 
-def test_commands_write_no_report(project: Path, site: Site) -> None:
-    """A question on the command line is no crawl: it leaves nothing in the report of the project."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
-    with (project / "example" / "settings.py").open("a", encoding="utf-8") as file:
-        file.write('ROBOTSTXT_REPORT = {"r.jsonl": {}}\n')
-    command = [sys.executable, "-m", "scrapy", "robots", "check", site.url("/private/1")]
-    done = subprocess.run(
-        command,
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "*"},
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, site.fetches) == (1, 1)
-    assert not (project / "r.jsonl").exists()
-
-
 @pytest.mark.skipif(
     not hasattr(FeedExporter, "_schedule_slot_close"), reason="this version of Scrapy stores all batches at the end"
 )
-def test_a_killed_crawl_has_stored_full_batches(project: Path, site: Site) -> None:
+def test_a_killed_crawl_has_stored_full_batches(project: Path) -> None:
     """Every batch but the last is complete and closed: a compressed one can be read to its end."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
-    options = {
-        "format": "jsonlines",
-        "batch_item_count": 50,
-        "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"],
-    }
-    killed(
-        start(project, site, 0, {"%(batch_id)d.gz": options, **ALSO}), 301
-    )  # a batch is closed a moment after it is full
     urls = set()
-    for number in range(1, 5):
+    for number in range(1, 5):  # a batch is closed a moment after it is full
         with gzip.open(project / f"{number}.gz", "rt", encoding="utf-8") as file:
             urls |= {json.loads(line)["url"] for line in file}
     assert len(urls) == 200

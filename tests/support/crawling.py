@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.reactor import is_asyncio_reactor_installed
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.task import LoopingCall
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 
     from scrapy.http import Response
     from twisted.python.failure import Failure
+
+_T = TypeVar("_T")
 
 ASYNCIO_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
@@ -110,6 +115,34 @@ async def crawl(
     prepare(crawler)
     await crawler.crawl(requests, **arguments)
     return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
+
+
+async def at_once(*coroutines: Coroutine[Any, Any, _T]) -> list[_T]:
+    """Wait for several that run side by side, such as crawls; when all have ended, raise what the first one raised."""
+    results: Any = await DeferredList([Deferred.fromCoroutine(one) for one in coroutines], consumeErrors=True)
+    for succeeded, result in results:
+        if not succeeded:
+            result.raiseException()
+    return [result for _, result in results]
+
+
+def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], None]:
+    """Return what prepares a crawl whose spider is to be closed as soon as something holds, once it is open."""
+
+    def prepare(crawler: Crawler) -> None:
+        def begin() -> None:
+            look.start(0.02)
+
+        def close() -> None:
+            if condition(crawler):
+                look.stop()
+                assert crawler.engine is not None
+                deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
+
+        look = LoopingCall(close)
+        crawler.signals.connect(begin, signals.spider_opened, weak=False)
+
+    return prepare
 
 
 def records(caplog: Any, level: int = logging.WARNING) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 import warnings
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ with warnings.catch_warnings():
     from pyftpdlib.servers import FTPServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 USER, PASSWORD = "me", "secret"
@@ -88,30 +89,32 @@ def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
         thread.join()
 
 
+def _serve(listening: socket.socket, talk: Callable[[socket.socket], None]) -> None:
+    """Talk to one client after the other, until the socket is closed; one that breaks off is done with."""
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return
+        with connection, contextlib.suppress(OSError):
+            talk(connection)
+
+
 @contextlib.contextmanager
 def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
     """Serve octets in place of FTP: some at once, and others for as long as the client reads; give the address."""
     listening = socket.create_server(("127.0.0.1", 0))
     accepted: list[socket.socket] = []
 
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            accepted.append(connection)
-            with connection:
-                try:
-                    connection.sendall(first)
-                    while again:
-                        connection.sendall(again)
-                    while connection.recv(1000):
-                        pass
-                except OSError:
-                    continue
+    def talk(connection: socket.socket) -> None:
+        accepted.append(connection)
+        connection.sendall(first)
+        while again:
+            connection.sendall(again)
+        while connection.recv(1000):
+            pass
 
-    thread = threading.Thread(target=serve, daemon=True)
+    thread = threading.Thread(target=_serve, args=(listening, talk), daemon=True)
     thread.start()
     try:
         yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
@@ -121,3 +124,47 @@ def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
                 each.shutdown(socket.SHUT_RDWR)
         listening.close()
         thread.join()
+
+
+@contextlib.contextmanager
+def scripted(replies: Mapping[str, bytes], sent: bytes = b"", *, reset: bool = False) -> Iterator[str]:
+    """Serve one file by FTP, in passive mode, to one client at a time; give the address.
+
+    :param replies: command -> what the server says to it, where that is not the usual thing; to ``RETR``, when the data
+        connection has ended.
+    :param sent: the octets that go through the data connection.
+    :param reset: whether that ends with a reset.
+    """
+    listening, passive = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+    # The sender knows by this that the client reads: with buffers so small, not much of a file fits in between.
+    passive.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    high, low = divmod(passive.getsockname()[1], 256)
+    usual = {"USER": b"331 who", "PASS": b"230 in", "TYPE": b"200 yes", "RETR": b"226 all sent"}
+    said = {**usual, "PASV": f"227 here (127,0,0,1,{high},{low})".encode(), **replies}
+
+    def send() -> None:
+        data, _ = passive.accept()
+        with data:
+            data.sendall(sent)
+            if reset:
+                data.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def talk(connection: socket.socket) -> None:
+        with connection.makefile("rb") as lines:
+            connection.sendall(b"220 welcome\r\n")
+            for line in lines:
+                command = line.split()[0].decode()
+                if command == "RETR":
+                    send()
+                connection.sendall(said[command] + b"\r\n")
+
+    thread = threading.Thread(target=_serve, args=(listening, talk), daemon=True)
+    thread.start()
+    try:
+        yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        for each in (listening, passive):  # what waits in accept() ends
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        thread.join(5)

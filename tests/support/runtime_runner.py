@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import traceback
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +22,24 @@ if TYPE_CHECKING:
 SELECT_REACTOR = "twisted.internet.selectreactor.SelectReactor"
 
 
-def merged(spider: type[Pages], settings: dict[str, Any], mode: str) -> Crawler:
-    """Make a crawler for a runtime."""
-    reactors: dict[str, dict[str, Any]] = {
-        "asyncio": {"TWISTED_REACTOR": ASYNCIO_REACTOR},
-        "select": {"TWISTED_REACTOR": SELECT_REACTOR},
-        "none": {"TWISTED_REACTOR_ENABLED": False},
-    }
-    return Crawler(spider, {**SETTINGS, **settings, **reactors[mode]})
+#: The settings that choose a runtime.
+RUNTIMES: dict[str, dict[str, Any]] = {
+    "asyncio": {"TWISTED_REACTOR": ASYNCIO_REACTOR},
+    "select": {"TWISTED_REACTOR": SELECT_REACTOR},
+    "none": {"TWISTED_REACTOR_ENABLED": False},
+}
+
+
+@cache
+def runner(mode: str) -> CrawlerRunner | AsyncCrawlerRunner:
+    """Make what runs the crawls of this process."""
+    return (CrawlerRunner if mode == "select" else AsyncCrawlerRunner)(RUNTIMES[mode])
 
 
 async def one_crawl(mode: str, spider: type[Pages], settings: dict[str, Any], requests: list[Any]) -> Crawl:
     """Crawl, and wait for the end."""
-    crawler = merged(spider, settings, mode)
-    runner = (CrawlerRunner if mode == "select" else AsyncCrawlerRunner)(crawler.settings)
-    await runner.crawl(crawler, requests)
+    crawler = Crawler(spider, {**SETTINGS, **settings, **RUNTIMES[mode]})
+    await runner(mode).crawl(crawler, requests)
     return Crawl(crawler, crawler.spider, dict(crawler.stats.get_stats()))
 
 

@@ -6,10 +6,11 @@ The tests say what must come of them.
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from importlib.util import find_spec
 from itertools import product
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request, signals
 from scrapy.utils.asyncio import is_asyncio_available
@@ -31,20 +32,23 @@ _HANDLERS = {
 
 
 class Tells(Pages):
-    """Lets the server go on once the file's octets are here, or its headers: their end is what the crawl is about."""
+    """Lets each server go on once its file's octets are here, or its headers: their end is what the crawl is about."""
 
-    came: threading.Event
-    told_by: Any = signals.bytes_received
+    #: By the URL of the file: the signal that says that they are here, and what the server waits for.
+    ends: ClassVar[dict[str, tuple[object, threading.Event]]]
 
     async def start(self) -> AsyncIterator[Any]:
         """Connect, then ask for the pages."""
-        self.crawler.signals.connect(self.received, self.told_by)
+        self.crawler.signals.connect(self.received, signals.headers_received)
+        self.crawler.signals.connect(self.received, signals.bytes_received)
         async for request in super().start():
             yield request
 
-    def received(self) -> None:
+    def received(self, request: Request, signal: object) -> None:
         """Tell the server."""
-        self.came.set()
+        told_by, came = self.ends.get(request.url, (None, None))
+        if came is not None and signal is told_by:
+            came.set()
 
 
 async def endings(run: Run) -> dict[str, Any]:
@@ -55,13 +59,17 @@ async def endings(run: Run) -> dict[str, Any]:
         handlers |= {name: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for name, path in known.items()}
     found: dict[str, Any] = {}
     for name, settings in handlers.items():
-        found[name] = []
-        for tls, reset, body in product((False, True), (False, True), (RULES.encode(), b"")):
-            Tells.came, Tells.told_by = threading.Event(), signals.bytes_received if body else signals.headers_received
-            reply = Reply(body=body, closes=True, reset=reset, end=Tells.came)
-            with Site({"/robots.txt": reply}, tls=tls) as site:
-                result = await run(Tells, {"DOWNLOAD_VERIFY_CERTIFICATES": False, **settings}, [site.url("/a")])
-                found[name].append(short(result.outcomes[site.url("/a")]))
+        pages, Tells.ends = [], {}
+        with ExitStack() as stack:
+            for tls, reset, body in product((False, True), (False, True), (RULES.encode(), b"")):
+                came = threading.Event()
+                reply = Reply(body=body, closes=True, reset=reset, end=came)
+                site = stack.enter_context(Site({"/robots.txt": reply}, tls=tls))
+                told_by = signals.bytes_received if body else signals.headers_received
+                Tells.ends[site.url("/robots.txt")] = told_by, came
+                pages.append(site.url("/a"))
+            result = await run(Tells, {"DOWNLOAD_VERIFY_CERTIFICATES": False, **settings}, pages)
+        found[name] = [short(result.outcomes[page]) for page in pages]
     return found
 
 

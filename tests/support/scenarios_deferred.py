@@ -44,10 +44,10 @@ class Opens(Pages):
 
 
 async def slow_origin(run: Run) -> dict[str, Any]:
-    """100 requests for a site whose robots.txt hangs until a page of another site, asked for last, has come."""
+    """50 requests for a site whose robots.txt hangs until a page of another site, asked for last, has come."""
     gate = Opens.gate = threading.Event()
     with Site({"/robots.txt": robots(FEW, gate=gate)}) as slow, Site() as other:
-        urls = [slow.url(f"/few/{n}" if n < 10 else f"/{n}") for n in range(100)]
+        urls = [slow.url(f"/few/{n}" if n < 10 else f"/{n}") for n in range(50)]
         result = await run(Opens, {"CONCURRENT_REQUESTS": 16}, [*urls, other.url("/page")])
         outcomes = result.outcomes
         return {
@@ -240,7 +240,7 @@ async def few_fetches(run: Run) -> dict[str, Any]:
 
     with Site({"/robots.txt": hold("a")}) as one, Site({"/robots.txt": hold("b")}) as two:
         urls = [site.url("/few/1") for site in (one, two)]
-        settings = {"ROBOTSTXT_CONCURRENT_FETCHES": 2, "ROBOTSTXT_TIMEOUT": 1, "ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+        settings = {"ROBOTSTXT_CONCURRENT_FETCHES": 2, "ROBOTSTXT_TIMEOUT": 3, "ROBOTSTXT_UNREACHABLE_BACKOFF": []}
         with Site({"/robots.txt": hold("c")}) as three:
             result = await run(Pages, settings, [*urls, three.url("/few/1")])
             return {

@@ -235,7 +235,7 @@ async def causes(run: Run) -> dict[str, Any]:
                 "garbled header": f"http://127.0.0.1:{garbled.getsockname()[1]}/",
                 **{name: site.url("/") for name, site in sites.items()},
             }
-            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 1.5, **handler}, list(urls.values()))
+            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 3, **handler}, list(urls.values()))
             whys = {name: str(getattr(result.outcomes[url], "why", None)) for name, url in urls.items()}
             results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})
             for server in (closing, talking, garbled):

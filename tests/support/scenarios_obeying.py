@@ -94,8 +94,8 @@ async def stock_leak(run: Run) -> dict[str, Any]:
 
 
 async def waiting(run: Run) -> dict[str, Any]:
-    """1 to 100 pages wait with ours."""
-    return {str(count): await _waiting(run, count, OURS) for count in (1, 2, 3, 20, 100)}
+    """1 to 50 pages wait with ours."""
+    return {str(count): await _waiting(run, count, OURS) for count in (1, 2, 3, 20, 50)}
 
 
 async def access(run: Run) -> dict[str, Any]:
@@ -118,7 +118,7 @@ async def sizes(run: Run) -> dict[str, Any]:
     line = b"# " + b"x" * 997 + b"\n"
     start = b"User-agent: *\nDisallow: /first\n"
     big = start + line * 600 + b"Disallow: /last\n"
-    bomb = gzip.compress(start + line * 30_000)
+    bomb = gzip.compress(start + line * 5000)
     compressed = (("Content-Encoding", "gzip"),)
     replies = [Reply(body=start, endless=True), Reply(chunks=(big,)), Reply(body=bomb, headers=compressed)]
     outcomes = []

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.cache import shared
+from scrapy_robots_rfc.cache import locks
 from scrapy_robots_rfc.throttling import shared as shared_module
 from tests.support.crawling import Pages
 from tests.support.scenarios_unreachable import short
@@ -93,7 +93,7 @@ async def together(run: Run) -> dict[str, Any]:
             "outcomes": [sorted(r.outcomes.values()) for r in results],
             "fetches": site.fetches,
             "kept": min(gaps(site)) >= DELAY,
-            "left": len(shared_module._LOOPS) + len(shared._GROUPS),
+            "left": sum(len(crawls.listening) for crawls in shared_module._LOOPS.values()) + len(locks._GROUPS),
         }
 
 

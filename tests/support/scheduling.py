@@ -26,11 +26,14 @@ RUNTIMES = frozenset(
 #: at the end.
 DEAR = (
     "runtimes",
+    "test_missing_names.py",
+    "example/test_fleet.py",
+    "throttling/test_interval.py",
     "bench/test_interrupted.py",
     "test_wheel.py",
-    "example/test_fleet.py",
     "commands/test_report_page.py",
-    "throttling/test_interval.py",
+    "throttling/test_crawls_of_one_process.py",
+    "throttling/test_shared_interval.py",
     "middleware/test_refused_at_start.py",
     "reporting/test_report_when_killed.py",
     "commands/test_stopped.py",

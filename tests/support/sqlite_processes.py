@@ -133,11 +133,10 @@ def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do what the command line says."""
-    name, path, *numbers = sys.argv[1:]
+    """Do what the command line says: a list of tasks, each a name, the path of the file, and numbers."""
     programs: dict[str, Callable[..., dict[str, Any]]] = {"kill": kill, "share": share}
-    result = programs[name](Path(path), *map(int, numbers))
-    sys.stdout.write(json.dumps(result))
+    results = [programs[name](Path(path), *numbers) for name, path, *numbers in json.loads(sys.argv[1])]
+    sys.stdout.write(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,11 @@ def gaps(*sites: Clocked) -> list[float]:
     return [after - before for before, after in pairwise(times)]
 
 
+def before(others: Clocked, site: Clocked) -> int:
+    """How many requests to some site came before the last one to another."""
+    return sum(when < site.arrivals[-1][0] for when, _ in others.arrivals)
+
+
 def urls(site: Site, count: int) -> list[str]:
     """Pages of a site."""
     return [site.url(f"/{number}") for number in range(count)]

@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from scrapy_robots_rfc.cache import shared as fetches
+from scrapy_robots_rfc.cache import locks as fetches
 from scrapy_robots_rfc.throttling import shared
 from tests.support.crawling import Pages
 from tests.support.runtime_runner import one_crawl, run_in

@@ -9,17 +9,17 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet import reactor as installed
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.cache.shared import _GROUPS
+from scrapy_robots_rfc.cache.locks import _GROUPS
 from scrapy_robots_rfc.throttling import shared
-from tests.support.crawling import Crawl, crawl
+from tests.support.crawling import Crawl, at_once, crawl
 from tests.support.site import HANG, MISSING, Reply, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, gaps, urls
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.site import Asked
@@ -32,12 +32,25 @@ reactor: Any = installed  # the module stands for the reactor
 OTHER: dict[str, Any] = {"USER_AGENT": "Other/1.0"}
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    yield
+    assert not any(crawls.origins or crawls.listening for crawls in shared._LOOPS.values())  # they went with the last
+    assert _GROUPS == {}
+
+
 @pytest.fixture
 def site() -> Iterator[Clocked]:
     """A site that asks for the delay."""
     with Clocked({"/robots.txt": PACED}) as running:
         yield running
-    assert (shared._LOOPS, _GROUPS) == ({}, {})  # it went with the last crawl
+
+
+@pytest.fixture
+def second() -> Iterator[Clocked]:
+    """A second one, for crawls beside those of the first."""
+    with Clocked({"/robots.txt": PACED}) as running:
+        yield running
 
 
 @pytest.fixture
@@ -47,23 +60,20 @@ def other() -> Iterator[Clocked]:
         yield running
 
 
-async def at_once(*crawls: Awaitable[Crawl]) -> list[Crawl]:
-    """Wait for crawls that run side by side."""
-    results: Any = await DeferredList([Deferred.fromCoroutine(one) for one in crawls], consumeErrors=True)  # type: ignore[arg-type]  # coroutines
-    return [result for _, result in results]
-
-
-@pytest.mark.parametrize("settings", [{}, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "DOWNLOAD_DELAY": 0.05}], ids=str)
 @ensureDeferred
-async def test_one_pace(site: Clocked, settings: dict[str, Any]) -> None:
+async def test_one_pace(site: Clocked, second: Clocked) -> None:
     """The site sees the interval between all requests, whichever crawl sends them; and the crawls take turns."""
-    results = await at_once(*(crawl([site.url(f"/{who}/{n}") for n in range(4)], settings) for who in "abc"))
-    assert [fetched(result) for result in results] == [4, 4, 4]
-    assert site.fetches == 1
-    assert min(gaps(site)) >= DELAY
-    pages = [target.split("/")[1] for target in site.targets if target != "/robots.txt"]
-    firsts, lasts = zip(*((pages.index(who), 11 - pages[::-1].index(who)) for who in "abc"), strict=True)
-    assert max(firsts) < min(lasts)
+
+    async def keep(site: Clocked, settings: dict[str, Any]) -> None:
+        results = await at_once(*(crawl([site.url(f"/{who}/{n}") for n in range(4)], settings) for who in "abc"))
+        assert [fetched(result) for result in results] == [4, 4, 4], settings
+        assert site.fetches == 1, settings
+        assert min(gaps(site)) >= DELAY, settings
+        pages = [target.split("/")[1] for target in site.targets if target != "/robots.txt"]
+        firsts, lasts = zip(*((pages.index(who), 11 - pages[::-1].index(who)) for who in "abc"), strict=True)
+        assert max(firsts) < min(lasts), settings
+
+    await at_once(keep(site, {}), keep(second, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "DOWNLOAD_DELAY": 0.05}))
 
 
 @ensureDeferred
@@ -98,17 +108,19 @@ class Starting(Following):
             await maybe_deferred_to_future(ended)
 
 
-@pytest.mark.parametrize("settings", [{}, OTHER], ids=str)
 @ensureDeferred
-async def test_crawl_that_comes_later(site: Clocked, settings: dict[str, Any]) -> None:
+async def test_crawl_that_comes_later(site: Clocked, second: Clocked) -> None:
     """A crawl that starts while another one is at the site keeps the interval with it, from its first request on."""
-    first, *following = map(Request, urls(site, 5))
-    result = await crawl(
-        [first], spider=Starting, following=following, other=lambda: crawl([site.url("/x"), site.url("/y")], settings)
-    )
-    other = await result.spider.result
-    assert (fetched(result), fetched(other)) == (5, 2)
-    assert min(gaps(site)) >= DELAY
+
+    async def keep(site: Clocked, settings: dict[str, Any]) -> None:
+        first, *following = map(Request, urls(site, 5))
+        pages = [site.url("/x"), site.url("/y")]
+        result = await crawl([first], spider=Starting, following=following, other=lambda: crawl(pages, settings))
+        other = await result.spider.result
+        assert (fetched(result), fetched(other)) == (5, 2), settings
+        assert min(gaps(site)) >= DELAY, settings
+
+    await at_once(keep(site, {}), keep(second, OTHER))
 
 
 @ensureDeferred
@@ -123,24 +135,29 @@ async def test_file_that_is_fetched_already(site: Clocked) -> None:
     assert (site.fetches, other.stat("cache/store_hits"), other.stat("request_count")) == (1, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("settings", "other"),
-    [
-        ({}, {"USER_AGENT": "Other/1.0"}),
-        ({}, {"ROBOTSTXT_MAX_SIZE": 600_000}),
-        ({}, {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}),
-        ({}, {"ROBOTSTXT_CACHE_MAX_AGE": 0.001}),
-        ({"ROBOTSTXT_CACHE_MAX_AGE": 0.001}, {}),
-    ],
-    ids=str,
-)
+#: Settings of a crawl, and of a later one, that have robots.txt asked for in different ways, or kept for too long.
+UNLIKE: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, OTHER),
+    ({}, {"ROBOTSTXT_MAX_SIZE": 600_000}),
+    ({}, {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}),
+    ({}, {"ROBOTSTXT_CACHE_MAX_AGE": 0.001}),
+    ({"ROBOTSTXT_CACHE_MAX_AGE": 0.001}, {}),
+]
+
+
 @ensureDeferred
-async def test_what_is_not_alike(site: Clocked, settings: dict[str, Any], other: dict[str, Any]) -> None:
+async def test_what_is_not_alike() -> None:
     """A file that was asked for in another way, or is too old for a crawl, is asked for again by it."""
-    result = await crawl([site.url("/0")], settings, spider=Starting, other=lambda: crawl([site.url("/1")], other))
-    assert fetched(await result.spider.result) == 1
-    assert site.fetches == 2
-    assert min(gaps(site)) >= DELAY
+
+    async def ask(settings: dict[str, Any], later: dict[str, Any]) -> None:
+        with Clocked({"/robots.txt": PACED}) as site:
+            pages = [site.url("/1")]
+            result = await crawl([site.url("/0")], settings, spider=Starting, other=lambda: crawl(pages, later))
+            assert fetched(await result.spider.result) == 1, (settings, later)
+        assert site.fetches == 2, (settings, later)
+        assert min(gaps(site)) >= DELAY, (settings, later)
+
+    await at_once(*(ask(settings, later) for settings, later in UNLIKE))
 
 
 @ensureDeferred
@@ -213,21 +230,24 @@ async def test_not_shared(site: Clocked) -> None:
     assert min(gaps(site)) < DELAY
 
 
-@pytest.mark.parametrize("setting", ["ROBOTSTXT_EXEMPT", "ROBOTSTXT_OVERRIDES"])
 @ensureDeferred
-async def test_exceptions_are_not_shared(site: Clocked, setting: str, tmp_path: Path) -> None:
+async def test_exceptions_are_not_shared(site: Clocked, second: Clocked, tmp_path: Path) -> None:
     """What the user excepts in one crawl holds in that one: it paces no other, nor is it paced by another."""
     (tmp_path / "local.txt").write_text("User-agent: *\nDisallow: /private\n")
-    origin = site.url("")
-    value: Any = [origin] if setting == "ROBOTSTXT_EXEMPT" else {origin: str(tmp_path / "local.txt")}
-    first, *following = map(Request, urls(site, 4))
-    result = await crawl(
-        [first], spider=Starting, following=following, other=lambda: crawl(urls(site, 20), {setting: value})
+
+    async def keep(site: Clocked, settings: dict[str, Any]) -> None:
+        first, *following = map(Request, urls(site, 4))
+        pages = urls(site, 20)
+        result = await crawl([first], spider=Starting, following=following, other=lambda: crawl(pages, settings))
+        other = await result.spider.result
+        assert (fetched(result), fetched(other), other.stat("crawl_delay/sites")) == (4, 20, 0), settings
+        assert len(site.targets) == 25, settings
+        assert min(gaps(site)) < DELAY, settings
+
+    await at_once(
+        keep(site, {"ROBOTSTXT_EXEMPT": [site.url("")]}),
+        keep(second, {"ROBOTSTXT_OVERRIDES": {second.url(""): str(tmp_path / "local.txt")}}),
     )
-    other = await result.spider.result
-    assert (fetched(result), fetched(other), other.stat("crawl_delay/sites")) == (4, 20, 0)
-    assert len(site.targets) == 25
-    assert min(gaps(site)) < DELAY
 
 
 @ensureDeferred

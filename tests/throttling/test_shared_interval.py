@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
+import threading
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro
-from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.task import LoopingCall
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.throttling.throttle import Throttle
-from tests.support.crawling import Crawl, crawl, records
+from tests.support.crawling import Crawl, at_once, close_when, crawl, records
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
@@ -44,26 +44,26 @@ def store() -> Kept:
 
 async def crawls(*requests: list[Any], settings: dict[str, Any] | None = None) -> list[Crawl]:
     """Crawl side by side."""
-    together = [Deferred.fromCoroutine(crawl(items, {**KEPT, **(settings or {})})) for items in requests]
-    return [result for _, result in await DeferredList(together, consumeErrors=True)]
+    return await at_once(*(crawl(items, {**KEPT, **(settings or {})}) for items in requests))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"DOWNLOAD_DELAY": 0.1, "DOWNLOAD_DELAY_JITTER": 1.0}, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}],
-    ids=str,
-)
 @ensureDeferred
-async def test_several_crawls(site: Clocked, settings: dict[str, Any]) -> None:
+async def test_several_crawls() -> None:
     """The site sees the interval between all requests, whichever crawl sends them, from the one for robots.txt on."""
-    results = await crawls(*([site.url(f"/{who}/{n}") for n in range(4)] for who in "abc"), settings=settings)
-    assert [fetched(result) for result in results] == [4, 4, 4]
-    assert site.targets.count("/robots.txt") == site.targets[:1].count("/robots.txt") == 1
-    assert min(gaps(site)) >= DELAY
-    pages = [target.split("/")[1] for target in site.targets[1:]]
-    assert len(pages) == 12
-    firsts, lasts = zip(*((pages.index(who), 11 - pages[::-1].index(who)) for who in "abc"), strict=True)
-    assert max(firsts) < min(lasts)  # they take turns
+
+    async def keep(settings: dict[str, Any]) -> None:
+        with Clocked({"/robots.txt": PACED}) as site:
+            results = await crawls(*([site.url(f"/{who}/{n}") for n in range(4)] for who in "abc"), settings=settings)
+        assert [fetched(result) for result in results] == [4, 4, 4], settings
+        assert site.targets.count("/robots.txt") == site.targets[:1].count("/robots.txt") == 1, settings
+        assert min(gaps(site)) >= DELAY, settings
+        pages = [target.split("/")[1] for target in site.targets[1:]]
+        assert len(pages) == 12, settings
+        assert sum(one != next_one for one, next_one in pairwise(pages)) > 2, settings  # they take turns
+
+    jitter = {"DOWNLOAD_DELAY": 0.1, "DOWNLOAD_DELAY_JITTER": 1.0}
+    # Each at a site of its own; the store is one.
+    await at_once(keep({}), keep(jitter), keep({"CONCURRENT_REQUESTS_PER_DOMAIN": 1}))
 
 
 @ensureDeferred
@@ -184,7 +184,6 @@ def close_when_waiting(count: int) -> Callable[[Crawler], None]:
         def look() -> None:
             middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
             assert middleware is not None
-            assert middleware._throttle is not None
             if sum(site.requests for site in middleware._throttle.held()) == count and not closed:
                 closed.append(True)
                 assert crawler.engine is not None
@@ -207,30 +206,49 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     settings = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0}
     await crawl([site.url("/first")], settings)
     key = site.url("").rstrip("/")
-    store.take_turn(key, "somebody", 1000)
+    store._turns.clear()  # or the next one would begin an interval after /first
+    assert store.take_turn(key, "somebody", 1000) == 0
 
-    def prepare(crawler: Crawler) -> None:
-        look = LoopingCall(lambda: close_when_held(crawler, look))
-        look.start(0.05)
-
-    def close_when_held(crawler: Crawler, look: LoopingCall) -> None:
+    def robots_txt_waits(crawler: Crawler) -> object:
         middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        if middleware and middleware._throttle and middleware._throttle.waiting_in_place():
-            look.stop()
-            assert crawler.engine is not None
-            deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
+        return middleware and middleware._throttle.waiting_in_place()
 
     kept = {**settings, "JOBDIR": str(tmp_path)}
-    result = await crawl(
-        urls(site, 3),
-        kept,
-        prepare=lambda crawler: crawler.signals.connect(lambda: prepare(crawler), signals.spider_opened, weak=False),
-    )
+    result = await crawl(urls(site, 3), kept, prepare=close_when(robots_txt_waits))
     assert result.outcomes == {}
     # Each is told of once at most; one that never left the scheduler's queue may be told of as any that is queued.
     assert 2 <= result.stat("undecided") + result.stat("crawl_delay/left_over") <= 3
+    assert site.targets == ["/robots.txt", "/first"]
     store.end_turn(key, "somebody", 0)
     assert fetched(await crawl([], kept)) == 3
+
+
+class Slow(Kept):
+    """Has turns, but says so only when it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def take_turn(self, key: str, owner: str, hold: float) -> float:
+        """Wait, then see `Kept`."""
+        self.asked.set()
+        self.go_on.wait(5)
+        return super().take_turn(key, owner, hold)
+
+
+@ensureDeferred
+async def test_turn_that_comes_when_the_spider_is_closed(site: Clocked) -> None:
+    """A turn that was asked for before the spider closed, and comes afterwards, is given back."""
+    store = Kept.store = Slow()
+
+    def prepare(crawler: Crawler) -> None:
+        close_when(lambda _: store.asked.is_set())(crawler)
+        crawler.signals.connect(store.go_on.set, signals.spider_closed, weak=False)
+
+    result = await crawl(urls(site, 3), KEPT, prepare=prepare)
+    assert result.outcomes == {}
+    assert store._turns[site.url("").rstrip("/")].owner is None
 
 
 @pytest.mark.parametrize("queue", ["scrapy_robots_rfc.PacedPriorityQueue", "scrapy.pqueues.ScrapyPriorityQueue"])
@@ -241,7 +259,7 @@ async def test_closing_while_another_has_the_turn(
 ) -> None:
     """A spider that is closed waits for nobody's turn: its requests are in JOBDIR, or are counted and told."""
     key = site.url("").rstrip("/")
-    store.take_turn(key, "somebody", 1000)
+    assert store.take_turn(key, "somebody", 1000) == 0
     settings = {**KEPT, "SCHEDULER_PRIORITY_QUEUE": queue, "JOBDIR": str(tmp_path) if kept else None}
     result = await crawl(urls(site, 4), settings, prepare=close_when_waiting(4))
     assert site.targets == ["/robots.txt"]
@@ -260,7 +278,7 @@ async def test_closing_while_another_has_the_turn(
 async def test_requests_that_came_back_undecided_wait_for_no_turn(site: Clocked, store: Kept) -> None:
     """What waited for a robots.txt when the spider closed stands in the queue, too, and is not counted there again."""
     key = site.url("").rstrip("/")
-    store.take_turn(key, "somebody", 1000)
+    assert store.take_turn(key, "somebody", 1000) == 0
     close = close_when_waiting(4)
 
     def prepare(crawler: Crawler) -> None:

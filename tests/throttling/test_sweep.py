@@ -14,7 +14,6 @@ from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Limit
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.throttling.throttle import Throttle
 
@@ -44,18 +43,19 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)  # there is no engine
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.in_downloader", lambda _: [])
     crawler, clock = get_crawler(Spider), Clock()
-    parse = FileParser(crawler, read_settings(crawler.settings))
+    settings = read_settings(crawler.settings)
+    parse = FileParser(crawler, settings)
     file = parse(b"User-agent: *\nCrawl-delay: 1\n", Origin("http", "a.example", 80))
-    throttle = Throttle(crawler, Limit(60.0), lambda request: Origin.of(request.url), clock)
+    throttle = Throttle(crawler, settings, lambda request: Origin.of(request.url), clock)
 
     def note(name: str, fetched: float) -> str:
         origin = Origin("https", f"{name}.example", 443)
         known = OriginPolicy(origin, Validity(Outcome.SUCCESSFUL, math.inf), 200, "200", file, lambda: AGENT, fetched)
-        throttle.note(Request(origin.robots_url), known, AGENT)
+        throttle.lets_go(Request(origin.robots_url), known, AGENT)
         return str(origin)
 
     note("done", 0.0)
     clock.now = DAY
     old, local = note("old", 0.0), note("local", -math.inf)
     new = note("new", clock.now)
-    assert [str(origin) for origin in throttle._origins] == [old, local, new]
+    assert list(throttle.names) == [old, local, new]

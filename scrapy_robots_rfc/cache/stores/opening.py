@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 #: What stands before the path of an SQLite file. An absolute path begins with a fourth slash.
 SQLITE = "sqlite:///"
@@ -32,7 +30,13 @@ def store_of(spec: object, crawler: Crawler) -> tuple[Store, str] | None:
         return None
     address = spec if isinstance(spec, str) else ""
     if address.startswith(_REDIS):
-        return _redis(address)
+        try:
+            from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - the package is an extra
+        except ModuleNotFoundError as error:
+            text = f"{CACHE} is the address of a Redis server: pip install 'scrapy-robots-rfc[redis]'"
+            raise StoreError(text) from error
+        store = RedisStore(address)
+        return store, store.name
     if (path := sqlite_path(address)) is not None:
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - loaded when it is asked for
 
@@ -46,18 +50,6 @@ def store_of(spec: object, crawler: Crawler) -> tuple[Store, str] | None:
     except Exception as error:
         raise SettingError(CACHE, spec, f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})") from error
     return build_from_crawler(found, crawler), f"{found.__module__}.{found.__qualname__}"
-
-
-def _redis(address: str) -> tuple[Store, str]:
-    try:
-        from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - the package is an extra
-    except ModuleNotFoundError as error:
-        if error.name != "redis":
-            raise
-        text = f"{CACHE} is the address of a Redis server: pip install 'scrapy-robots-rfc[redis]'"
-        raise StoreError(text) from error
-    store = RedisStore(address)
-    return store, store.name
 
 
 def sqlite_path(address: str) -> str | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 import redis
@@ -18,9 +19,6 @@ from redis.retry import Retry
 from scrapy_robots_rfc.cache.stores.base import SharedStore
 from scrapy_robots_rfc.core.text import error_text, without_credentials
 from scrapy_robots_rfc.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: What all names begin with, unless the address has another prefix.
 PREFIX = "robots:"
@@ -148,12 +146,7 @@ class RedisStore(SharedStore):
 
     def get(self, key: str) -> bytes | None:
         """Return the value of a key."""
-        try:
-            value: bytes | None = self._client.get(self._name("copy", key))
-        except exceptions.ResponseError as error:
-            if str(error).startswith("WRONGTYPE"):
-                return b""  # not ours: to be overwritten as any value that cannot be read
-            raise
+        value: bytes | None = self._client.get(self._name("copy", key))
         return value
 
     def put(self, key: str, value: bytes, keep: float) -> None:
@@ -167,12 +160,9 @@ class RedisStore(SharedStore):
     def keys(self) -> Iterator[str]:
         """All keys, each once."""
         start = self._name("copy", "")
-        seen = set()
-        for name in self._client.scan_iter(match=re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*", count=1000):
-            key = name[len(start) :].decode("utf-8", "surrogateescape")  # so that others' names can be deleted, too
-            if key not in seen:  # the server may name one twice
-                seen.add(key)
-                yield key
+        pattern = re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*"
+        for name in set(self._client.scan_iter(match=pattern, count=1000)):  # the server may name one twice
+            yield name[len(start) :].decode("utf-8", "surrogateescape")  # so that others' names can be deleted, too
 
     def close(self) -> None:
         """Close all connections."""

@@ -13,7 +13,7 @@ import sqlite3
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TypeVar
 
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.errors import StoreError
@@ -21,8 +21,7 @@ from scrapy_robots_rfc.errors import StoreError
 if sys.platform != "win32":
     import fcntl
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -80,8 +79,6 @@ class SqliteStore(Store):
     :param now: seconds since 1970.
     """
 
-    threads: ClassVar[int] = 1
-
     def __init__(self, path: str | Path, now: Callable[[], float] = time.time) -> None:
         self._path = Path(path).absolute()
         self._now = now
@@ -96,22 +93,12 @@ class SqliteStore(Store):
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644))  # it fails as SQLite would, and says why
         except OSError as error:
-            self._refuse(error)
-        try:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreError(f"{self._path} cannot be opened or made: {error.strerror}") from error
+        with contextlib.suppress(sqlite3.Error, OSError):  # an OSError: a damaged file cannot be set aside
             self._do(lambda _: None)
-        except sqlite3.Error as error:
-            if _code(error) == sqlite3.SQLITE_CANTOPEN:
-                try:
-                    self._path.open("ab").close()  # this fails, too, and says why
-                except OSError as reason:
-                    self._refuse(reason)
-        except OSError:  # a damaged file cannot be set aside; that may pass, too
-            pass
-
-    def _refuse(self, error: OSError) -> None:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError(f"{self._path} cannot be opened or made: {error.strerror}") from error
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
@@ -171,16 +158,15 @@ class SqliteStore(Store):
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        if self._connection is None:
-            # It is opened on the thread of `open` and used on another one, but never on two at once.
-            connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
-        return self._connection
+        # It is opened on the thread of `open` and used on another one, but never on two at once.
+        connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         owner, version, tables = connection.execute(_OWNER).fetchone()
@@ -216,17 +202,11 @@ def _code(error: sqlite3.Error) -> int:
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Keep other processes that ask for the same out of a folder. A file system without locks lets everybody in."""
-    if sys.platform == "win32":  # where a file that is in use cannot be renamed
+    with contextlib.ExitStack() as stack:
+        if sys.platform != "win32":  # where a file that is in use cannot be renamed
+            with contextlib.suppress(PermissionError):  # SQLite says what is wrong
+                descriptor = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, descriptor)
+                with contextlib.suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-        return
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # what is asked of SQLite fails next, with an error of its own
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis import ResponseError
 from redis.connection import SSLConnection
 
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
@@ -150,9 +151,10 @@ def test_any_time_above_zero_is_taken(store: RedisStore, keep: float) -> None:
 
 
 def test_something_else_in_its_place(store: RedisStore) -> None:
-    """What somebody else put under a name of ours is a value that cannot be read, and is overwritten."""
+    """What somebody else put under a name of ours cannot be read, and is overwritten."""
     raw(store).lpush(store._name("copy", KEY), "x")
-    assert store.get(KEY) == b""
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        store.get(KEY)
     store.put(KEY, b"value", LONG)
     assert store.get(KEY) == b"value"
 

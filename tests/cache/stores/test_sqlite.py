@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[3]
+DAMAGED = b"no database" * 1000
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -52,34 +53,41 @@ def test_statements_that_older_versions_know(path: Path, monkeypatch: pytest.Mon
 # Processes.
 
 
-def run(*arguments: Any) -> dict[str, Any]:
-    """Run the program beside this file."""
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What came of all tasks of the program beside this file, which takes longer to start than to do them.
+
+    The name of each is also that of the folder in which its processes have their file.
+    """
+    places = {name: tmp_path_factory.mktemp(name) / "robots.sqlite" for name in ("new", "damaged", "killed")}
+    places["damaged"].write_bytes(DAMAGED)
+    tasks = [["share", places["new"], 8, 50], ["share", places["damaged"], 8, 50], ["kill", places["killed"], 40]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = [sys.executable, str(ROOT / "tests" / "support" / "sqlite_processes.py"), *map(str, arguments)]
-    found = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=110, check=False)
-    assert found.returncode == 0, found.stderr
-    assert "Traceback" not in found.stderr
-    result: dict[str, Any] = json.loads(found.stdout)
-    return result
+    program = [sys.executable, str(ROOT / "tests" / "support" / "sqlite_processes.py"), json.dumps(tasks, default=str)]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    found = dict(zip(places, json.loads(done.stdout), strict=True))
+    found["damaged"]["set aside"] = places["damaged"].with_name("robots.sqlite.damaged").read_bytes()
+    return found
 
 
-def test_eight_processes_share_a_file(path: Path) -> None:
+def test_eight_processes_share_a_file(processes: dict[str, dict[str, Any]]) -> None:
     """Eight processes make one file at once, write and read it: none fails, and every value is whole."""
-    found = run("share", path, 8, 150)
+    found = processes["new"]
     assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
 
 
-def test_eight_processes_find_a_damaged_file(path: Path) -> None:
+def test_eight_processes_find_a_damaged_file(processes: dict[str, dict[str, Any]]) -> None:
     """Eight processes find one damaged file: it is set aside, and they share the new one."""
-    path.write_bytes(b"no database" * 1000)
-    found = run("share", path, 8, 50)
+    found = processes["damaged"]
     assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
-    assert path.with_name("robots.sqlite.damaged").read_bytes() == b"no database" * 1000
+    assert found["set aside"] == DAMAGED
 
 
-def test_killed_writers_lose_nothing(path: Path) -> None:
+def test_killed_writers_lose_nothing(processes: dict[str, dict[str, Any]]) -> None:
     """A writer is killed forty times, at any moment: each value that was put is there and whole afterwards."""
-    found = run("kill", path, 40)
+    found = processes["killed"]
     assert found["with_values"] > 20
     assert (found["wrong"], found["integrity"]) == ([], "ok")
 

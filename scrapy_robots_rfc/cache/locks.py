@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from scrapy_robots_rfc._runtime import Cancellable, Runtime
-    from scrapy_robots_rfc.cache.client import CacheClient
-    from scrapy_robots_rfc.cache.entry import CacheEntry
-    from scrapy_robots_rfc.policy.origins import Origin
-    from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
 #: Seconds after which a lock ends that is not renewed, because its holder is dead; seconds between two renewals.
 LEASE, RENEWED = 15.0, 5.0
@@ -23,7 +21,7 @@ LEASE, RENEWED = 15.0, 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 #: Seconds that the end of a crawl waits for what is still to be written. With the time of `CacheClient.close`, in which
-#: locks are given back, these are two seconds at most, even if the store hangs.
+#: locks are given back, these are two seconds at most; half a second if the store hangs.
 _TO_WRITE = 1.0
 
 
@@ -170,7 +168,6 @@ class Peers:
         self._route, self._closing = route, closing
         self._entry: Callable[[Origin], CacheEntry | None] = lambda _: None
         self._key: tuple[object, Hashable] | None = None
-        self._group: list[Peers] = []
         self._fetching: dict[Origin, Hashable] = {}
         self._had: dict[Origin, Hashable] = {}
 
@@ -182,23 +179,23 @@ class Peers:
         """
         self._entry = entry
         self._key = loop, kind
-        self._group = _GROUPS.setdefault(self._key, [])
-        self._group.append(self)
+        _GROUPS.setdefault(self._key, []).append(self)
 
     def leave(self) -> None:
         """Share nothing any more."""
         if self._key is not None:
-            self._group.remove(self)
-            if not self._group:
-                _GROUPS.pop(self._key, None)
-            self._key, self._group = None, []
+            _GROUPS[self._key].remove(self)
+            if not _GROUPS[self._key]:
+                del _GROUPS[self._key]
+            self._key = None
 
     def look(self, origin: Origin, asker: object) -> tuple[CacheEntry | None, bool]:
         """Return the newest entry that a peer got by the same route, fresh or not; and whether a peer is fetching."""
-        if len(self._group) < 2:
+        group = [] if self._key is None else _GROUPS[self._key]
+        if len(group) < 2:
             return None, False
         route = self._route(asker)
-        others = [peer for peer in self._group if peer is not self and not peer._closing()]
+        others = [peer for peer in group if peer is not self and not peer._closing()]
         found = (peer._entry(origin) for peer in others if origin in peer._had and peer._had[origin] == route)
         newest = max((entry for entry in found if entry), key=lambda entry: entry.fetched, default=None)
         return newest, any(origin in peer._fetching and peer._fetching[origin] == route for peer in others)
