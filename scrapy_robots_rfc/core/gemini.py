@@ -47,11 +47,21 @@ class GeminiFile(RobotsTxt):
         """
         return super().decide(url, tokens if isinstance(tokens, str) else deciding_tokens(self, url, tokens))
 
+    def prepare(self, tokens: str | Sequence[str]) -> None:
+        """Do what `RobotsTxt.prepare` does, for each virtual user agent."""
+        for some in () if isinstance(tokens, str) else _with_one_virtual(tokens):
+            super().prepare(some)
+        super().prepare(tokens)
+
+
+def _with_one_virtual(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+    virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
+    return [tuple(name for name in tokens if name == one or name not in virtual) for one in virtual]
+
 
 def deciding_tokens(file: RobotsTxt, url: str | bytes, tokens: Sequence[str]) -> Sequence[str]:
     """Return those of a crawler's tokens that decide about a URL: in a Gemini file, one virtual user agent at most."""
-    virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
-    if len(virtual) < 2 or not isinstance(file, GeminiFile):
+    each = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
+    if len(each) < 2:
         return tokens
-    each = [tuple(name for name in tokens if name == one or name not in virtual) for one in virtual]
     return next((some for some in each if not RobotsTxt.decide(file, url, some).allowed), each[0])

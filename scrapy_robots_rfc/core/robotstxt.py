@@ -36,6 +36,9 @@ _OBJECTS, _AGENT_LINE, _READ_LINE = 2000, 250, 400
 
 _NO_GROUP = Decision(True, Reason.NO_GROUP)
 
+# Stands for the rules of tokens that have not asked.
+_UNREAD = Ruleset((), ANY)
+
 
 class RobotsTxt:
     """A robots.txt file as RFC 9309 reads it (2.1, 2.2, 2.5). Its answers do not change once it is made.
@@ -85,6 +88,8 @@ class RobotsTxt:
     def prepare(self, tokens: str | Sequence[str]) -> None:
         """Find all groups, and build the index of the one that applies, as questions would do. It may take a second.
 
+        May be called on any thread, while other tokens ask on another one.
+
         :param tokens: as for `decide`.
         """
         self._group_lines()
@@ -92,21 +97,31 @@ class RobotsTxt:
         if rules is not None:
             rules.prepare()
 
+    def prepared(self, tokens: tuple[str, ...]) -> bool:
+        """Return whether all is read that questions of these tokens need.
+
+        :param tokens: as for `decide`.
+        """
+        rules = self._asked.get(tokens, _UNREAD)
+        return rules is None or rules.indexed
+
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset | None:
         key = tokens if isinstance(tokens, str) else tuple(tokens)
-        if key not in self._asked:
+        rules = self._asked.get(key, _UNREAD)
+        if rules is _UNREAD:
             if len(self._asked) >= _MOST_ASKED:
                 self._asked.clear()
             token = self.choose(key)
-            if token is not None and token not in self._rulesets:
+            rules = None if token is None else self._rulesets.get(token)
+            if token is not None and rules is None:
                 if len(self._rulesets) >= _MOST_ASKED:
                     self._rulesets.clear()
                     self._asked.clear()
                     self._preferences_read.clear()
                 groups = groups_of(self._content.octets, self._agent_lines(), token[1])
-                self._rulesets[token] = Ruleset([rules for _, rules in groups], token[0])
-            self._asked[key] = None if token is None else self._rulesets[token]
-        return self._asked[key]
+                rules = self._rulesets[token] = Ruleset([lines for _, lines in groups], token[0])
+            self._asked[key] = rules
+        return rules
 
     def choose(self, tokens: str | Sequence[str], named: Collection[str] = ()) -> tuple[str, str] | None:
         """Return the token whose group applies (2.2.1): as the crawler writes it, and in the form that compares.
@@ -134,7 +149,7 @@ class RobotsTxt:
     def weight(self) -> int:
         """About the octets of memory that the file and everything read from it take. Grows with the questions."""
         lines = _AGENT_LINE * len(self._agents or ()) + _READ_LINE * (self._lines_read + len(self._parts or ()))
-        return _OBJECTS + len(self._content.octets) + lines + sum(rules.weight for rules in self._rulesets.values())
+        return _OBJECTS + len(self._content.octets) + lines + sum(rules.weight for rules in [*self._rulesets.values()])
 
     @property
     def size(self) -> int:

@@ -212,6 +212,11 @@ class Ruleset:
         kept = _PARENT * len(self._parents) + _DECISION * len(self._decisions) + _NUMBER * len(self._numbers)
         return self._weight + odd + kept
 
+    @property
+    def indexed(self) -> bool:
+        """Whether the index is built."""
+        return self._heads is not None
+
     def decide(self, target: str) -> Decision:
         """Return the decision on a request target in normal form."""
         heads = self._heads

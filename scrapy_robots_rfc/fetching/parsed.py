@@ -18,6 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.gemini import GeminiFile
@@ -51,7 +52,7 @@ class ParsedRobots:
     :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
     :param robots: the file as the core reads it; ``None``: the parser is not ours, and only says yes or no.
     :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
-    :param size: octets of a file that the core does not read.
+    :param size: octets of the file.
     :param digest: ``sha256:`` and the digest of the octets that count; ``None``: nobody reports it.
     :param failed: called for each exception of the parser.
     """
@@ -97,6 +98,10 @@ class ParsedRobots:
             self.robots.prepare(agent.tokens)
             if not self.own_delay:
                 self.pace(agent)
+
+    def unread(self, agent: Agent) -> bool:
+        """Whether it is so large that it is read on a thread, and has not been read for an agent."""
+        return self.size > LARGE and self.robots is not None and not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds: the core's, or that of the user's parser, if it has such a method."""

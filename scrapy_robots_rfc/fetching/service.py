@@ -7,6 +7,7 @@ one fetch at a time (`queue.py`).
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.cache.locks import FetchLocks, Peers, pause
 from scrapy_robots_rfc.cache.memory import LARGE, MemoryCache
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader, Hooks
@@ -325,14 +327,22 @@ class RobotsService:
 
         Otherwise the first pages of a site would stop the event loop for up to a second.
         """
-        file = self._hooks.parse.tried(attempt.origin, body)
-        if isinstance(file, ParsedRobots) and file.robots is not None and len(body) > LARGE and not self._closing():
-            prepare = partial(file.prepare, self._hooks.reader())
+        file, reader = self._hooks.parse.tried(attempt.origin, body), self._hooks.reader()
+        if isinstance(file, ParsedRobots) and file.unread(reader) and not self._closing():
             try:
-                await attempt.wait_aside(self._threads.call(prepare, limit=_PARSING))
+                await attempt.wait_aside(self._read(file, reader))
             except TimeoutError:  # the thread may still be at work on this one
                 return self._hooks.parse.tried(attempt.origin, body)
         return file
+
+    async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
+        """Read a large file for one more agent on the thread, as the first question of each takes long."""
+        if not self._closing():
+            with contextlib.suppress(TimeoutError):  # then it is read when it is needed
+                await self._read(file, agent)
+
+    async def _read(self, file: ParsedRobots, agent: Agent) -> None:
+        await self._threads.call(partial(file.prepare, agent), limit=_PARSING)
 
     async def _revive_aside(self, attempt: Attempt, entry: CacheEntry) -> OriginPolicy:
         """Do what `_revive` does, but read a large file on a thread."""

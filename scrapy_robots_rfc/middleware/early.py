@@ -129,7 +129,10 @@ class RfcEarlyMiddleware(OutputFilter):
         robots = None if origin is None else by.service.at_hand(origin, counted=False)
         if robots is None or robots.file is None:
             return False
-        decision = robots.judge(request.url, by.user_agents.of(request))
+        agent = by.user_agents.of(request)
+        if robots.file.unread(agent):  # that takes long: the downloader middleware has a thread for it
+            return False
+        decision = robots.judge(request.url, agent)
         if decision.allowed or is_offsite(self._crawler, request):
             return False
         if not is_duplicate(self._crawler, request):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scrapy_robots_rfc.core import ruleset
 from scrapy_robots_rfc.core.gemini import GeminiFile, deciding_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt, explain
+from scrapy_robots_rfc.core.ruleset import Ruleset
 
 FILE = b"""# *
 User-agent: *
@@ -57,6 +59,17 @@ def test_the_most_restrictive_purpose_decides() -> None:
         assert decided("/drafts", *tokens) == (False, 13)
         assert decided("/page", *tokens) == (True, None)
     assert decided("/all", "archiver", "researcher") == (False, 3)  # no group names researchers
+
+
+def test_a_file_that_is_prepared_has_all_purposes_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions of a crawler with several purposes read nothing more."""
+    file, tokens = GeminiFile(FILE), ("foobot", "archiver", "indexer")
+    assert not file.prepared(tokens)
+    file.prepare(tokens)
+    assert file.prepared(tokens)
+    monkeypatch.setattr(Ruleset, "_build", lambda _: pytest.fail("an index was built"))
+    monkeypatch.setattr(ruleset, "best_rule", lambda *_: pytest.fail("the group was searched"))
+    assert [file.decide(f"{URL}{target}", tokens).allowed for target in ("/private", "/drafts", "/x")] == [0, 0, 1]
 
 
 def test_an_own_name_comes_before_purposes() -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import Request
 
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.ruleset import Ruleset
+from tests.support.crawling import Pages, crawl
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.http import Response
+
     from scrapy_robots_rfc import RobotsService
     from tests.support.service_crawls import Clock
 
@@ -95,6 +101,54 @@ async def test_large_file_whose_refresh_fails(site: Site, clock: Clock, elsewher
         assert (await service.robots(site.url("/x"))).stale
 
     await run(script)
+    assert elsewhere == [True] * 2
+
+
+def by(agent: str, url: str) -> Request:
+    """A request of a product token of its own."""
+    return Request(url, meta={"robotstxt_user_agent": agent})
+
+
+def short(outcomes: dict[str, int | BaseException]) -> dict[str, object]:
+    """Path -> status, or the name of the exception."""
+    found = {url.rpartition("/")[2]: outcome for url, outcome in outcomes.items()}
+    return {path: what if isinstance(what, int) else type(what).__name__ for path, what in found.items()}
+
+
+GROUPS = "".join(f"User-agent: bot{name}\nDisallow: /{name}\n" for name in "abc") + RULES
+
+
+@ensureDeferred
+async def test_each_product_token_has_it_read_on_the_thread(site: Site, elsewhere: list[bool]) -> None:
+    """Pages of a token that asks for the first time wait for the thread, and each gets its verdict."""
+    site.replies["/robots.txt"] = robots(GROUPS)
+    requests = [by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")]
+    result = await crawl(requests)
+    expected = {path + name: "RobotsDisallowed" if path == name else 200 for name in "abc" for path in "abc"}
+    assert short(result.outcomes) == expected
+    assert site.fetches == 1
+    assert elsewhere == [True] * 4  # the crawl's own token has it read first
+
+
+class Following(Pages):
+    """Follows from the first page to others, by product tokens of their own."""
+
+    def parse(self, response: Response, **_: Any) -> Iterator[Request]:
+        """Note the page, and ask for two more."""
+        super().parse(response)
+        if response.url.endswith("/first"):
+            for path in "ab":
+                yield by("bota", response.urljoin(path)).replace(callback=self.parse)
+
+
+@ensureDeferred
+async def test_dropped_before_it_is_queued_only_if_it_is_read(site: Site, elsewhere: list[bool]) -> None:
+    """A request whose product token has not asked yet goes to the downloader, which has the thread."""
+    site.replies["/robots.txt"] = robots(GROUPS)
+    early = {"SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcEarlyMiddleware": 100}, "ROBOTSTXT_EARLY": True}
+    result = await crawl([site.url("/first")], early, spider=Following)
+    assert short(result.outcomes) == {"first": 200, "b": 200}
+    assert (result.stat("forbidden"), result.stat("early")) == (1, 0)
     assert elsewhere == [True] * 2
 
 
