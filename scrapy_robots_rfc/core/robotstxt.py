@@ -98,12 +98,9 @@ class RobotsTxt:
             rules.prepare()
 
     def prepared(self, tokens: tuple[str, ...]) -> bool:
-        """Return whether all is read that questions of these tokens need.
-
-        :param tokens: as for `decide`.
-        """
+        """Return whether `prepare` has been called for these product tokens, and is through."""
         rules = self._asked.get(tokens, _UNREAD)
-        return rules is None or rules.indexed
+        return rules is None or rules.prepared
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset | None:
         key = tokens if isinstance(tokens, str) else tuple(tokens)

@@ -196,6 +196,8 @@ class Ruleset:
     def __init__(self, sections: Sequence[Section], token: str) -> None:
         self._sections, self._token, self._no_rule = sections, token, no_rule(token)
         self._asked = False
+        #: Whether `prepare` is through: questions read nothing more.
+        self.prepared: bool = False
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
         self._decisions: dict[str, Decision] = {}  # by the pattern as written: if two rules have it, the allow wins
@@ -211,11 +213,6 @@ class Ruleset:
         odd = 0 if self._odd is None else self._odd.weight
         kept = _PARENT * len(self._parents) + _DECISION * len(self._decisions) + _NUMBER * len(self._numbers)
         return self._weight + odd + kept
-
-    @property
-    def indexed(self) -> bool:
-        """Whether the index is built."""
-        return self._heads is not None
 
     def decide(self, target: str) -> Decision:
         """Return the decision on a request target in normal form."""
@@ -249,6 +246,7 @@ class Ruleset:
             self._build()
         if self._odd is not None:
             self._odd.open_shared()
+        self.prepared = True
 
     def _before(self, head: str, odd: _Parsed) -> bool:
         """Return whether a plain rule is more specific than another one, or as specific and above it in the file."""

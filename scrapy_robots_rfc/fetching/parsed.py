@@ -55,6 +55,7 @@ class ParsedRobots:
     :param size: octets of the file.
     :param digest: ``sha256:`` and the digest of the octets that count; ``None``: nobody reports it.
     :param failed: called for each exception of the parser.
+    :param at_once: whether it is read where it is needed, as the thread that reads large files was not ready in time.
     """
 
     parser: Any
@@ -63,6 +64,7 @@ class ParsedRobots:
     size: int = 0
     digest: str | None = None
     failed: Callable[[], object] = lambda: None
+    at_once: bool = False
     _told: bool = False
     _paces: dict[str, Pace | None] | None = None  # by token, where the core reads them; `None` until one is asked for
     _own_paces: dict[Agent, Pace | None] = field(default_factory=dict)
@@ -95,13 +97,15 @@ class ParsedRobots:
     def prepare(self, agent: Agent) -> None:
         """Read all that the questions of an agent need, if the core reads the file. May be called on any thread."""
         if self.robots is not None:
-            self.robots.prepare(agent.tokens)
             if not self.own_delay:
                 self.pace(agent)
+            self.robots.prepare(agent.tokens)  # last: then `unread` is false
 
     def unread(self, agent: Agent) -> bool:
         """Whether it is so large that it is read on a thread, and has not been read for an agent."""
-        return self.size > LARGE and self.robots is not None and not self.robots.prepared(agent.tokens)
+        if self.size <= LARGE or self.at_once or self.robots is None:
+            return False
+        return not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds: the core's, or that of the user's parser, if it has such a method."""

@@ -7,7 +7,6 @@ one fetch at a time (`queue.py`).
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -332,14 +331,18 @@ class RobotsService:
             try:
                 await attempt.wait_aside(self._read(file, reader))
             except TimeoutError:  # the thread may still be at work on this one
-                return self._hooks.parse.tried(attempt.origin, body)
+                file = self._hooks.parse.tried(attempt.origin, body)
+                if isinstance(file, ParsedRobots):
+                    file.at_once = True
         return file
 
     async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
-        """Read a large file for one more agent on the thread, as the first question of each takes long."""
+        """Read a large file on the thread for one more agent, as the first questions of each take long."""
         if not self._closing():
-            with contextlib.suppress(TimeoutError):  # then it is read when it is needed
+            try:
                 await self._read(file, agent)
+            except TimeoutError:
+                file.at_once = True
 
     async def _read(self, file: ParsedRobots, agent: Agent) -> None:
         await self._threads.call(partial(file.prepare, agent), limit=_PARSING)

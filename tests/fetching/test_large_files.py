@@ -9,14 +9,19 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
+from scrapy_robots_rfc._runtime import Threads
 from scrapy_robots_rfc.cache.memory import LARGE
-from scrapy_robots_rfc.core.ruleset import Ruleset
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.ruleset import Ruleset, WildcardRules
+from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from tests.support.crawling import Pages, crawl
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from scrapy.http import Response
 
@@ -152,24 +157,80 @@ async def test_dropped_before_it_is_queued_only_if_it_is_read(site: Site, elsewh
     assert elsewhere == [True] * 2
 
 
-@ensureDeferred
-async def test_thread_that_hangs_holds_up_no_crawl(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some time a large file is parsed where it is needed."""
-    site.replies["/robots.txt"] = robots(RULES)
-    over, build, here = threading.Event(), Ruleset._build, threading.get_ident()
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
+    """A thread on which no index is ever built; one entry for each call that is made on it."""
+    over, here, calls = threading.Event(), threading.get_ident(), list[None]()
+    build, call = Ruleset._build, Threads.call
 
-    def hanging(ruleset: Ruleset) -> list[str]:
+    def built(ruleset: Ruleset) -> list[str]:
         assert threading.get_ident() == here or over.wait(60)
         return build(ruleset)
 
-    monkeypatch.setattr(Ruleset, "_build", hanging)
+    async def called(threads: Threads, function: Callable[[], Any], *, limit: float) -> Any:
+        calls.append(None)
+        return await call(threads, function, limit=limit)
+
+    monkeypatch.setattr(Ruleset, "_build", built)
+    monkeypatch.setattr(Threads, "call", called)
     monkeypatch.setattr("scrapy_robots_rfc.fetching.service._PARSING", 0.05)
+    yield calls
+    over.set()
+
+
+@ensureDeferred
+async def test_thread_that_hangs_holds_up_no_crawl(site: Site, hanging: list[None]) -> None:
+    """After some time a large file is parsed where it is needed."""
+    site.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
         assert await verdicts(service, site) == [False, True, False]
-        assert not over.is_set()
 
-    try:
-        await run(script)
-    finally:
-        over.set()
+    await run(script)
+    assert len(hanging) == 1
+
+
+@ensureDeferred
+async def test_thread_that_hangs_is_waited_for_once(site: Site, hanging: list[None]) -> None:
+    """From then on all pages are judged at once, those of further product tokens, too."""
+    site.replies["/robots.txt"] = robots(GROUPS)
+    requests = [by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")]
+    result = await crawl(requests)
+    assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
+    assert len(hanging) == 1
+
+
+@ensureDeferred
+async def test_thread_that_begins_to_hang(site: Site, hanging: list[None], tmp_path: Path) -> None:
+    """A file whose further product tokens cannot be read on the thread is not given to it again."""
+    local = tmp_path / "robots.txt"
+    local.write_text(GROUPS)
+    requests = [by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")]
+    one_by_one = {"ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}, "CONCURRENT_REQUESTS": 1}
+    result = await crawl(requests, one_by_one)
+    assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
+    assert len(hanging) == 1
+
+
+def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the thread is at work, no page is judged: it would read the same, on the event loop."""
+    body = b"User-agent: *\nCrawl-delay: 1\n" + b"".join(b"Disallow: /*aaa*%d\n" % number for number in range(1000))
+    file, agent, seen = ParsedRobots(None, RobotsTxt.parse(body), size=len(body)), Agent(("abot",), "abot"), list[str]()
+
+    def noted(cls: type[Any], name: str) -> None:
+        before = getattr(cls, name)
+
+        def after(*arguments: Any, **more: Any) -> Any:
+            found = before(*arguments, **more)
+            seen.append(name)
+            assert file.unread(agent)
+            return found
+
+        monkeypatch.setattr(cls, name, after)
+
+    noted(Ruleset, "_build")
+    noted(WildcardRules, "open_shared")
+    noted(RobotsTxt, "records_by_group")
+    file.prepare(agent)
+    assert not file.unread(agent)
+    assert {*seen} == {"_build", "open_shared", "records_by_group"}
