@@ -37,15 +37,19 @@ ROBOTS_TXT = b"User-agent: *\nDisallow: /closed/\n"
 #: A crawl may take this long; one that hangs ends the run.
 PATIENCE = 60
 #: And this long one that was killed before.
-AFTER_KILL = 15
+AFTER_KILL = 30
 
 _TARGETS = [f"/closed/{n}" if n % 3 == 0 else f"/open/{n}" for n in range(LINKS)]
 
 
 class Stop(NamedTuple):
-    """What interrupts a crawl: a signal, so many seconds after its first request."""
+    """What interrupts a crawl: a signal.
 
-    after: float
+    :param after: seconds after its first request; ``None``: when the first site has answered all, and every other one
+        has been asked for its robots.txt, which it holds back until then.
+    """
+
+    after: float | None
     sign: signal.Signals = signal.SIGINT
 
 
@@ -57,6 +61,7 @@ class Server:
     :param pace: its Crawl-delay, in seconds.
     :param failures: how often robots.txt answers 503 first, in each crawl.
     :param begun: set when a site is asked for anything.
+    :param free: cleared while no robots.txt is answered.
     """
 
     delay: float = 0
@@ -66,6 +71,7 @@ class Server:
     asked: list[str] = field(default_factory=list)
     failed: int = 0
     begun: threading.Event = field(default_factory=threading.Event)
+    free: threading.Event = field(default_factory=threading.Event)
     answered: list[float] = field(default_factory=list)
 
     def answer(self, target: str) -> tuple[int, bytes]:
@@ -82,6 +88,7 @@ class Server:
             time.sleep(0.01)
             return 200, self.index if target == "/" else b"page"
         time.sleep(self.delay)
+        self.free.wait()
         self.failed += 1
         return (503, b"") if self.failed <= self.failures else (200, ROBOTS_TXT + b"Crawl-delay: %g\n" % self.pace)
 
@@ -160,8 +167,9 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
     :param stops: what interrupts the crawl, what interrupts the resumed one, and so on.
     :param runtime: a key of `resumed_crawl.RUNTIMES`.
     """
-    begun = threading.Event()
-    sites = [Server(begun=begun), Server(delay=1, pace=0.03, begun=begun), Server(failures=2, begun=begun)]
+    begun, free = threading.Event(), threading.Event()
+    sites = [Server(begun=begun), Server(1, pace=0.03, begun=begun, free=free), Server(0, 2, begun=begun, free=free)]
+    sites[0].free.set()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         urls = [stack.enter_context(serving(site)) for site in sites]
@@ -173,9 +181,17 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
         processes, closing, errors, hangs = 0, 0.0, "", False
         for before, stop in pairwise((None, *stops, None)):
             begun.clear()
+            (free.clear if stop is not None and stop.after is None else free.set)()
+            seen = [len(site.asked) for site in sites]
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
             processes += 1
-            interrupted = stop is not None and _interrupt(process, begun, stop)
+            if stop is None:
+                interrupted = False
+            elif stop.after is None:
+                interrupted = _interrupt_waiting(process, stop.sign, sites, seen)
+            else:
+                interrupted = _interrupt(process, begun, stop.after, stop.sign)
+            free.set()
             began = time.monotonic()
             after_kill = before is not None and before.sign is signal.SIGKILL
             try:
@@ -199,16 +215,38 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
         return Crawled([site.pages for site in sites], told, processes, closing, errors, hangs)
 
 
-def _interrupt(process: subprocess.Popen[str], begun: threading.Event, stop: Stop) -> bool:
+def _interrupt(process: subprocess.Popen[str], begun: threading.Event, after: float, sign: signal.Signals) -> bool:
     while not begun.wait(0.05):
         if process.poll() is not None:
             return False  # it did not even begin
     try:
-        process.wait(stop.after)
+        process.wait(after)
     except subprocess.TimeoutExpired:
-        process.send_signal(stop.sign)
+        process.send_signal(sign)
         return True
     return False  # it was quicker
+
+
+def _interrupt_waiting(
+    process: subprocess.Popen[str], sign: signal.Signals, sites: list[Server], seen: list[int]
+) -> bool:
+    """Send a signal when the first site has answered all, and the other ones were asked for their robots.txt.
+
+    :param seen: how many requests each site had seen before this process.
+    """
+    first, *others = sites
+    allowed = {target for target in _TARGETS if target.startswith("/open/")}
+    give_up = time.monotonic() + PATIENCE
+    while not (
+        allowed <= {*first.asked}
+        and len(first.answered) == len(first.asked)
+        and all("/robots.txt" in site.asked[before:] for site, before in zip(others, seen[1:], strict=True))
+    ):
+        if process.poll() is not None or time.monotonic() > give_up:
+            return False
+        time.sleep(0.02)
+    process.send_signal(sign)
+    return True
 
 
 def wrong(plain: Crawled, found: Crawled, sign: signal.Signals) -> str:

@@ -13,7 +13,7 @@ from bench.interrupted import Crawled, Stop, crawl, moments, wrong
 pytestmark = pytest.mark.once
 
 RUNS = [
-    (Stop(after, sign), runtime)
+    (after, sign, runtime)
     for sign, runtime in (
         (signal.SIGINT, "asyncio"),
         (signal.SIGINT, "select"),
@@ -28,7 +28,9 @@ RUNS = [
 def crawls() -> list[Crawled]:
     """One that is not interrupted, and one for each of the runs."""
     with ThreadPoolExecutor(3) as pool:  # most of their time they wait
-        return list(pool.map(lambda run: crawl(*run[:-1], runtime=run[-1]), [("asyncio",), *RUNS]))
+        plain = pool.submit(crawl)
+        found = pool.map(lambda run: crawl(Stop(*run[:2]), runtime=run[2]), RUNS)
+        return [plain.result(), *found]
 
 
 def test_the_crawl_itself(crawls: list[Crawled]) -> None:
@@ -42,14 +44,14 @@ def test_the_crawl_itself(crawls: list[Crawled]) -> None:
 
 def test_killed_while_requests_wait_for_a_robots_txt() -> None:
     """Requests that are on disk while their robots.txt is fetched, of a crawl that is resumed, outlive a SIGKILL."""
-    found = crawl(Stop(0.5), Stop(0.2, signal.SIGKILL))
+    found = crawl(Stop(None), Stop(None, signal.SIGKILL))
     assert (found.processes, found.missing, found.hangs) == (3, 0, False)
 
 
 @pytest.mark.parametrize("run", range(len(RUNS)))
 def test_interrupted_and_resumed(crawls: list[Crawled], run: int) -> None:
     """After SIGINT, under any runtime, each page is fetched once and every callback is called; SIGKILL opens none."""
-    (after, sign), _ = RUNS[run]
+    after, sign, _ = RUNS[run]
     found = crawls[run + 1]
     assert found.processes == 2 or after > 1  # it may be over by then
     assert wrong(crawls[0], found, sign) == "", after
