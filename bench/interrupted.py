@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +30,7 @@ from bench.report import table
 from bench.resumed_crawl import RUNTIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 #: Pages of each site, all of them linked from the first page of the first one; every third is disallowed.
 LINKS = 30
@@ -185,13 +186,7 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
             seen = [len(site.asked) for site in sites]
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
             processes += 1
-            if stop is None:
-                interrupted = False
-            elif stop.after is None:
-                interrupted = _interrupt_waiting(process, stop.sign, sites, seen)
-            else:
-                interrupted = _interrupt(process, begun, stop.after, stop.sign)
-            free.set()
+            interrupted = stop is not None and _interrupt(process, stop, begun, partial(_waiting, sites, seen))
             began = time.monotonic()
             after_kill = before is not None and before.sign is signal.SIGKILL
             try:
@@ -215,38 +210,33 @@ def crawl(*stops: Stop, runtime: str = "asyncio") -> Crawled:
         return Crawled([site.pages for site in sites], told, processes, closing, errors, hangs)
 
 
-def _interrupt(process: subprocess.Popen[str], begun: threading.Event, after: float, sign: signal.Signals) -> bool:
-    while not begun.wait(0.05):
+def _interrupt(process: subprocess.Popen[str], stop: Stop, begun: threading.Event, waiting: Callable[[], bool]) -> bool:
+    """Send a signal when its moment has come; false: the crawl was over sooner."""
+    reached = waiting if stop.after is None else begun.is_set
+    while not reached():
         if process.poll() is not None:
-            return False  # it did not even begin
+            return False
+        time.sleep(0.02)
     try:
-        process.wait(after)
+        process.wait(stop.after or 0)
     except subprocess.TimeoutExpired:
-        process.send_signal(sign)
+        process.send_signal(stop.sign)
         return True
-    return False  # it was quicker
+    return False
 
 
-def _interrupt_waiting(
-    process: subprocess.Popen[str], sign: signal.Signals, sites: list[Server], seen: list[int]
-) -> bool:
-    """Send a signal when the first site has answered all, and the other ones were asked for their robots.txt.
+def _waiting(sites: list[Server], seen: list[int]) -> bool:
+    """Say whether the first site has answered all, and the other ones were asked for their robots.txt.
 
-    :param seen: how many requests each site had seen before this process.
+    :param seen: how many requests each of them had seen before this process.
     """
     first, *others = sites
     allowed = {target for target in _TARGETS if target.startswith("/open/")}
-    give_up = time.monotonic() + PATIENCE
-    while not (
+    return (
         allowed <= {*first.asked}
         and len(first.answered) == len(first.asked)
         and all("/robots.txt" in site.asked[before:] for site, before in zip(others, seen[1:], strict=True))
-    ):
-        if process.poll() is not None or time.monotonic() > give_up:
-            return False
-        time.sleep(0.02)
-    process.send_signal(sign)
-    return True
+    )
 
 
 def wrong(plain: Crawled, found: Crawled, sign: signal.Signals) -> str:
