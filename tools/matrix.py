@@ -27,7 +27,7 @@ AT_A_TIME = 3  # most of their time they wait
 TIMEOUT = 1800  # seconds for one command of a row; the whole suite takes a fraction of it
 
 APART = ("tests/property", "tests/bench")  # laws of the core are the same everywhere, and benches are for one version
-WORKERS = ("-n", "2")
+WORKERS = ("-n", "3")
 SUITE = (*WORKERS, "-m", "not wheel and not once", *(f"--ignore={folder}" for folder in APART))
 #: What both leave out with `--ends`: `make test` runs it, and it crawls by the code of the package.
 BOTH = ("tests/example", "tests/test_upstream.py")
