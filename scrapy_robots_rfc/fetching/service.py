@@ -154,6 +154,15 @@ class RobotsService:
         self._count(stats.WAITS if origin in self.queue else stats.CACHE_MISSES)
         return self.queue.ask(origin, asker, self.routes.of(asker))
 
+    def read_for(self, robots: OriginPolicy, agent: Agent) -> RouteWait[OriginPolicy]:
+        """Read a large file on the thread for one more agent, as the first questions of each take long.
+
+        Return the wait for that. The result is ``None`` if the spider is closed first.
+        """
+        wait: RouteWait[OriginPolicy] = RouteWait(robots.origin)
+        self._runtime.spawn(self._read_for(wait, robots, agent))
+        return wait
+
     def octets(self, origin: Origin) -> bytes | None:
         """Return the octets of the file that an origin is judged by; ``None`` if it is not at hand.
 
@@ -336,16 +345,19 @@ class RobotsService:
                     file.at_once = True
         return file
 
-    async def read_for(self, file: ParsedRobots, agent: Agent) -> None:
-        """Read a large file on the thread for one more agent, as the first questions of each take long."""
-        if not self._closing():
-            try:
-                await self._read(file, agent)
-            except TimeoutError:
-                file.at_once = True
+    async def _read_for(self, wait: RouteWait[OriginPolicy], robots: OriginPolicy, agent: Agent) -> None:
+        file = robots.file
+        assert file is not None
+        try:
+            await self._read(file, agent)
+        except TimeoutError:
+            file.at_once = True
+        finally:
+            wait.settle(None if self._closing() and file.unread(agent) else robots)
+            wait.tell()
 
     async def _read(self, file: ParsedRobots, agent: Agent) -> None:
-        await self._threads.call(partial(file.prepare, agent), limit=_PARSING)
+        await self._threads.call(lambda: None if self._closing() else file.prepare(agent), limit=_PARSING)
 
     async def _revive_aside(self, attempt: Attempt, entry: CacheEntry) -> OriginPolicy:
         """Do what `_revive` does, but read a large file on a thread."""

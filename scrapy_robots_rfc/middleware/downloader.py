@@ -28,7 +28,7 @@ from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import MARK, Hooks
 from scrapy_robots_rfc.fetching.overrides import Overrides, announcements
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser, OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser, OriginPolicy
 from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, HttpCache, Replay
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
@@ -235,26 +235,16 @@ class RfcRobotsTxtMiddleware:
         """Judge a page; a request for the file itself, which has no agent, is answered if the file is at hand."""
         if agent is not None:
             if robots.file is not None and robots.file.unread(agent):
-                return self._read_and_finish(request, robots.file, robots, agent)
-            return self._enforce(request, robots, agent)
+                return self._wait_in_place(request, agent, self.service.read_for(robots, agent))
+            if self.enforcement.judge(request, robots, agent):
+                return None
+            return self._wait_for_turn(request, lambda: self._finish(request, robots, agent))
         body = None if robots.file is None else self.service.octets(robots.origin)
         if body is None:  # the site has to answer it
             self._let_through(robots)
             return None
         self._count(stats.REUSED)
         return answer_from_cache(request, body)
-
-    async def _read_and_finish(
-        self, request: Request, file: ParsedRobots, robots: OriginPolicy, agent: Agent
-    ) -> Request | Response | None:
-        await self.service.read_for(file, agent)
-        found = self._enforce(request, robots, agent)
-        return await found if isawaitable(found) else found
-
-    def _enforce(self, request: Request, robots: OriginPolicy, agent: Agent) -> _Passed:
-        if self.enforcement.judge(request, robots, agent):
-            return None
-        return self._wait_for_turn(request, lambda: self._finish(request, robots, agent))
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""

@@ -9,13 +9,13 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc._runtime import Threads
+from scrapy_robots_rfc._runtime import Runtime, Threads
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import Ruleset, WildcardRules
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-from tests.support.crawling import Pages, crawl
+from tests.support.crawling import Pages, close_when, crawl
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_robots_rfc import RobotsService
@@ -210,6 +211,29 @@ async def test_thread_that_begins_to_hang(site: Site, hanging: list[None], tmp_p
     result = await crawl(requests, one_by_one)
     assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
     assert len(hanging) == 1
+
+
+@ensureDeferred
+async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread reads no further file then, and what waits for it goes back to the scheduler, undecided."""
+    site.replies["/robots.txt"] = robots(GROUPS)
+    begun, closing, build = threading.Event(), threading.Event(), Ruleset._build
+
+    def slow(ruleset: Ruleset) -> list[str]:
+        if ruleset._token != "*":  # that one is read with the fetch
+            begun.set()
+            assert closing.wait(60)
+        return build(ruleset)
+
+    def is_begun(_: Crawler) -> bool:
+        if begun.is_set():
+            Runtime().call_later(0, closing.set)  # once `close_when` has closed the spider
+        return begun.is_set()
+
+    monkeypatch.setattr(Ruleset, "_build", slow)
+    result = await crawl([by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun))
+    assert short(result.outcomes) == {"xa": 200}
+    assert (result.stat("undecided"), result.stat("allowed"), site.pages) == (2, 1, ["/xa"])
 
 
 def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
