@@ -44,7 +44,8 @@ Requests that were sent before a Crawl-delay was known do not keep it
 What Crawl-delay adds is counted with what DOWNLOAD_DELAY causes
     ExecutionEngine.downloader Downloader.slots Downloader.get_slot_key Slot.delay
 Requests leave the scheduler before their Crawl-delay is over, and are set aside
-    DownloaderAwarePriorityQueue.pqueues DownloaderAwarePriorityQueue._downloader_interface
+    DownloaderAwarePriorityQueue.pqueues DownloaderAwarePriorityQueue.pqfactory DownloaderAwarePriorityQueue.key
+    DownloaderAwarePriorityQueue._downloader_interface
     DownloaderInterface.get_slot_key DownloaderInterface.stats DownloaderInterface._active_downloads
 A slow robots.txt holds up the pages of its downloader slot
     ExecutionEngine.downloader Downloader.slots Downloader._process_queue
@@ -253,7 +254,7 @@ def key_by(
         with a function that returns how many requests of a slot are under way. Returns a key, or ``None``.
     :returns: what gives the key of a request; ``None`` if it cannot be done.
     """
-    kept = _has(crawler, queue, "DownloaderAwarePriorityQueue.pqueues _downloader_interface")
+    kept = _has(crawler, queue, "DownloaderAwarePriorityQueue.pqueues pqfactory key _downloader_interface")
     interface = queue._downloader_interface if kept else None
     if interface is None or not _has(crawler, interface, "DownloaderInterface.get_slot_key stats _active_downloads"):
         return None

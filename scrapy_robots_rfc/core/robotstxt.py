@@ -1,4 +1,4 @@
-"""`RobotsTxt`: parses a robots.txt and decides on URLs. The rest of the package uses the core through this class.
+"""`RobotsTxt`: parses a robots.txt and decides on URLs. The rest of the package asks files through this class.
 
 Parsing reads almost nothing: a question to a large file reads only the groups of the product token that asks.
 """
@@ -98,7 +98,10 @@ class RobotsTxt:
             rules.prepare()
 
     def prepared(self, tokens: tuple[str, ...]) -> bool:
-        """Return whether `prepare` has been called for these product tokens, and is through."""
+        """Return whether questions with these product tokens take no long time.
+
+        They do where none has been asked, or many others since then, and where `prepare` is not through.
+        """
         rules = self._asked.get(tokens, _UNREAD)
         return rules is None or rules.prepared
 

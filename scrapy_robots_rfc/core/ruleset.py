@@ -186,8 +186,8 @@ def no_rule(token: str) -> Decision:
 class Ruleset:
     """The rules of the group of one product token.
 
-    The first question is answered by `scan.best_rule`; the second one builds the index. That has neither line numbers
-    nor the order of one rule within the next: these are looked up when they are needed first.
+    The first question is answered by `scan.best_rule`; the second one builds the index. That has no line numbers, and
+    does not know which pattern begins with which other one: both are looked up when they are needed first.
 
     :param sections: the lines of the group.
     :param token: the product token, as the crawler writes it.
@@ -196,7 +196,7 @@ class Ruleset:
     def __init__(self, sections: Sequence[Section], token: str) -> None:
         self._sections, self._token, self._no_rule = sections, token, no_rule(token)
         self._asked = False
-        #: Whether `prepare` is through: questions read nothing more.
+        #: Whether `prepare` is through: no question takes long.
         self.prepared: bool = False
         self._heads: list[str] | None = None  # the patterns of plain rules, sorted; `None` until the index is built
         self._parents: dict[str, str] = {}  # for some of them, the longest other one that it begins with
@@ -332,7 +332,7 @@ class Ruleset:
         return decision
 
     def _number_of(self, allow: bool, pattern: str, line: str = "") -> int:
-        """Return the number of the first line that is a rule.
+        """Return the number of the first line that has a rule.
 
         :param line: the line of a rule that is not plain.
         """

@@ -104,7 +104,7 @@ class Hooks(NamedTuple):
     :param reader: gives the agent that large files are read for; does the same, but never raises.
     :param sent: called with each request of ours that was answered, with the headers that it was sent with.
     :param kept: called with each whole answer: the URL, the response, and its decoded body.
-    :param held: returns the requests that wait in place for the turn of their site.
+    :param in_place: returns the requests that wait in place for the turn of their site.
     :param abandoned: called with a request that is under way although nobody waits for its answer any more.
     :param expected: called before a file of a shared store is asked for again, with what was known of it.
     :param found: called with what governs an origin from now on.
@@ -118,7 +118,7 @@ class Hooks(NamedTuple):
     reader: Callable[[], Agent]
     sent: Callable[[Request], object]
     kept: Callable[[str, Response, bytes], object]
-    held: Callable[[], Iterable[Request]]
+    in_place: Callable[[], Iterable[Request]]
     abandoned: Callable[[Request], object]
     expected: Callable[[OriginPolicy], object]
     found: Callable[[OriginPolicy], object]
@@ -281,7 +281,7 @@ class Downloader:
 
     def queued(self) -> set[object]:
         """The marks of the fetches whose request stands in a queue of the downloader, or waits for its turn."""
-        metas = [*_scrapy.queued_metas(self._crawler), *(request.meta for request in self._hooks.held())]
+        metas = [*_scrapy.queued_metas(self._crawler), *(request.meta for request in self._hooks.in_place())]
         return {meta[MARK].mark for meta in metas if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:

@@ -52,7 +52,7 @@ class Attempt:
     :param began: when the site was asked for the file.
     :param result: what counts if the work does not end in time; the work may set it before it is done.
     :param over: whether it has ended; what its work gives afterwards is not used.
-    :param aside: whether it waits for the store: that time does not count.
+    :param aside: whether it waits for the store, or for the thread that reads large files: that time does not count.
     :param spent: seconds that count against the limit, up to `looked_at`.
     """
 
@@ -89,9 +89,9 @@ class Attempt:
         return self.pending.route.name is None or governs_all(entry.status, entry.validity.outcome)
 
     async def wait_aside(self, work: Awaitable[_T]) -> _T:
-        """Wait for the store; that time does not count against the limit.
+        """Wait for the store, or for the thread that reads large files; that time does not count against the limit.
 
-        :raises RobotsUndecided: it took too long.
+        :raises RobotsUndecided: the attempt is over, see `in_time`.
         """
         self.aside = True
         try:
@@ -102,10 +102,10 @@ class Attempt:
     def in_time(self, value: _T) -> _T:
         """Return what was waited for.
 
-        :raises RobotsUndecided: it took too long.
+        :raises RobotsUndecided: the attempt is over: its time was up, it gave way to others, or the crawl ended.
         """
         if self.over:
-            raise RobotsUndecided("too late: nobody waits for this file any more")
+            raise RobotsUndecided("too late: this attempt is over")
         return value
 
 
@@ -140,7 +140,7 @@ class Fetcher:
     async def fetch(self, attempt: Attempt) -> Fetched:
         """Ask for a file, and follow redirects. Whatever the network does, there is a result.
 
-        :raises RobotsUndecided: it took too long, and nobody waits for the file any more.
+        :raises RobotsUndecided: the attempt is over, see `Attempt.in_time`.
         """
         self._count(stats.REQUEST_COUNT)
         origin, held = attempt.origin, attempt.held

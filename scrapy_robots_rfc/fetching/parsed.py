@@ -95,7 +95,7 @@ class ParsedRobots:
             return Decision(False, Reason.PARSER)
 
     def prepare(self, agent: Agent) -> None:
-        """Read all that the questions of an agent need, if the core reads the file. May be called on any thread."""
+        """Do what takes long for the questions of an agent, if the core reads the file. May be called on any thread."""
         if self.robots is not None:
             if not self.own_delay:
                 self.pace(agent)

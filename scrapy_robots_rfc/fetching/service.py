@@ -192,7 +192,7 @@ class RobotsService:
     async def _find_out(self, attempt: Attempt) -> Result:
         """Look, fetch, conclude, keep, tell. Whatever store and network do, there is a result.
 
-        :raises RobotsUndecided: it took too long, so `_too_late` has concluded already.
+        :raises RobotsUndecided: the attempt is over, see `Attempt.in_time`.
         """
         attempt.held = self.memory.entry(attempt.origin)
         attempt.before = None if attempt.held is None else attempt.held.validity

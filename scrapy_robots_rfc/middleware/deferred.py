@@ -9,13 +9,13 @@ scheduler (`engine.download_async`) comes to `process_request` a second time ins
 When the file is there, requests go back to the scheduler. They may stand in its queue until the file is stale. So that
 they need not wait again and again, they are judged by that file all the same, each once, and for a minute after that,
 at a paced site for longer: it is reserved for them. `WAITED` in their meta says which one it is, because a queue on
-disk keeps meta, and not objects. `process_request` removes that key first, so that no response, redirect or retry has
-it.
+disk keeps meta, and not objects. `_judge` in `downloader.py` removes that key when the turn has come, so that no
+response, redirect or retry has it.
 
 In a crawl with JOBDIR a request goes back to a scheduler with a `PacedPriorityQueue` at once, with that key. The queue
 hands out none of its origin until the file is there: so all stay on disk, and none is lost if the process is killed.
-From the first request on that names a proxy of its own, requests are set aside even so, as that of another one may get
-the file.
+From the first request on that has a route of its own (a proxy, or an account for FTP), requests are set aside even so,
+as another route may get the file.
 
 A request whose site's turn has not come goes back at once to a scheduler that has a `PacedPriorityQueue`. With another
 scheduler it stands in a `WaitingLine` until its turn, and goes back when the spider is being closed.

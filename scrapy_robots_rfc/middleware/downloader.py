@@ -104,7 +104,7 @@ class RfcRobotsTxtMiddleware:
             reader,
             self.user_agents.sent,
             cache.store,
-            held=throttle.waiting_in_place,
+            in_place=throttle.waiting_in_place,
             abandoned=throttle.answered,
             expected=lambda robots: throttle.expect(robots, reader()),
             found=throttle.fetched,

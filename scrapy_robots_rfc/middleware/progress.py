@@ -122,7 +122,7 @@ class Progress:
             return
         held = self._throttle.held()
         requests = many(sum(site.requests for site in held), "request")
-        yield f"paced: {many(len(self._throttle.names), 'site')}, {requests} held back for {many(len(held), 'site')}"
+        yield f"paced: {many(len(self._throttle.origins), 'site')}, {requests} held back for {many(len(held), 'site')}"
         yield from _largest(
             held,
             lambda site: site.requests,

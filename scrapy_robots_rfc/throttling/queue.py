@@ -204,7 +204,7 @@ class PacedPriorityQueue(DownloaderAwarePriorityQueue):
             request = super().pop()  # which asks for the first of the sites
         finally:
             self._sites.gone()
-        if request is not None and self._throttle.names:
+        if request is not None and self._throttle.origins:
             self._throttle.take(request)
         return request
 

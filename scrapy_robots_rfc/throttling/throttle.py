@@ -81,7 +81,7 @@ class Throttle:
         self._store = store if store is not None and store.shared and self._together else None
         self.clock, self._utc = runtime.clock, runtime.utc
         #: Origins that are paced, as text -> what is known of each.
-        self.names: dict[str, PacedOrigin] = {}
+        self.origins: dict[str, PacedOrigin] = {}
         self._crawls = ProcessCrawls()
         self._requests: dict[Request, PacedOrigin] = {}  # those that have the turn of an origin, until they are over
         self._in_place: dict[Request, Waiter[None]] = {}
@@ -157,7 +157,7 @@ class Throttle:
 
     def fetched(self, robots: OriginPolicy) -> None:
         """Keep what a robots.txt asks for that was fetched again, and no longer what the earlier one asked for."""
-        if str(robots.origin) in self.names:
+        if str(robots.origin) in self.origins:
             paced = self._refreshed(robots)
             if paced.shared is not None:
                 paced.shared.sent(robots.fetched + paced.interval(self._utc()))
@@ -169,7 +169,7 @@ class Throttle:
             self._timer.cancel()
         for request in list(self._requests):
             self._left(request)
-        for paced in self.names.values():
+        for paced in self.origins.values():
             if paced.shared is not None:
                 paced.shared.close()
             self._crawls.forget(paced)
@@ -180,7 +180,7 @@ class Throttle:
         """Return the sites whose requests wait for their turns."""
         now, utc, found = self.clock(), self._utc(), []
         for name, count in self._held().items():
-            if (paced := self.names.get(name)) is not None:
+            if (paced := self.origins.get(name)) is not None:
                 interval = paced.interval(utc)
                 first = paced.turns.wait(None, interval, now, patient=False) or 0.0
                 found.append(Held(name, count, interval, first))
@@ -200,7 +200,7 @@ class Throttle:
 
     def interval(self, name: str) -> float:
         """Return the seconds that an origin, as text, asks for now; 0: it asks for none."""
-        paced = self.names.get(name)
+        paced = self.origins.get(name)
         return 0.0 if paced is None else paced.interval(self._utc())
 
     def due(self, name: str) -> float | None:
@@ -208,7 +208,7 @@ class Throttle:
 
         :param name: the origin, as text.
         """
-        paced = self.names.get(name)
+        paced = self.origins.get(name)
         if paced is None:
             return 0.0
         seconds = paced.wait(self._utc(), self.clock())
@@ -292,7 +292,7 @@ class Throttle:
 
     def _refreshed(self, robots: OriginPolicy) -> PacedOrigin:
         """Return an origin with the paces of its present robots.txt."""
-        paced = self.names.get(str(robots.origin)) or self._pace(robots.origin)
+        paced = self.origins.get(str(robots.origin)) or self._pace(robots.origin)
         if paced.fetched != robots.fetched:
             paced.fetched = robots.fetched
             # The interval begins with the request for robots.txt.
@@ -306,10 +306,10 @@ class Throttle:
         """Begin to keep the interval of an origin, with the other crawls that keep it."""
         self._listen()
         _scrapy.send_once(self._crawler)
-        if len(self.names) >= self._sweep_at:
+        if len(self.origins) >= self._sweep_at:
             self._sweep()
         paced = self._crawls.pace(origin, self._limit.longest, self._tell, alone=self._alone(origin))
-        self.names[str(origin)] = paced
+        self.origins[str(origin)] = paced
         if self._store is not None:
             told = partial(go_on, [paced])
             paced.shared = SharedThrottle(origin, self._store, self._runtime, self._limit.longest, told)
@@ -320,7 +320,7 @@ class Throttle:
 
     def _paced_by_any(self, origin: Origin | None) -> PacedOrigin | None:
         """Return an origin that asks for an interval in this crawl, or in another one that it keeps intervals with."""
-        paced = self.names.get(str(origin))
+        paced = self.origins.get(str(origin))
         if paced is None and origin in self._crawls.origins and not self._alone(origin):
             return self._pace(origin)
         return paced
@@ -441,7 +441,7 @@ class Throttle:
     def _sweep(self) -> None:
         """Forget origins that had no request for a while."""
         before = self.clock() - _KEPT - self._limit.longest
-        for name, paced in list(self.names.items()):
+        for name, paced in list(self.origins.items()):
             if not paced.turns.outstanding and max(paced.turns.last, paced.noted) <= before:
-                self._crawls.forget(self.names.pop(name))
-        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.names))
+                self._crawls.forget(self.origins.pop(name))
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.origins))

@@ -13,12 +13,12 @@ from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.commands import cache
-from tests.commands.browser import CHROMIUM, DRIVER, Browser
-from tests.commands.copies import NOW, Done
-from tests.commands.own import Kept
-from tests.commands.pages import made
-from tests.commands.reports import crawl
-from tests.commands.running import run
+from tests.support.browser import CHROMIUM, DRIVER, Browser
+from tests.support.command_copies import NOW, Done
+from tests.support.command_line import run
+from tests.support.command_stores import Kept
+from tests.support.report_pages import made
+from tests.support.reports import crawl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(request.getfixturevalue("redis_address"))
     if request.param == "own":
         Kept.places.clear()
-        return "tests.commands.own.Kept"
+        return "tests.support.command_stores.Kept"
     return f"sqlite:///{tmp_path / 'robots.sqlite'}"
 
 

@@ -15,7 +15,7 @@ from pytest_twisted import blockon
 from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc import _runtime
-from tests.commands.running import run
+from tests.support.command_line import run
 from tests.support.crawling import crawl
 from tests.support.documents import block
 from tests.support.site import Reply, Site, redirect

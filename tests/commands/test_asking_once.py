@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import TIMEOUT, environment, scrapy
+from tests.support.command_line import TIMEOUT, environment, scrapy
 from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:

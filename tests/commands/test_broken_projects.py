@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import launch, read_one_line, run
+from tests.support.command_line import launch, read_one_line, run
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
 FILE = "User-agent: *\nDisallow: /x\n\nUser-agent: shopbot\nDisallow: /y\n"
 SELECT = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"

@@ -20,15 +20,15 @@ from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.commands.cache import copy_record
-from tests.commands.copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
-from tests.commands.running import TIMEOUT, run
+from tests.support.command_copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
+from tests.support.command_line import TIMEOUT, run
 from tests.support.entries import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_robots_rfc.cache.stores.base import Store
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
 
 def test_ls_has_a_line_for_each_origin(robots: Callable[..., Done], store: Store, address: str) -> None:
@@ -220,7 +220,7 @@ def test_export_leaves_the_last_one_where_it_fails(robots: Callable[..., Done], 
     """An export that fails changes no file that was there."""
     path = tmp_path / "copies.jsonl"
     path.write_text("the last one\n", encoding="utf-8")
-    done = robots("cache", "export", str(path), "--store", "tests.commands.own.Broken")
+    done = robots("cache", "export", str(path), "--store", "tests.support.command_stores.Broken")
     assert done.code == 1
     assert path.read_text(encoding="utf-8") == "the last one\n"
     assert [*tmp_path.iterdir()] == [path]
@@ -235,9 +235,9 @@ def test_import_of_no_file_makes_no_store(robots: Callable[..., Done], tmp_path:
 
 def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
     """The failure of a store is one line without credentials, and exit code 1."""
-    done = robots("cache", "show", "http://a.example/", "--store", "tests.commands.own.Broken")
+    done = robots("cache", "show", "http://a.example/", "--store", "tests.support.command_stores.Broken")
     assert (done.code, done.out) == (1, "")
-    name = "tests.commands.own.Broken"
+    name = "tests.support.command_stores.Broken"
     assert done.err == f"scrapy robots cache: the store {name} failed (OSError: no route to redis://host at all)\n"
 
 
@@ -246,25 +246,33 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
     [
         (("cache", "ls"), 2, "there is no store, only memory:, which keeps nothing beyond a crawl; name one with --st"),
         (("cache", "ls", "--store", "memory:"), 2, "memory:, which keeps nothing beyond a crawl; name one with --st"),
-        (("cache", "purge", "--store", "tests.commands.own.Kept"), 2, ": say one of three: the URLs of origins, --ex"),
-        (("cache", "purge", "--all", "--expired", "--store", "tests.commands.own.Kept"), 2, ": say one of three: the "),
+        (
+            ("cache", "purge", "--store", "tests.support.command_stores.Kept"),
+            2,
+            ": say one of three: the URLs of origins, --ex",
+        ),
+        (
+            ("cache", "purge", "--all", "--expired", "--store", "tests.support.command_stores.Kept"),
+            2,
+            ": say one of three: the ",
+        ),
         (("cache", "ls", "--store", "sqlite:///no/such.sqlite"), 1, "no/such.sqlite is not there"),
         (("cache", "ls", "--store", "redis://me:secret@127.0.0.1:1/0"), 1, "redis://127.0.0.1:1/0"),
         (("cache", "ls", "--store", "nonsense://me:secret@host"), 2, "is not accepted"),
         (("cache", "ls", "--store", "no.such.Class"), 2, "is not accepted"),
         (
-            ("cache", "show", "sftp://a.example/", "--store", "tests.commands.own.Kept"),
+            ("cache", "show", "sftp://a.example/", "--store", "tests.support.command_stores.Kept"),
             2,
             "is no absolute URL of http ",
         ),
         (("cache", "ls", "-s", "ROBOTSTXT_TIMEOUT=soon"), 2, "ROBOTSTXT_TIMEOUT = 'soon' is not accepted"),
         (
-            ("cache", "import", "no-such-file", "--store", "tests.commands.own.Kept"),
+            ("cache", "import", "no-such-file", "--store", "tests.support.command_stores.Kept"),
             2,
             "no-such-file cannot be read: No such file or directory; name another file, or - for standard",
         ),
         (
-            ("cache", "export", "no/such/file", "--store", "tests.commands.own.Kept"),
+            ("cache", "export", "no/such/file", "--store", "tests.support.command_stores.Kept"),
             2,
             "no/such/file cannot be written: No such file or directory; name a file in a folder of yours",
         ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.commands.running import TIMEOUT, launch, on_terminal, read_one_line, run, start
+from tests.support.command_line import TIMEOUT, launch, on_terminal, read_one_line, run, start
 from tests.support.proxies import Proxy
 from tests.support.site import HANG, PAGE, Reply, Site, redirect
 from tests.support.site import robots as file
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
 FILE = """User-agent: *
 Disallow: /

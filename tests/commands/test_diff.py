@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import on_terminal, run
+from tests.support.command_line import on_terminal, run
 from tests.support.site import Reply, Site
 from tests.support.site import robots as file
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
 OLD = "User-agent: *\nDisallow: /\n\nUser-agent: foobot\nUser-agent: gone\nDisallow: /a\nDisallow: /b\n"
 NEW = "User-agent: *\nDisallow: /\n\nUser-agent: foobot\nAllow: /b/c\nDisallow: /b\n\nUser-agent: come\nAllow: /\n"

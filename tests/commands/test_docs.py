@@ -13,11 +13,11 @@ import pytest
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.policy.access import Outcome
-from tests.commands.reports import crawl, exported
-from tests.commands.running import run
-from tests.example.running import ROOT
+from tests.support.command_line import run
 from tests.support.documents import block, blocks
 from tests.support.entries import made
+from tests.support.example_project import ROOT
+from tests.support.reports import crawl, exported
 from tests.support.site import Site, redirect
 from tests.support.site import robots as file
 

@@ -13,14 +13,14 @@ from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.commands.cache import copy_record
-from tests.commands.copies import DAY, OPEN, fill
+from tests.support.command_copies import DAY, OPEN, fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from scrapy_robots_rfc.cache.stores.base import Store
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
 #: Keys that no crawl uses, and how they are shown.
 FOREIGN = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.running import on_terminal, run
+from tests.support.command_line import on_terminal, run
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
 GOOD = "User-agent: *\nDisallow: /x\n"
 NOTICE = GOOD + "Disallow: /x\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.commands.running import run
+from tests.support.command_line import run
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:

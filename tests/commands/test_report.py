@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.commands.reports import EXPORTERS, FEW, PLUGINS, crawl, exempt, exported, packed, record, unreachable
-from tests.commands.running import on_terminal, run
+from tests.support.command_line import on_terminal, run
+from tests.support.reports import EXPORTERS, FEW, PLUGINS, crawl, exempt, exported, packed, record, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
     OriginPolicy = Callable[..., Done]
 

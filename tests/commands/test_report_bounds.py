@@ -20,7 +20,7 @@ from scrapy_robots_rfc.commands import report_sums
 from scrapy_robots_rfc.commands.common import Console, Failed
 from scrapy_robots_rfc.commands.report import page, show
 from scrapy_robots_rfc.commands.report_sums import MOST_BUCKETS, ReportFile, Sums, Timeline
-from tests.commands.reports import EXPORTERS, PLUGINS, exempt, exported, record, unreachable
+from tests.support.reports import EXPORTERS, PLUGINS, exempt, exported, record, unreachable
 
 pytestmark = pytest.mark.once
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.commands.running import run, scrapy
+from tests.support.command_line import run, scrapy
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:

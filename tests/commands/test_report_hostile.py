@@ -9,15 +9,15 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from scrapy_robots_rfc.core.text import printable
-from tests.commands.pages import ACTS, hostile, made
-from tests.commands.reports import record
-from tests.example.running import ROOT
+from tests.support.example_project import ROOT
+from tests.support.report_pages import ACTS, hostile, made
+from tests.support.reports import record
 from tests.support.site import Site
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.commands.browser import Browser
+    from tests.support.browser import Browser
 
 #: What a browser shows does not depend on the versions of CPython and Scrapy.
 pytestmark = pytest.mark.once

@@ -10,14 +10,14 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.commands.pages import hostile, made
-from tests.commands.reports import crawl, record
 from tests.support.documents import block
+from tests.support.report_pages import hostile, made
+from tests.support.reports import crawl, record
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.commands.browser import Browser
+    from tests.support.browser import Browser
 
 #: What a browser shows does not depend on the versions of CPython and Scrapy.
 pytestmark = pytest.mark.once

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.exporters import XmlItemExporter
 
-from tests.commands.reports import FEW, exported, packed, record
-from tests.commands.running import run
+from tests.support.command_line import run
+from tests.support.reports import FEW, exported, packed, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
     OriginPolicy = Callable[..., Done]
 

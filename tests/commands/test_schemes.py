@@ -10,8 +10,8 @@ import pytest
 
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.commands.copies import DAY, OPEN
-from tests.commands.running import run
+from tests.support.command_copies import DAY, OPEN
+from tests.support.command_line import run
 from tests.support.ftp_site import PASSWORD, USER, ftp_site
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.commands.running import run, scrapy
+from tests.support.command_line import run, scrapy
 from tests.support.documents import block
 from tests.support.site import Site
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import scrapy
 
-from tests.commands.running import on_terminal, run
+from tests.support.command_line import on_terminal, run
 from tests.support.site import Reply, Site, redirect
 from tests.support.site import robots as file
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.commands.copies import Done
+    from tests.support.command_copies import Done
 
 FILE = """User-agent: *
 Disallow: /

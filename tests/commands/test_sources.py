@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.commands.reports import FEW, exported
-from tests.commands.running import run
+from tests.support.command_line import run
+from tests.support.reports import FEW, exported
 from tests.support.site import HANG, Reply, Site, redirect
 from tests.support.site import robots as file
 

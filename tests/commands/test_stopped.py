@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.commands.copies import OPEN, fill
-from tests.commands.running import TIMEOUT, start, stopped_while_printing, stopped_while_reading
+from tests.support.command_copies import OPEN, fill
+from tests.support.command_line import TIMEOUT, start, stopped_while_printing, stopped_while_reading
 from tests.support.site import Site
 from tests.support.site import robots as file
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.commands.copies import OPEN, fill
-from tests.commands.reports import FEW, exported
-from tests.commands.running import run
+from tests.support.command_copies import OPEN, fill
+from tests.support.command_line import run
+from tests.support.reports import FEW, exported
 
 if TYPE_CHECKING:
     from pathlib import Path

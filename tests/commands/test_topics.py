@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.commands.copies import CLOSED, DAY, MISSING, NOW, OPEN, Done, fill
-from tests.commands.reports import exported, record
-from tests.commands.running import COMMAND, TIMEOUT, environment, on_terminal, run
-from tests.example.running import ROOT
+from tests.support.command_copies import CLOSED, DAY, MISSING, NOW, OPEN, Done, fill
+from tests.support.command_line import COMMAND, TIMEOUT, environment, on_terminal, run
 from tests.support.entries import changed
+from tests.support.example_project import ROOT
+from tests.support.reports import exported, record
 from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:

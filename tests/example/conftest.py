@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.example.running import Here
+from tests.support.example_project import Here
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from pytest_twisted import ensureDeferred
 
 from demo.spiders.demo import DemoSpider
-from tests.commands.running import run
-from tests.example.running import PROJECT, ROOT, Here, Output, start, wait
+from tests.support.command_line import run
 from tests.support.documents import block
+from tests.support.example_project import PROJECT, ROOT, Here, Output, start, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,8 +21,8 @@ from fleet.findings import Findings, Killed
 from fleet.processes import Worker, redis_server
 from fleet.spider import FleetSpider
 from fleet.web import SLOW_SITE, Home, homes, seeds, serve
-from tests.example.running import PROJECT, ROOT
 from tests.support.documents import block
+from tests.support.example_project import PROJECT, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

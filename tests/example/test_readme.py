@@ -13,9 +13,9 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 
-from tests.example.running import ROOT, start, wait
 from tests.support.crawling import ASYNCIO_REACTOR
 from tests.support.documents import block, executed, imported
+from tests.support.example_project import ROOT, start, wait
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:

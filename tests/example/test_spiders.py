@@ -10,8 +10,8 @@ from demo.spiders.agent import AgentSpider
 from demo.spiders.demo import DemoSpider
 from demo.spiders.gemini import GeminiSpider
 from demo.spiders.site import SiteSpider
-from tests.example.running import Here, crawl
 from tests.support.documents import block
+from tests.support.example_project import Here, crawl
 from tests.support.site import Reply, Site, robots
 
 

@@ -15,7 +15,7 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 from demo.certificate import tls_context
 from demo.gemini import Capsule
 from scrapy_robots_rfc import RobotsDisallowed, robots_service
-from tests.commands.running import run
+from tests.support.command_line import run
 from tests.support.crawling import Crawl, Pages, crawl
 from tests.support.early_crawls import EARLY
 

@@ -21,8 +21,8 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.example.running import start
 from tests.support.crawling import crawl, records
+from tests.support.example_project import start
 from tests.support.service_crawls import run
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Site, redirect, robots

@@ -14,7 +14,7 @@ from scrapy.crawler import CrawlerRunner
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_robots_rfc.errors import SettingError
-from tests.commands.running import TIMEOUT, environment
+from tests.support.command_line import TIMEOUT, environment
 from tests.support.crawling import ASYNCIO_REACTOR, Pages
 
 if TYPE_CHECKING:

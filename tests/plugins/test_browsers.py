@@ -10,9 +10,9 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from tests.plugins.recipes import crawl_by, ruled, verdicts
 from tests.support.crawling import records
 from tests.support.documents import block, settings
+from tests.support.recipes import crawl_by, ruled, verdicts
 from tests.support.site import HANG, Reply, redirect
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 
 from pytest_twisted import ensureDeferred
 
-from tests.plugins.recipes import crawl_by, ruled, verdicts
 from tests.support.documents import block, settings
+from tests.support.recipes import crawl_by, ruled, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy_poet import DummyResponse
 
-from tests.plugins.recipes import crawl_by, ruled, verdicts
 from tests.support.crawling import Pages, records
 from tests.support.documents import block, executed, imported, settings
+from tests.support.recipes import crawl_by, ruled, verdicts
 from tests.support.site import MISSING, Reply, Site, redirect
 
 if TYPE_CHECKING:

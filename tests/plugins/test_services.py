@@ -12,9 +12,9 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from tenacity import AsyncRetrying, stop_after_attempt
 
-from tests.plugins.gateways import Splash, ZyteApi
-from tests.plugins.recipes import RULES, crawl_by, ruled, verdicts
 from tests.support.documents import block, executed, settings
+from tests.support.gateways import Splash, ZyteApi
+from tests.support.recipes import RULES, crawl_by, ruled, verdicts
 from tests.support.site import PAGE, Site, robots
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.difference import differences
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.strategies import (
+from tests.support.strategies import (
     GroupText,
     RuleText,
     bodies,

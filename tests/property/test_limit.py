@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.strategies import token_lists, unmarked_bodies, urls
+from tests.support.strategies import token_lists, unmarked_bodies, urls
 
 
 def _whole_lines(body: bytes, size: int) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.findings import Code
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.strategies import LINE_ENDS, token_lists, unmarked_bodies, urls
+from tests.support.strategies import LINE_ENDS, token_lists, unmarked_bodies, urls
 
 _MARK = b"\xef\xbb\xbf"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.plain_matcher import deciding_rule
-from tests.property.strategies import RuleText, body_for, pattern_and_target, patterns, rivals, rules, targets
+from tests.support.plain_matcher import deciding_rule
+from tests.support.strategies import RuleText, body_for, pattern_and_target, patterns, rivals, rules, targets
 
 _URL = "https://e.example"
 

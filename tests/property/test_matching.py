@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import Reason, RuleKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.strategies import RuleText, body_for, rivals, rules, targets
+from tests.support.strategies import RuleText, body_for, rivals, rules, targets
 
 
 @given(found=st.lists(rules, max_size=12), target=targets)

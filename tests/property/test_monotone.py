@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.strategies import GroupText, RuleText, body_of, groups, rules, token_lists, urls
+from tests.support.strategies import GroupText, RuleText, body_of, groups, rules, token_lists, urls
 
 
 def _verdicts(file: list[GroupText], url: str, tokens: list[str]) -> list[bool]:

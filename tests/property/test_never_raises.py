@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.core.agents import invalid_reason, product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
-from tests.property.strategies import any_bodies, any_urls, token_lists, urls
+from tests.support.strategies import any_bodies, any_urls, token_lists, urls
 
 identifications = st.one_of(
     st.text(max_size=40),

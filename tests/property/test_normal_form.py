@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.percent import normal_form, request_target, to_octets
-from tests.property.strategies import any_urls, patterns, targets
+from tests.support.strategies import any_urls, patterns, targets
 
 _UNRESERVED = "abcXYZ019-._~"
 _texts = st.one_of(

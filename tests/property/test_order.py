@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.strategies import GroupText, RuleText, body_for, body_of, groups, rules, token_lists, urls
+from tests.support.strategies import GroupText, RuleText, body_for, body_of, groups, rules, token_lists, urls
 
 
 @given(data=st.data(), found=st.lists(groups, max_size=5), url=urls, tokens=token_lists)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.plain_matcher import matches
-from tests.property.strategies import RuleText, body_for
+from tests.support.plain_matcher import matches
+from tests.support.strategies import RuleText, body_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

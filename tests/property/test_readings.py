@@ -12,8 +12,8 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.lines import Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.plain_matcher import deciding_rule
-from tests.property.strategies import any_bodies, bodies, targets, token_lists
+from tests.support.plain_matcher import deciding_rule
+from tests.support.strategies import any_bodies, bodies, targets, token_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

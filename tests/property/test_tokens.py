@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.property.strategies import GroupText, bodies, body_of, groups, token_lists, urls
+from tests.support.strategies import GroupText, bodies, body_of, groups, token_lists, urls
 
 
 @given(

@@ -318,7 +318,7 @@ async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: p
     middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
     pacing = middleware._throttle if middleware else None
     assert pacing is not None
-    assert list(pacing.names) == [other.url("")]
+    assert list(pacing.origins) == [other.url("")]
     assert not pacing._requests
 
 

@@ -58,4 +58,4 @@ def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) 
     clock.now = DAY
     old, local = note("old", 0.0), note("local", -math.inf)
     new = note("new", clock.now)
-    assert list(throttle.names) == [old, local, new]
+    assert list(throttle.origins) == [old, local, new]

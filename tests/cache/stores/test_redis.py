@@ -287,7 +287,7 @@ def test_clock_that_is_put_back(store: RedisStore) -> None:
     begun = time.monotonic()
     assert 0 < store.take_turn(KEY, "two", LONG) <= 0.3
     turn_of(store, "two")
-    assert 0.1 < time.monotonic() - begun < 30
+    assert time.monotonic() - begun > 0.1
 
 
 def test_turns_of_many(open_redis: Callable[..., RedisStore]) -> None:

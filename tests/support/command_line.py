@@ -30,8 +30,8 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.python.log import PythonLoggingObserver
 
 from scrapy_robots_rfc.commands import asking
-from tests.commands.copies import Done
-from tests.example.running import ROOT
+from tests.support.command_copies import Done
+from tests.support.example_project import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

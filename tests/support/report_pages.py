@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.commands.reports import exempt, exported, record, unreachable
-from tests.commands.running import run
+from tests.support.command_line import run
+from tests.support.reports import exempt, exported, record, unreachable
 
 if TYPE_CHECKING:
     from pathlib import Path
