@@ -171,7 +171,7 @@ def test_causes_are_the_same_with_every_handler(results: Results) -> None:
             "closed": "connection closed without an answer",
             "reset": "connection reset",
             "cut": "the transfer broke off",
-            "hang": "no answer in 3 s",
+            "hang": "no answer in 1 s",
         }
 
 

@@ -235,8 +235,11 @@ async def causes(run: Run) -> dict[str, Any]:
                 "garbled header": f"http://127.0.0.1:{garbled.getsockname()[1]}/",
                 **{name: site.url("/") for name, site in sites.items()},
             }
-            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 3, **handler}, list(urls.values()))
-            whys = {name: str(getattr(result.outcomes[url], "why", None)) for name, url in urls.items()}
+            hanging = urls.pop("hang")
+            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 60, **handler}, list(urls.values()))
+            hung = await run(Pages, {"ROBOTSTXT_TIMEOUT": 1, **handler}, [hanging])
+            outcomes = {name: result.outcomes[url] for name, url in urls.items()} | {"hang": hung.outcomes[hanging]}
+            whys = {name: str(getattr(outcome, "why", None)) for name, outcome in outcomes.items()}
             results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})
             for server in (closing, talking, garbled):
                 server.shutdown(socket.SHUT_RDWR)
