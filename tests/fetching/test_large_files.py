@@ -232,8 +232,8 @@ async def test_spider_that_is_closed_meanwhile(site: Site, monkeypatch: pytest.M
 
     monkeypatch.setattr(Ruleset, "_build", slow)
     result = await crawl([by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun))
-    assert short(result.outcomes) == {"xa": 200}
-    assert (result.stat("undecided"), result.stat("allowed"), site.pages) == (2, 1, ["/xa"])
+    assert [*result.outcomes.values()] == [200]  # that of any one of them: it was being read
+    assert (result.stat("undecided"), result.stat("allowed"), len(site.pages)) == (2, 1, 1)
 
 
 def test_unread_until_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
