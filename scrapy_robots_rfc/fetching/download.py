@@ -199,7 +199,7 @@ class Downloader:
         if "proxy" not in asker.meta:
             return
         # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its scheme.
-        chosen = self._routes.of(Request(asker.url))
+        chosen = self._routes.usual(asker)
         if chosen is not None and chosen == self._routes.of(asker):
             return
         meta["proxy"] = asker.meta["proxy"]
