@@ -11,8 +11,9 @@ import pytest
 from pytest_twisted import ensureDeferred
 
 from tests.support.crawling import crawl, records
+from tests.support.ftp_site import PASSWORD
 from tests.support.site import Site, robots
-from tests.support.uploads import PASSWORD, ftp_server, s3_server
+from tests.support.uploads import ftp_server, s3_server
 
 if TYPE_CHECKING:
     from pathlib import Path

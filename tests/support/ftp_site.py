@@ -10,6 +10,7 @@ import socket
 import struct
 import threading
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 with warnings.catch_warnings():
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 USER, PASSWORD = "me", "secret"
 
 
+@dataclass
 class FtpSite:
     """A running server.
 
@@ -34,10 +36,9 @@ class FtpSite:
     :param left: set when a client has left before it had the whole of a file.
     """
 
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.commands: list[str] = []
-        self.left = threading.Event()
+    address: str
+    commands: list[str]
+    left: threading.Event
 
     def url(self, target: str) -> str:
         """Return the URL of a file."""
@@ -50,29 +51,21 @@ class FtpSite:
 
 
 @contextlib.contextmanager
-def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
-    """Serve a folder to `USER`.
+def served_ftp(
+    folder: Path, perm: str, kind: type[FTPHandler] = FTPHandler, *, anonymous: bool = False
+) -> Iterator[str]:
+    """Serve a folder to `USER`, with some rights of pyftpdlib; give host and port.
 
+    :param kind: handles a connection.
     :param anonymous: whether everybody else may read it, too.
     """
     authorizer = DummyAuthorizer()
-    authorizer.add_user(USER, PASSWORD, str(folder), perm="elr")
+    authorizer.add_user(USER, PASSWORD, str(folder), perm=perm)
     if anonymous:
         authorizer.add_anonymous(str(folder))
-
-    class Handler(FTPHandler):  # type: ignore[misc]  # has no types
-        def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
-            running.commands.append(f"{cmd} {arg}")
-            super().pre_process_command(line, cmd, arg)
-
-        def on_incomplete_file_sent(self, _file: str) -> None:
-            running.left.set()
-
-    Handler.authorizer = authorizer
-    Handler.auth_failed_timeout = 0
+    handler = type("Handler", (kind,), {"authorizer": authorizer, "auth_failed_timeout": 0})
     loop = IOLoop()
-    server = FTPServer(("127.0.0.1", 0), Handler, ioloop=loop)
-    running = FtpSite(f"ftp://127.0.0.1:{server.address[1]}")
+    server = FTPServer(("127.0.0.1", 0), handler, ioloop=loop)
     stop = threading.Event()
 
     def serve() -> None:
@@ -83,10 +76,27 @@ def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield running
+        yield f"127.0.0.1:{server.address[1]}"
     finally:
         stop.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def ftp_site(folder: Path, *, anonymous: bool = True) -> Iterator[FtpSite]:
+    """Serve a folder, and keep what is asked for; parameters as for `served_ftp`."""
+    commands, left = list[str](), threading.Event()
+
+    class Handler(FTPHandler):  # type: ignore[misc]  # has no types
+        def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
+            commands.append(f"{cmd} {arg}")
+            super().pre_process_command(line, cmd, arg)
+
+        def on_incomplete_file_sent(self, _file: str) -> None:
+            left.set()
+
+    with served_ftp(folder, "elr", Handler, anonymous=anonymous) as netloc:
+        yield FtpSite(f"ftp://{netloc}", commands, left)
 
 
 def _serve(listening: socket.socket, talk: Callable[[socket.socket], None]) -> None:

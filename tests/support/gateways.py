@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
+
+from tests.support.serving import Served
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,7 +24,7 @@ BROWSERS_VIEW = (
 
 
 @dataclass
-class Gateway:
+class Gateway(Served):
     """A service.
 
     :param pages: URL -> status and body; what is not there is a page.
@@ -39,18 +40,15 @@ class Gateway:
             pass
 
         Handler.gateway = gateway
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self.thread.start()
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        self.begin(server)
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+        self.end()
 
     @property
     def url(self) -> str:

@@ -18,6 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.serving import Served
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
@@ -75,7 +77,7 @@ HANG = Reply(gate=threading.Event())
 
 
 @dataclass
-class Site:
+class Site(Served):
     """The site. A target that is not in `replies` is a page, and a robots.txt that is not there is missing."""
 
     replies: dict[str, Reply | Callable[[Asked], Reply]] = field(default_factory=dict)
@@ -90,22 +92,17 @@ class Site:
             pass
 
         Handler.site = site
-        self.server = _Server(("127.0.0.1", 0), Handler)
+        server = _Server(("127.0.0.1", 0), Handler)
         if self.tls:
-            self.server.socket = _tls_context().wrap_socket(
-                self.server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self.thread.start()
+            server.socket = _tls_context().wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        self.begin(server)
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.closed.set()
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+        self.end()
 
     @property
     def port(self) -> int:

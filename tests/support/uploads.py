@@ -5,53 +5,23 @@ The tests say what is uploaded, and what must come of it.
 
 from __future__ import annotations
 
-import threading
-import warnings
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # asyncore, on CPython 3.11
-    from pyftpdlib.authorizers import DummyAuthorizer
-    from pyftpdlib.handlers import FTPHandler
-    from pyftpdlib.ioloop import IOLoop
-    from pyftpdlib.servers import FTPServer
+from tests.support.ftp_site import PASSWORD, USER, served_ftp
+from tests.support.serving import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-USER, PASSWORD = "me", "secret"
-
 
 @contextmanager
 def ftp_server(folder: Path) -> Iterator[str]:
     """Serve a folder; give what an FTP address begins with."""
-    authorizer = DummyAuthorizer()
-    authorizer.add_user(USER, PASSWORD, str(folder), perm="elradfmwMT")
-
-    class Handler(FTPHandler):  # type: ignore[misc]  # has no types
-        pass
-
-    Handler.authorizer = authorizer
-    Handler.auth_failed_timeout = 0
-    loop = IOLoop()
-    server = FTPServer(("127.0.0.1", 0), Handler, ioloop=loop)
-    stop = threading.Event()
-
-    def serve() -> None:
-        while not stop.is_set():
-            loop.loop(timeout=0.01, blocking=False)
-        server.close_all()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"ftp://{USER}:{PASSWORD}@127.0.0.1:{server.address[1]}"
-    finally:
-        stop.set()
-        thread.join()
+    with served_ftp(folder, "elradfmwMT") as netloc:
+        yield f"ftp://{USER}:{PASSWORD}@{netloc}"
 
 
 class _S3Handler(BaseHTTPRequestHandler):
@@ -93,11 +63,9 @@ def s3_server() -> Iterator[tuple[str, dict[str, bytes]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.block_on_close = False
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
+    running = Served()
+    running.begin(server)
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", Handler.stored
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        running.end()
