@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import resource
@@ -15,10 +16,12 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache.entry import decode, encode
+from scrapy_robots_rfc.cache.stores import sqlite
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.kept_entries import FILE
 from tests.support.site import Asked, Reply, Site, robots
+from tests.support.sqlite_files import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,21 +130,13 @@ async def test_file_that_cannot_be_written_is_told_once(
     assert site.fetches == 1
 
 
-@pytest.fixture
-def damaged(path: Path) -> Path:
-    """A file that is no database."""
-    path.write_bytes(b"x" * 5000)
-    return path
-
-
 @ensureDeferred
-async def test_damaged_file_is_set_aside_by_a_crawl(
-    site: Site, damaged: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A file that is no database is set aside with a warning, and the robots.txt is fetched and kept."""
+async def test_damaged_file_is_renamed_by_a_crawl(site: Site, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A damaged file of ours is renamed with a warning, and the robots.txt is fetched and kept."""
     site.replies["/robots.txt"] = FORBID
+    damaged(path)
     for _ in range(2):
-        result = await obeying(site, damaged)
+        result = await obeying(site, path)
         assert result.stat("cache/store_errors") == 0
     assert site.fetches == 1
     assert "it is kept as robots.sqlite.damaged" in told(caplog)
@@ -182,3 +177,30 @@ async def test_credentials_are_neither_kept_nor_logged(
         assert [key for key in store.keys()] == [site.url("")]  # noqa: C416, SIM118 - no mapping
     assert all(b"secret" not in file.read_bytes() for file in path.parent.iterdir())
     assert all("secret" not in line for line in records(caplog, 0))
+
+
+@ensureDeferred
+async def test_folder_of_the_job_is_locked_by_the_user(site: Site, tmp_path: Path) -> None:
+    """A lock on the folder of the crawl, as `flock` takes it in a crontab, is nothing that the store waits for."""
+    site.replies["/robots.txt"] = FORBID
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    result = await obeying(site, tmp_path / "robots.sqlite")
+    os.close(descriptor)
+    assert result.stat("cache/store_errors") == 0
+
+
+@ensureDeferred
+async def test_file_that_another_process_is_opening_for_ever(
+    site: Site, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process holds the lock of ours, the crawl goes on without the store after a bound, and says so."""
+    site.replies["/robots.txt"] = FORBID
+    monkeypatch.setattr(sqlite, "PATIENCE", 0.05)
+    descriptor = os.open(f"{path}.lock", os.O_RDONLY | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    await obeying(site, path)
+    os.close(descriptor)
+    first, second = (line for line in records(caplog) if "store of robots.txt files" in line)
+    assert f"does not open ({path}.lock is locked by another process): the crawl begins without it" in first
+    assert "fails (" in second

@@ -20,8 +20,15 @@ def opened(path: Path) -> SqliteStore:
     return store
 
 
-def damage(path: Path, start: int = 0, octets: int = 200) -> None:
-    """Write over a part of a file."""
+def damage(path: Path, start: int = 100, octets: int = 200) -> None:
+    """Write over a part of a file; the first 100 octets, which say whose it is, stay as they are if none is named."""
     with path.open("r+b") as file:
         file.seek(start)
         file.write(b"\xa5" * octets)
+
+
+def damaged(path: Path) -> bytes:
+    """Make a file of ours that is damaged, and return its octets."""
+    opened(path).close()
+    damage(path)
+    return path.read_bytes()

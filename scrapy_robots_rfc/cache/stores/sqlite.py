@@ -1,12 +1,13 @@
 """SqliteStore keeps copies in an SQLite file: for a crawl that goes on later, and for several processes on one machine.
 
-A file that cannot be read is set aside, and a new one is begun.
+A file of ours that is damaged is renamed, and a new one is begun. A file that is not ours is never touched.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import sqlite3
@@ -32,7 +33,12 @@ APPLICATION_ID = 0x52464339
 #: The version of the table.
 VERSION = 1
 #: Seconds to wait while another process writes.
-_PATIENCE = 2.0
+PATIENCE = 2.0
+# Seconds between two looks whether another process is done with opening the file.
+_LOOK = 0.02
+# How an SQLite database begins, and where it has its application id (https://sqlite.org/fileformat.html).
+_MAGIC = b"SQLite format 3\x00"
+_APPLICATION_ID_AT = 68
 #: How many values that nobody wants any more are deleted by a write at most.
 _SWEPT = 20
 
@@ -87,9 +93,10 @@ class SqliteStore(Store):
     def open(self) -> None:
         """Open the file, or make it.
 
-        A full disk and a locked file raise nothing here, because that may pass; meanwhile the calls of the store fail.
+        A full disk raises nothing here, because that may pass; meanwhile the calls of the store fail. Nor does a file
+        that others hold locked: the crawl begins without the store, which is said.
 
-        :raises StoreError: it is no file, belongs to another program, or may not be read or made.
+        :raises StoreError: it is no file, is not ours, or may not be read or made.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,8 +104,14 @@ class SqliteStore(Store):
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreError(f"{self._path} cannot be opened or made: {error.strerror}") from error
-        with contextlib.suppress(sqlite3.Error, OSError):  # an OSError: a damaged file cannot be set aside
+        try:
             self._do(lambda _: None)
+        except (sqlite3.Error, OSError) as error:  # an OSError: a damaged file cannot be renamed
+            logger.warning(
+                "The store of robots.txt files %s does not open (%s): the crawl begins without it, and tries it again",
+                self._path,
+                error,
+            )
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
@@ -139,27 +152,28 @@ class SqliteStore(Store):
         except sqlite3.Error as error:
             if _code(error) not in _OPEN_ANEW:
                 raise
-        with _alone_in(self._path.parent):  # of several processes, one sets the file aside; the others find the new one
+        with self._alone():  # of several processes, one renames the file; the others find the new one
             self.close()
             try:
                 return function(self._connect())
             except sqlite3.Error as error:
                 if _code(error) not in _DAMAGED:
                     raise
-                self._set_aside(error)
+                self._rename_damaged(error)
             return function(self._connect())
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            # Nobody must read a damaged file only after another process has set it aside: SQLite would take the journal
-            # of the new file, which has the same name, for that of the old one, and write it there.
-            with _alone_in(self._path.parent):
+            # Nobody must read a damaged file after another process has renamed it: SQLite would take the journal of the
+            # new file, which has the same name, for that of the old one, and write it there.
+            with self._alone():
                 return self._connect()
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
+        self._check_owner()
         # It is opened on the thread of `open` and used on another one, but never on two at once.
-        connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(connection)
         except BaseException:
@@ -167,6 +181,26 @@ class SqliteStore(Store):
             raise
         self._connection = connection
         return connection
+
+    def _check_owner(self) -> None:
+        """Look at the first octets of a file before SQLite does: whatever is not ours stays as it is.
+
+        An empty file is taken: SQLite makes one before it writes, and there is nothing in it to lose.
+
+        :raises StoreError: it is not ours.
+        """
+        try:
+            with self._path.open("rb") as file:
+                head = file.read(_APPLICATION_ID_AT + 4)
+        except OSError:
+            return  # SQLite says what is wrong
+        if not head:
+            return
+        owner = int.from_bytes(head[_APPLICATION_ID_AT:])
+        if head.startswith(_MAGIC) and len(head) == _APPLICATION_ID_AT + 4 and owner in (0, APPLICATION_ID):
+            return  # with 0, `_prepare` looks whether there is anything in it
+        what = "a database of another program" if head.startswith(_MAGIC) else "no SQLite database"
+        raise StoreError(f"{self._path} is {what}: it was not changed; remove it, or name another file")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         owner, version, tables = connection.execute(_OWNER).fetchone()
@@ -182,9 +216,18 @@ class SqliteStore(Store):
         if new:
             connection.executescript(_SCHEMA)
 
-    def _set_aside(self, why: sqlite3.Error) -> None:
+    def _rename_damaged(self, why: sqlite3.Error) -> None:
+        """Give a damaged file of ours a name that is free.
+
+        :raises sqlite3.Error: the file is not known to be ours.
+        """
         self.close()
-        aside = self._path.with_name(f"{self._path.name}.damaged")
+        with self._path.open("rb") as file:
+            ours = int.from_bytes(file.read(_APPLICATION_ID_AT + 4)[_APPLICATION_ID_AT:]) == APPLICATION_ID
+        if not ours:
+            raise why
+        names = (f"{self._path.name}.damaged{number or ''}" for number in itertools.count())
+        aside = next(path for path in map(self._path.with_name, names) if not path.exists())
         # Its journal would count as that of the next file, which has the same name.
         self._path.with_name(f"{self._path.name}-journal").unlink(missing_ok=True)
         self._path.replace(aside)
@@ -193,20 +236,35 @@ class SqliteStore(Store):
             self._path, why, aside.name,
         )  # fmt: skip
 
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes out that open the same file; a file system without locks lets everybody in.
+
+        The lock is on a file of its own, beside the database: users lock the folder of a crawl, as with ``flock``.
+
+        :raises sqlite3.OperationalError: another process held the lock for two seconds.
+        """
+        with contextlib.ExitStack() as stack:
+            if sys.platform != "win32":  # where a file that is in use cannot be renamed
+                with contextlib.suppress(OSError):  # SQLite says what is wrong
+                    descriptor = os.open(f"{self._path}.lock", os.O_RDONLY | os.O_CREAT, 0o644)
+                    stack.callback(os.close, descriptor)
+                    self._lock(descriptor)
+            yield
+
+    def _lock(self, descriptor: int) -> None:
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise sqlite3.OperationalError(f"{self._path}.lock is locked by another process") from None
+                time.sleep(_LOOK)
+            else:
+                return
+
 
 def _code(error: sqlite3.Error) -> int:
     """Return SQLite's primary result code."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep other processes that ask for the same out of a folder. A file system without locks lets everybody in."""
-    with contextlib.ExitStack() as stack:
-        if sys.platform != "win32":  # where a file that is in use cannot be renamed
-            with contextlib.suppress(PermissionError):  # SQLite says what is wrong
-                descriptor = os.open(folder, os.O_RDONLY)
-                stack.callback(os.close, descriptor)
-                with contextlib.suppress(OSError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield

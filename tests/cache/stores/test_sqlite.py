@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc.cache.stores import sqlite as module
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.sqlite_files import KEY, LONG, OTHER, damage, opened
+from scrapy_robots_rfc.errors import StoreError
+from tests.support.sqlite_files import KEY, LONG, OTHER, damage, damaged, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[3]
-DAMAGED = b"no database" * 1000
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -60,7 +61,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
     The name of each is also that of the folder in which its processes have their file.
     """
     places = {name: tmp_path_factory.mktemp(name) / "robots.sqlite" for name in ("new", "damaged", "killed")}
-    places["damaged"].write_bytes(DAMAGED)
+    content = damaged(places["damaged"])
     tasks = [["share", places["new"], 8, 50], ["share", places["damaged"], 8, 50], ["kill", places["killed"], 40]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     program = [sys.executable, str(ROOT / "tests" / "support" / "sqlite_processes.py"), json.dumps(tasks, default=str)]
@@ -68,7 +69,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     found = dict(zip(places, json.loads(done.stdout), strict=True))
-    found["damaged"]["set aside"] = places["damaged"].with_name("robots.sqlite.damaged").read_bytes()
+    found["damaged"]["whole"] = places["damaged"].with_name("robots.sqlite.damaged").read_bytes() == content
     return found
 
 
@@ -82,7 +83,7 @@ def test_eight_processes_find_a_damaged_file(processes: dict[str, dict[str, Any]
     """Eight processes find one damaged file: it is set aside, and they share the new one."""
     found = processes["damaged"]
     assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
-    assert found["set aside"] == DAMAGED
+    assert found["whole"]
 
 
 def test_killed_writers_lose_nothing(processes: dict[str, dict[str, Any]]) -> None:
@@ -95,7 +96,7 @@ def test_killed_writers_lose_nothing(processes: dict[str, dict[str, Any]]) -> No
 def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore) -> None:
     """Where one process sets a file aside, the others go over to the new one, and leave it where it is."""
     second = opened(path)
-    damage(path)
+    damage(path, 18, 48)  # where SQLite sees at once that the file has changed
     with opened_twice(path) as third:
         third.put(OTHER, b"new", LONG)
         for each in (store, second):
@@ -103,22 +104,19 @@ def test_two_stores_make_a_new_file_after_another(path: Path, store: SqliteStore
     second.close()
 
 
-def test_another_process_was_faster(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_was_faster(path: Path) -> None:
     """A file that another process has replaced while this one waited its turn to do so is left where it is."""
     store = opened_and_damaged(path)
-    alone_in = module._alone_in
-
-    @contextlib.contextmanager
-    def wait(folder: Path) -> Iterator[None]:
-        monkeypatch.setattr(module, "_alone_in", alone_in)
-        path.unlink()
-        with opened_twice(path) as other:
-            other.put(KEY, b"new", LONG)
-        with alone_in(folder):
-            yield
-
-    monkeypatch.setattr(module, "_alone_in", wait)
-    assert store.get("https://7.example") is None
+    lock = os.open(f"{path}.lock", os.O_RDONLY | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(store.get, "https://7.example")
+        new = path.with_name("new.sqlite")
+        opened(new).close()
+        new.replace(path)
+        os.close(lock)
+        assert call.result() is None
+    store.put(KEY, b"new", LONG)
     assert store.get(KEY) == b"new"
     store.close()
     assert not path.with_name("robots.sqlite.damaged").exists()
@@ -146,16 +144,63 @@ def opened_and_damaged(path: Path) -> SqliteStore:
 # Damage.
 
 
-def test_a_file_that_is_no_database(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A file of another kind is renamed, and a new one made, with one warning."""
-    path.write_bytes(b"<html>" * 1000)
-    store = opened(path)
-    store.put(KEY, b"one", LONG)
-    assert store.get(KEY) == b"one"
-    store.close()
-    assert path.with_name("robots.sqlite.damaged").read_bytes() == b"<html>" * 1000
-    begin = f"The store of robots.txt files {path} is damaged (file is not a database): it is kept as "
-    assert warnings(caplog) == [begin + "robots.sqlite.damaged, and a new one is made"]
+def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A damaged file of ours gets a name that is free, and a new one is made, with one warning for each."""
+    contents = []
+    for _ in range(2):
+        contents.append(damaged(path))
+        store = opened(path)
+        store.put(KEY, b"one", LONG)
+        assert store.get(KEY) == b"one"
+        store.close()
+        path.unlink()
+    names = ["robots.sqlite.damaged", "robots.sqlite.damaged1"]
+    assert [path.with_name(name).read_bytes() for name in names] == contents
+    begin = f"The store of robots.txt files {path} is damaged (database disk image is malformed)"
+    for name, warning in zip(names, warnings(caplog), strict=True):
+        assert warning.startswith(begin)
+        assert warning.endswith(f"it is kept as {name}, and a new one is made")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"name": "an item"}\n' * 400,
+        b"\x89PNG\r\n\x1a\n" + bytes(5000),
+        b"x",
+        b"SQLite format 3\x00",
+        b"SQLite format 3\x00" + bytes(52) + b"\x00\x00\x00\x07" + bytes(5000),
+    ],
+    ids=["items", "picture", "octet", "cut", "database"],
+)
+def test_a_file_of_the_users(path: Path, content: bytes) -> None:
+    """A file that is not ours stops the crawl at start, and nothing in it or beside it is changed."""
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="it was not changed; remove it, or name another file"):
+        opened(path)
+    assert path.read_bytes() == content
+    assert not path.with_name("robots.sqlite.damaged").exists()
+
+
+def test_a_database_without_an_owner(path: Path) -> None:
+    """A database that says of no program that it is its own, and has tables, is the user's, damaged or not."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    for _ in range(2):
+        before = path.read_bytes()
+        with pytest.raises((StoreError, sqlite3.Error)):
+            opened(path).get(KEY)
+        assert path.read_bytes() == before
+        damage(path)
+
+
+def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
+    """A file that is put in the place of ours during a crawl is not touched: the calls of the store fail."""
+    path.unlink()
+    path.write_bytes(b"mine" * 2000)
+    with pytest.raises(StoreError, match="is no SQLite database"):
+        store.put(KEY, b"one", LONG)
+    assert path.read_bytes() == b"mine" * 2000
 
 
 def test_damage_inside_is_set_aside_when_it_shows(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -170,7 +215,7 @@ def test_damage_inside_is_set_aside_when_it_shows(path: Path, caplog: pytest.Log
     assert len(warnings(caplog)) == 1
 
 
-@pytest.mark.parametrize("start", range(0, 20_000, 1024))
+@pytest.mark.parametrize("start", range(100, 20_000, 1024))
 def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
     """Wherever a file is damaged, no value is got that was not put under its key, and the store can be used."""
     store = opened(path)

@@ -102,7 +102,7 @@ def test_a_folder_that_is_deleted(store: SqliteStore, path: Path) -> None:
         file.unlink()
     path.parent.rmdir()
     for _ in range(3):
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(sqlite3.OperationalError, match="unable to open"):
             store.put(KEY, b"two", LONG)
     path.parent.mkdir()
     store.put(KEY, b"two", LONG)
@@ -173,7 +173,7 @@ def test_a_full_disk(small_disk: Path) -> None:
 
 def test_a_file_that_is_locked(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another program writes for long, writing fails in the end and reading goes on."""
-    monkeypatch.setattr(module, "_PATIENCE", 0.05)
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
     second = opened(path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
