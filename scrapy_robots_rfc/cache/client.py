@@ -17,6 +17,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
 from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import StoreError
+from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class CacheClient:
         key = str(origin)
         value = await self._ask("get", lambda: self._store.get(key), otherwise=None)
         try:
-            return None if value is None else self._on_our_clock(decode(value))
+            return None if value is None else self._on_our_clock(_believed(decode(value)))
         except ValueError as error:
             self._count(stats.STORE_UNREADABLE)
             if not self._warned:
@@ -253,3 +254,13 @@ class CacheClient:
         now, date = self._runtime.clock(), self._runtime.date()
         far_ahead, entry = entry.fetched > date + AHEAD, entry.moved(now - date, latest=now)
         return entry.expiring(now) if far_ahead else entry
+
+
+def _believed(entry: CacheEntry) -> CacheEntry:
+    """Return an entry of a store.
+
+    :raises ValueError: it says that another crawl failed. That is nothing of the site's: no crawl of ours writes it.
+    """
+    if entry.validity.outcome is Outcome.LOCAL:
+        raise ValueError("its outcome is local")
+    return entry

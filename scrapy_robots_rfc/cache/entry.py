@@ -51,6 +51,8 @@ class CacheEntry:
     :param body: the file that is obeyed, without content coding; ``None`` if there is none.
     :param lifetime: seconds for which its server called it fresh (RFC 9111, 4.2.1); ``None`` if it said nothing. A 304
         that says nothing does not change it.
+    :param cut: the octets after which the file was cut off, because the crawl that fetched it reads no more;
+        ``None``: it is whole.
     """
 
     validity: Validity
@@ -60,6 +62,7 @@ class CacheEntry:
     validators: Validators | None = None
     body: bytes | None = field(default=None, repr=False)
     lifetime: float | None = None
+    cut: int | None = None
 
     def moved(self, seconds: float, latest: float = math.inf) -> CacheEntry:
         """Return the same entry on another clock.
@@ -81,6 +84,8 @@ class CacheEntry:
 
     def reviewed(self, now: float, limits: Settings) -> CacheEntry:
         """Return what an entry of a store is worth here: another crawl may have had other settings."""
+        if self.cut is not None and self.cut < limits.max_size:
+            return self.expiring(now)
         if self.status is not None and 400 <= self.status <= 499:
             closed = self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
             if closed is not (self.validity.unreachable_since is not None):
@@ -91,7 +96,7 @@ class CacheEntry:
         """Return the same entry with another validity, without the file if that is not obeyed any more."""
         if validity.outcome is Outcome.SUCCESSFUL:
             return replace(self, validity=validity)
-        return replace(self, validity=validity, body=None, validators=None)
+        return replace(self, validity=validity, body=None, validators=None, cut=None)
 
     def kept_for(self, now: float, limits: Settings) -> float:
         """Return the seconds for which a store is to keep this entry."""
@@ -164,6 +169,7 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
         "confirmed": validity.confirmed,
         "unreachable_since": validity.unreachable_since,
         "lifetime": entry.lifetime,
+        "cut": entry.cut,
     }
     if validators is not None:
         with contextlib.suppress(ValueError):
@@ -197,7 +203,9 @@ def entry_of(head: dict[str, Any], body: bytes | None) -> CacheEntry:
         raise ValueError("damaged: the file is missing, or too much")
     validity = Validity(outcome, read["fresh_until"], read["confirmed"], read["unreachable_since"])
     validators = None if url is None else Validators(url, read["etag"], read["last_modified"])
-    return CacheEntry(validity, read["status"], read["cause"], read["fetched"], validators, body, read["lifetime"])
+    return CacheEntry(
+        validity, read["status"], read["cause"], read["fetched"], validators, body, read["lifetime"], read["cut"]
+    )
 
 
 def _number(value: float) -> float:
@@ -240,6 +248,7 @@ _READERS: dict[str, Callable[[Any], object]] = {
     "confirmed": _number,
     "unreachable_since": _number,
     "lifetime": _number,
+    "cut": lambda value: int(_number(value)),
     "url": _url,
     "etag": _header,
     "last_modified": _header,

@@ -234,8 +234,9 @@ def following(
     new = caching.renew(validity, access.outcome, now, limits, left)
     made = partial(CacheEntry, new, access.status, access.cause, now)
     if isinstance(access, Successful):
-        return made(fetched.validators, access.body, lifetime)
-    return made(old.validators, old.body, old.lifetime) if new.stale and old is not None else made()
+        whole = fetched.confirmed or len(access.body) <= limits.max_size
+        return made(fetched.validators, access.body, lifetime, None if whole else limits.max_size)
+    return made(old.validators, old.body, old.lifetime, old.cut) if new.stale and old is not None else made()
 
 
 def governing_meanwhile(old: CacheEntry | None, access: Access, now: float, limits: Settings) -> CacheEntry:

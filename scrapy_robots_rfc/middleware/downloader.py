@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack
 from functools import lru_cache
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -302,17 +303,16 @@ class RfcRobotsTxtMiddleware:
             raise DontCloseSpider
 
     async def _spider_closed(self) -> None:
-        """Log what became of the crawl, and close all parts, even if that log line fails."""
-        self._progress.close()
-        try:
-            self._sum_up()
-        finally:
-            self._throttle.close()
-            await self.service.close()
-            if self._archive is not None:
-                self._archive.close()
+        """Log what became of the crawl, and close each part, whatever another one raises. Scrapy logs the error."""
+        async with AsyncExitStack() as parts:  # calls the last one first
             if self.feeds is not None:
-                await self.feeds.close(self.enforcement.cost.exempt)
+                parts.push_async_callback(self.feeds.close, self.enforcement.cost.exempt)
+            if self._archive is not None:
+                parts.callback(self._archive.close)
+            parts.push_async_callback(self.service.close)
+            parts.callback(self._throttle.close)
+            parts.callback(self._sum_up)
+            parts.callback(self._progress.close)
 
     def _sum_up(self) -> None:
         """Log what became of the requests: those that waited to the end, and the sums of the crawl."""

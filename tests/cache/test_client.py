@@ -13,10 +13,11 @@ import pytest
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.cache import client as client_module
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.entry import decode
+from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.errors import StoreError
+from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from tests.support.entries import changed
+from tests.support.entries import changed, made
 from tests.support.kept_entries import FILE
 from tests.support.memory_store import MemoryStore
 from tests.support.running import under_the_reactor
@@ -301,10 +302,12 @@ async def test_one_goes_ahead(store: Breakable) -> None:
 
 #: What a later version of the package may write.
 OTHER_VERSION = zlib.compress(b'{"version":2}\n')
+#: That a crawl failed, which says nothing of the site: nobody may close it for others.
+LOCAL = encode(made(Outcome.LOCAL, None, "cannot be had", 1.0, 1e12))
 
 
 @under_the_reactor
-@pytest.mark.parametrize("value", [b"damaged", OTHER_VERSION, b"", None, "text"])
+@pytest.mark.parametrize("value", [b"damaged", OTHER_VERSION, LOCAL, b"", None, "text"])
 async def test_unreadable_values_count_as_none(store: Breakable, caplog: pytest.LogCaptureFixture, value: Any) -> None:
     """What cannot be read is as good as nothing: counted, warned of once, and overwritten by the next file."""
     for key in (str(A), str(B)):

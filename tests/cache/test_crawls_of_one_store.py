@@ -64,6 +64,18 @@ async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site)
         assert (second.stat("cache/store_hits"), second.stat("request_count")) == (3, 0)
 
 
+@ensureDeferred
+async def test_file_that_another_crawl_cut(site: Site) -> None:
+    """A file that a crawl cut at its limit is asked for by one with a larger limit, and obeyed whole."""
+    rules = "User-agent: *\n" + "Disallow: /nothing\n" * 30_000 + "Disallow: /late\n"
+    site.replies["/robots.txt"] = robots(rules)
+    sizes = (512_000, 2_000_000, 512_000, 2_000_000)
+    found = [await crawl([site.url("/late")], {**KEPT, "ROBOTSTXT_MAX_SIZE": size}) for size in sizes]
+    dropped = [isinstance(one.outcomes[site.url("/late")], RobotsDisallowed) for one in found]
+    assert dropped == [False, True, False, True]
+    assert site.fetches == 2
+
+
 class Taken(Kept):
     """A crawl that has died since got the lease right before anybody else could.
 

@@ -19,6 +19,7 @@ from pytest_twisted import ensureDeferred
 from warcio.archiveiterator import ArchiveIterator
 from warcio.cli import main as warcio
 
+from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.reporting import archive as archives
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, settings
@@ -91,6 +92,26 @@ async def test_exchange_and_what_followed(tmp_path: Path) -> None:
         assert (fields["status"], fields["stale"]) == ("200", "no")
         assert fields["fresh-until"].endswith("Z")
         assert result.stat("archive/records") == 3
+
+
+@ensureDeferred
+async def test_closed_whatever_else_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where closing the service raises, archive and report are written whole all the same, and the error is logged."""
+    path, report = tmp_path / "robots.warc.gz", tmp_path / "report.jsonl"
+
+    closing = RobotsService.close
+
+    async def close(service: RobotsService) -> None:
+        await closing(service)
+        raise RuntimeError("the service does not close")
+
+    with Site({"/robots.txt": robots(FILE)}) as site, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RobotsService, "close", close)
+        feeds = {str(report): {"format": "jsonlines"}}
+        await archived(path, site.url("/x"), ROBOTSTXT_REPORT=feeds)
+    assert len(records(path)) == 4
+    assert report.read_text().count("\n") == 1
+    assert "the service does not close" in caplog.text
 
 
 class ForSearch(Pages):

@@ -18,6 +18,7 @@ FILE = made(
     validators=Validators("https://a.example/robots.txt", b'W/"5\xff"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
     body=b"User-agent: *\nDisallow: /x\n# \xff\n" * 20,
     lifetime=3600.0,
+    cut=512_000,
 )
 
 #: That there is no file.
