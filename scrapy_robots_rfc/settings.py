@@ -112,14 +112,16 @@ class _WrongEntryError(ValueError):
 
 
 def _each(read: Callable[[Any], object], accepted: str, into: type = tuple) -> Callable[[Any], Any]:
-    """Return what reads a list, or a string that commas separate, entry by entry.
+    """Return what reads a list, or a string with a list in JSON or with commas, entry by entry.
 
     :param accepted: what is accepted of an entry, for people.
     :param into: `frozenset` where the order means nothing: then a set is accepted, too.
     """
 
     def read_all(value: Value) -> object:
-        items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+        items = _unpacked(value)
+        if isinstance(items, str):
+            items = [item for item in items.split(",") if item.strip()]
         numbered = isinstance(items, (list, tuple))  # the entries of a set have no numbers
         if not numbered and not (into is frozenset and isinstance(items, Set)):
             raise TypeError(value)
@@ -135,7 +137,13 @@ def _each(read: Callable[[Any], object], accepted: str, into: type = tuple) -> C
     return read_all
 
 
+def _unpacked(value: object) -> Value:
+    """Return the list that stands in a string as JSON, as Scrapy reads it from the command line; or the value."""
+    return json.loads(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
+
+
 def _user_agent(value: object) -> Agent | None:
+    value = _unpacked(value)
     if isinstance(value, (list, tuple)):
         _each(_string, "a string")(value)
     return agent_of(value)
@@ -346,7 +354,8 @@ class Settings:
         "Whether the report has a record of every request that is allowed, too.",
     )
     use: tuple[str, ...] | None = _setting(
-        "ROBOTSTXT_USE", "list of str or None", None, "a list of labels, or a string with commas, or None", uses_of,
+        "ROBOTSTXT_USE", "list of str or None", None, "a list of labels, or a string with commas, or None",
+        lambda value: uses_of(_unpacked(value)),
         "What the crawl is for, such as train-ai. Pages whose site refuses all of it are not fetched.",
     )
     use_responses: str = _setting(

@@ -23,13 +23,13 @@ from scrapy.settings import Settings
 from scrapy_robots_rfc import settings as ours
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode, entry_of, head_of
 from scrapy_robots_rfc.cache.stores.base import Store
-from scrapy_robots_rfc.cache.stores.opening import sqlite_path, store_of
+from scrapy_robots_rfc.cache.stores.opening import errors_of, sqlite_path, store_of
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, GOOD, STANDARD, STRONG, Failed, span, stripped
 from scrapy_robots_rfc.core.text import error_text, many, printable, utc_text
 from scrapy_robots_rfc.errors import RobotsError, SettingError
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.settings import CACHE, read_settings
 
 T = TypeVar("T")
 
@@ -138,11 +138,14 @@ def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -
     if files:
         _look_at(files[0], may_be_made=may_be_made)
     try:
-        made = store_of(spec, Crawler(Spider, settings))
+        key = "--store" if address else CACHE
+        with errors_of(spec, key):
+            made = store_of(spec, Crawler(Spider, settings), key)
         if made is None:
             what = "there is no store, only memory:, which keeps nothing beyond a crawl"
             raise Failed(f"{what}; name one with --store ADDRESS, or in ROBOTSTXT_CACHE")
-        made[0].open()
+        with errors_of(spec, key):
+            made[0].open()
     except (Failed, SettingError):
         raise
     except Exception as error:

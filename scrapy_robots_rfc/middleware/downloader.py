@@ -21,7 +21,7 @@ from scrapy.utils.misc import load_object
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
 from scrapy_robots_rfc.cache.client import CacheClient
-from scrapy_robots_rfc.cache.stores.opening import store_of
+from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
@@ -376,12 +376,15 @@ class RfcRobotsTxtMiddleware:
 
     def _open_store(self, settings: Settings) -> CacheClient | None:
         # What an offline replay knows may be of any age, so that no other crawl may have it.
-        found = None if self._replay is not None else store_of(settings.cache, self._crawler)
-        if found is None:
+        if self._replay is not None:
             return None
-        store, name = found
-        client = CacheClient(store, name, runtime=Runtime(), count=self._count)
-        client.start()
+        with errors_of(settings.cache):
+            found = store_of(settings.cache, self._crawler)
+            if found is None:
+                return None
+            store, name = found
+            client = CacheClient(store, name, runtime=Runtime(), count=self._count)
+            client.start()
         return client
 
 

@@ -17,6 +17,7 @@ from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.settings import CACHE_ACCEPTED
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.entries import made
@@ -244,11 +245,25 @@ async def test_address_that_is_not_accepted(value: str, error: type[Exception]) 
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("address", "shown", "why"),
+    [
+        ("sqlite:///FOLDER", "sqlite:///FOLDER", "Is a directory"),
+        ("redis://me:secret@127.0.0.1:1/0", "redis://***@127.0.0.1:1/0", "Connection refused"),
+        ("redis://me:secret@127.0.0.1:port/0", "redis://***@127.0.0.1:port/0", "must be like redis://"),
+        ("redis://me:secret@127.0.0.1:99999/0", "redis://***@127.0.0.1:99999/0", "must be like redis://"),
+        ("redis://::1:6379", "redis://::1:6379", "must be like redis://"),
+    ],
+)
 @ensureDeferred
-async def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
-    """A store that can never work stops the crawl at start."""
-    with pytest.raises(StoreError, match="cannot be opened"):
-        await crawl((), {"ROBOTSTXT_CACHE": f"sqlite:///{tmp_path}"})
+async def test_store_that_cannot_be_opened(address: str, shown: str, why: str, tmp_path: Path) -> None:
+    """A store that cannot work stops the crawl at start: the error has the setting, its value and what is accepted."""
+    with pytest.raises(StoreError, match=why) as caught:
+        await crawl((), {"ROBOTSTXT_CACHE": address.replace("FOLDER", str(tmp_path))})
+    text = str(caught.value)
+    assert text.startswith(f"ROBOTSTXT_CACHE = {shown.replace('FOLDER', str(tmp_path))!r} cannot be used: ")
+    assert text.endswith(f"; it must be {CACHE_ACCEPTED}")
+    assert "secret" not in text
 
 
 @ensureDeferred

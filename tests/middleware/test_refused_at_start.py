@@ -14,6 +14,7 @@ from scrapy.crawler import CrawlerRunner
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.settings import CACHE_ACCEPTED
 from tests.support.command_line import TIMEOUT, environment
 from tests.support.crawling import ASYNCIO_REACTOR, Pages
 
@@ -93,6 +94,7 @@ TOO_SMALL = (
     "The crawl does not start: "
     "ROBOTSTXT_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309, 2.5)"
 )
+NO_DISK = f"ROBOTSTXT_CACHE = 'shop.store.Broken' cannot be used: no disk; it must be {CACHE_ACCEPTED}"
 #: Spiders with wrong settings of their own, by the name of their class, and what the log says of each. They are the
 #: spiders of scripts, one process each: whether a command or a script starts a crawl, the line is the same.
 WRONG = {
@@ -106,7 +108,7 @@ WRONG = {
     ),
     "BrokenStore": (
         {"ROBOTSTXT_CACHE": "shop.store.Broken"},
-        "The crawl does not start: no disk",
+        f"The crawl does not start: {NO_DISK}",
     ),
     "Late": (
         {"ROBOTSTXT_TIMEOUT": "late"},

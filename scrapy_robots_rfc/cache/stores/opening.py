@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_robots_rfc.cache.stores.base import Store
-from scrapy_robots_rfc.core.text import without_credentials
+from scrapy_robots_rfc.core.text import hidden, without_credentials
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 
@@ -17,11 +19,25 @@ SQLITE = "sqlite:///"
 _REDIS = ("redis://", "rediss://")
 
 
-def store_of(spec: object, crawler: Crawler) -> tuple[Store, str] | None:
+@contextmanager
+def errors_of(spec: object, key: str = CACHE) -> Iterator[None]:
+    """Have each `StoreError` that is raised within name the setting, its value and what is accepted.
+
+    :param spec: the value.
+    :param key: the setting, or the option of a command.
+    """
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"{key} = {hidden(spec)!r} cannot be used: {error}; it must be {CACHE_ACCEPTED}") from error
+
+
+def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
     """Return the store that a value of ROBOTSTXT_CACHE asks for, not opened yet, and its name for people.
 
     :param spec: an address, a class, or the path of one.
     :param crawler: what a class of the user's is made from, as Scrapy makes its components.
+    :param key: the setting, or the option of a command, that has the value.
     :returns: ``None`` where there is to be none but the crawl's memory.
     :raises SettingError: the value is not accepted.
     :raises StoreError: something that it needs is not installed.
@@ -33,8 +49,7 @@ def store_of(spec: object, crawler: Crawler) -> tuple[Store, str] | None:
         try:
             from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - the package is an extra
         except ModuleNotFoundError as error:
-            text = f"{CACHE} is the address of a Redis server: pip install 'scrapy-robots-rfc[redis]'"
-            raise StoreError(text) from error
+            raise StoreError("a Redis server needs a package: pip install 'scrapy-robots-rfc[redis]'") from error
         store = RedisStore(address)
         return store, store.name
     if (path := sqlite_path(address)) is not None:
@@ -42,13 +57,13 @@ def store_of(spec: object, crawler: Crawler) -> tuple[Store, str] | None:
 
         return SqliteStore(path), address
     if ":" in address:  # and no path of a class
-        raise SettingError(CACHE, without_credentials(address), CACHE_ACCEPTED)
+        raise SettingError(key, without_credentials(address), CACHE_ACCEPTED)
     try:
         found: Any = load_object(spec)  # type: ignore[arg-type]  # another type is refused, too
         if not issubclass(found, Store):
             raise TypeError("it is another class")
     except Exception as error:
-        raise SettingError(CACHE, spec, f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})") from error
+        raise SettingError(key, spec, f"{CACHE_ACCEPTED} ({type(error).__name__}: {error})") from error
     return build_from_crawler(found, crawler), f"{found.__module__}.{found.__qualname__}"
 
 
