@@ -118,10 +118,12 @@ class Refusal(NamedTuple):
 
     :param why: the records, header lines or metas that do, for people.
     :param line: the line of robots.txt that does; of several lines the first; ``None``: none does.
+    :param by: what they belong to, for people.
     """
 
     why: str
     line: int | None
+    by: str = "robots.txt"
 
 
 def refused_by(uses: Iterable[str], said: Mapping[str, Preference]) -> Refusal | None:
@@ -235,31 +237,50 @@ def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
     return found
 
 
+#: Octets of a `/.well-known/tdmrep.json`, its entries, and octets of all their locations, at most. So many take ten
+#: milliseconds, if each octet is escaped. A larger file counts as one that cannot be read: its first entry that matches
+#: decides, so a part of it says nothing.
+MOST_TDMREP_OCTETS, MOST_TDMREP_ENTRIES, MOST_LOCATION_OCTETS = 131_072, 500, 16_384
+
+
 class Reservation(NamedTuple):
     """One entry of `/.well-known/tdmrep.json`.
 
-    :param location: a path pattern.
+    :param location: the path pattern as the file has it.
+    :param pattern: the same, parsed.
     :param reservation: its `tdm-reservation`, of any type.
     """
 
     location: str
+    pattern: Pattern
     reservation: object
 
 
 def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
-    """Parse a `/.well-known/tdmrep.json`; what cannot be read is passed over, and nothing is raised."""
+    """Parse a `/.well-known/tdmrep.json`; entries that cannot be read are passed over.
+
+    :raises ValueError: it is no array of JSON, or too large; the text says which.
+    """
     try:
-        entries: Any = json.loads(body)
+        entries: Any = json.loads(body) if len(body) <= MOST_TDMREP_OCTETS else None
     except (ValueError, RecursionError):
-        return ()
-    return tuple(
-        Reservation(entry["location"], entry.get("tdm-reservation"))
-        for entry in (entries if isinstance(entries, list) else ())
+        raise ValueError("no JSON") from None
+    if not isinstance(entries, list) or len(entries) > MOST_TDMREP_ENTRIES:
+        raise ValueError(f"no array of at most {MOST_TDMREP_ENTRIES} entries and {MOST_TDMREP_OCTETS} octets")
+    located = [
+        (to_octets(entry["location"]), entry)
+        for entry in entries
         if isinstance(entry, dict) and isinstance(entry.get("location"), str)
+    ]
+    if sum(len(location) for location, _ in located) > MOST_LOCATION_OCTETS:
+        raise ValueError(f"more than {MOST_LOCATION_OCTETS} octets of locations")
+    return tuple(
+        Reservation(entry["location"], parse_pattern(location), entry.get("tdm-reservation"))
+        for location, entry in located
     )
 
 
 def reservation_of(entries: Iterable[Reservation], url: str | bytes) -> Reservation | None:
     """Return the first entry, in the order of the file, whose location matches a URL: not the longest one."""
     target = request_target(url)
-    return next((entry for entry in entries if parse_pattern(to_octets(entry.location)).matches(target)), None)
+    return next((entry for entry in entries if entry.pattern.matches(target)), None)

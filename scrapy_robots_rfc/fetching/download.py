@@ -177,13 +177,13 @@ class Downloader:
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
         if asker is not None:
-            self._inherit_route(asker, url, meta, headers)
+            self.inherit_route(asker, url, meta, headers)
         if url.startswith("ftp:"):
             meta.setdefault("proxy", None)  # Scrapy's handler uses none that the environment names
         # Before every page, as Scrapy's own middleware asks.
         return Request(url, priority=1000, callback=NO_CALLBACK, meta=meta, headers=headers)
 
-    def _inherit_route(self, asker: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
+    def inherit_route(self, asker: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]) -> None:
         """Copy what decides the way of the page: its proxy, local address and slot; to the same host, its FTP account.
 
         Nothing else is inherited.

@@ -275,7 +275,8 @@ class RfcRobotsTxtMiddleware:
             refusal = await self.enforcement.use.received(request, response, robots, self.user_agents.of(request))
             if refusal is not None:
                 decision = Decision(False, Reason.USE, origin=str(origin))
-                self.enforcement.refuse(request, decision, refusal.why, robots, by="its page", line=refusal.line)
+                self._count(stats.ALLOWED, -1)  # it was counted when it was sent
+                self.enforcement.refuse(request, decision, refusal.why, robots, by=refusal.by, line=refusal.line)
         return response
 
     async def _wait_for_turn_in_place(

@@ -82,7 +82,7 @@ class Enforcement:
         line = None
         if why is None and self.use is not None and (refusal := self.use.refusal(request, robots, agent)) is not None:
             decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
-            why, line = refusal
+            why, line = refusal.why, refusal.line
         elif self.use is None and USE_KEY in request.meta and not self._told_of_use:
             self._told_of_use = True
             text = (

@@ -1,69 +1,145 @@
-"""ROBOTSTXT_TDMREP: the `/.well-known/tdmrep.json` of each site, asked for once and kept as long as its robots.txt."""
+"""ROBOTSTXT_TDMREP: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
+
+It is asked for like a page: each hop of its redirects is judged by the robots.txt of its host, keeps the interval of
+its site, and is counted.
+"""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.datatypes import LocalCache
 
-from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.preferences import Reservation, parse_tdmrep
+from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.core.decision import Reason
+from scrapy_robots_rfc.core.labels import USE_KEY
+from scrapy_robots_rfc.core.preferences import MOST_TDMREP_OCTETS, Reservation, parse_tdmrep
+from scrapy_robots_rfc.core.text import error_text
+from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, target_of
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 PATH = "/.well-known/tdmrep.json"
-# Sites whose file is kept; the one that was asked for first is dropped first.
-_KEPT = 10_000
+# Sites whose file is stored; the one that was asked for first is dropped first.
+_MOST_SITES = 10_000
+# A hop declares no use, so that robots.txt alone decides, and two sites never wait for each other's file.
+_META: dict[str, Any] = {
+    USE_KEY: [],
+    "allow_offsite": True,
+    "dont_redirect": True,
+    "dont_retry": True,
+    "dont_merge_cookies": True,
+    "download_maxsize": MOST_TDMREP_OCTETS,
+    "download_warnsize": 0,
+}
+
+
+class _File:
+    """What is known of the file of one site.
+
+    :param until: when it is asked for again.
+    """
+
+    __slots__ = ("entries", "until", "waiters")
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+        #: Its entries; ``None``: it is not known what they are.
+        self.entries: tuple[Reservation, ...] | None = None
+        #: Those who wait for the fetch; ``None``: it is over.
+        self.waiters: list[Waiter[None]] | None = []
 
 
 class TdmFiles:
     """The files of a crawl.
 
-    :param download: makes one exchange through Scrapy's downloader, as for a robots.txt.
-    :param timeout: seconds for each exchange.
+    :param settings: of the crawl.
+    :param download: gives the requests the way of the page.
     """
 
-    def __init__(self, download: Downloader, timeout: float, runtime: Runtime) -> None:
-        self._download, self._timeout, self._runtime = download, timeout, runtime
-        # Until when the entries of a site count, and the wait for them.
-        self._kept: LocalCache[Origin, tuple[float, RouteWait[tuple[Reservation, ...]]]] = LocalCache(_KEPT)
+    def __init__(self, crawler: Crawler, settings: Settings, download: Downloader) -> None:
+        self._crawler = crawler
+        self._download = download
+        self._timeout = settings.timeout
+        self._pause = settings.unreachable_ttl
+        self._runtime = Runtime()
+        self._files: LocalCache[Origin, _File] = LocalCache(_MOST_SITES)
 
-    async def of(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
-        """Return the entries of a site's file; none where there is no file, or it cannot be read.
+    async def of(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...] | None:
+        """Return the entries of a site's file, none where there is no file; ``None``: it is not known what they are.
 
-        :param request: the file is fetched for it, by its route.
-        :param robots: what is known of the site's robots.txt, which may forbid to ask for the file.
+        :param request: the page; the file is asked for by its route.
+        :param robots: what is known of the site's robots.txt, for as long as which the file is used.
         """
-        origin = robots.origin
-        until, wait = self._kept.get(origin, (0.0, None))
-        if wait is None or (wait.settled and self._runtime.clock() >= until):
-            wait = RouteWait(origin)
-            self._kept[origin] = robots.validity.fresh_until, wait
-            entries: tuple[Reservation, ...] = ()
-            try:
-                entries = await self._fetch(request, robots)
-            except Exception:  # whatever goes wrong says nothing about the site's reservations
-                logger.debug("%s%s cannot be had", origin, PATH, exc_info=True)
-            finally:
-                wait.settle(entries)
-                wait.tell()
-        return await wait.result() or ()
+        file = self._files.get(robots.origin)
+        if file is None or (file.waiters is None and self._runtime.clock() >= file.until):
+            file = self._files[robots.origin] = _File(robots.validity.fresh_until)
+            await self._fill(file, request, robots.origin)
+        elif file.waiters is not None:
+            waiter: Waiter[None] = Waiter()
+            file.waiters.append(waiter)
+            await waiter
+        return file.entries
 
-    async def _fetch(self, asker: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
-        first = f"{robots.origin}{PATH}"
-        url: str | None = first if robots.decide(first).allowed else None
+    async def _fill(self, file: _File, page: Request, origin: Origin) -> None:
+        """Ask for a file. Whatever goes wrong, those who wait go on."""
+        try:
+            file.entries = await self._fetch(page, origin)
+        except RobotsDisallowed as refusal:
+            if refusal.decision.reason is Reason.UNREACHABLE:
+                self._ask_again(file, origin, refusal)
+        except RobotsUndecided:  # the spider was closed
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong says nothing about the site's reservations
+            self._ask_again(file, origin, error)
+        finally:
+            waiters = file.waiters or []
+            file.waiters = None
+            for waiter in waiters:
+                waiter.resolve(None)
+
+    def _ask_again(self, file: _File, origin: Origin, error: Exception) -> None:
+        """Note that a file is to be asked for again after a pause, and say so once for each time."""
+        file.until = min(file.until, self._runtime.clock() + self._pause)
+        logger.warning(
+            "%s%s cannot be read (%s): whether the site reserves text and data mining is unknown, its pages go on; "
+            "the file is asked for again after %g s",
+            origin,
+            PATH,
+            error_text(error),
+            self._pause,
+            extra={"spider": self._crawler.spider},
+        )
+
+    async def _fetch(self, page: Request, origin: Origin) -> tuple[Reservation, ...]:
+        url: str | None = f"{origin}{PATH}"
         for _ in range(MAX_REDIRECTS + 1):
             if url is None:
-                break
-            request = self._download.request(url, timeout=self._timeout, mark=self, asker=asker)
-            response, body = await self._download.send(request)
+                raise ValueError("a redirect without a usable Location")
+            response = await self._ask(page, url)
+            if response.status // 100 == 2:
+                return parse_tdmrep(response.body)
+            if response.status // 100 == 4:
+                return ()  # that is an answer: there is no file
             if response.status // 100 != 3:
-                return parse_tdmrep(body) if response.status // 100 == 2 else ()
+                raise ValueError(f"status {response.status}")
             url = target_of(url, response.headers.get(b"Location"))
-        return ()
+        raise ValueError(f"more than {MAX_REDIRECTS} redirects")
+
+    async def _ask(self, page: Request, url: str) -> Response:
+        assert self._crawler.engine is not None
+        meta = {**_META, "download_timeout": self._timeout}
+        headers: dict[bytes, bytes] = {}
+        self._download.inherit_route(page, url, meta, headers)
+        request = Request(url, callback=NO_CALLBACK, meta=meta, headers=headers)
+        return await self._crawler.engine.download_async(request)

@@ -15,7 +15,6 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.labels import USE_KEY, unknown_labels, uses_of
 from scrapy_robots_rfc.core.preferences import (
@@ -58,7 +57,7 @@ class DeclaredUse:
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
         self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
-        self._files = TdmFiles(download, settings.timeout, Runtime()) if settings.tdmrep else None
+        self._files = TdmFiles(crawler, settings, download) if settings.tdmrep else None
         self._told: set[str] = set()
         self._of_spider()
 
@@ -104,7 +103,7 @@ class DeclaredUse:
         uses, tdm = self.of(request), list[tuple[str, object]]()
         web = robots is not None and robots.origin.scheme in ("http", "https")  # other schemes have no such file
         if self._files is not None and robots is not None and web and uses:
-            found = reservation_of(await self._files.of(request, robots), request.url)
+            found = reservation_of(await self._files.of(request, robots) or (), request.url)
             tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
         own = _of_response(response, agent, tdm)
         said = combined(request.meta.pop(_SAID, {}), own)
@@ -115,7 +114,8 @@ class DeclaredUse:
         first = next((own[use].source for use in uses if use in own), "")
         source = "meta" if first.startswith("meta") else "tdmrep" if first.startswith(PATH) else "header"
         self._count(stats.USE.format(source=source))
-        return None if self._passes else refusal
+        by = "its site" if source == "tdmrep" else "its page"
+        return None if self._passes else refusal._replace(by=by)
 
     def _tell_of_payment(self, response: Response) -> None:
         """Count a response that asks for payment, and say so once a site."""

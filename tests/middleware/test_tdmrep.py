@@ -1,0 +1,161 @@
+"""How the tdmrep.json of a site is asked for: judged, paced and counted like a page, and again where that failed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import RobotsDisallowed
+from tests.support.crawling import Crawl, Pages, crawl, records
+from tests.support.site import Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.http import Response
+
+pytestmark = pytest.mark.reactor
+
+NAME = "/.well-known/tdmrep.json"
+PAGE = Reply(headers=(("Content-Type", "text/html"),))
+RESERVED = Reply(200, json.dumps([{"location": "/*", "tdm-reservation": 1}]).encode())
+SETTINGS = {"ROBOTSTXT_USE": ["tdm"], "ROBOTSTXT_TDMREP": True}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A site with three pages, a private file, and a redirect from its tdmrep.json to that."""
+    pages = dict.fromkeys(("/a", "/b", "/c"), PAGE)
+    rules = robots("User-agent: *\nDisallow: /private/\n")
+    replies = {"/robots.txt": rules, NAME: redirect("/private/tdm.json"), "/private/tdm.json": RESERVED}
+    with Site({**replies, **pages}) as running:
+        yield running
+
+
+class Permitted(Pages):
+    """Keeps what each response says is permitted, and asks for one page after the other."""
+
+    custom_settings = {"CONCURRENT_REQUESTS": 1}  # noqa: RUF012 - Scrapy's
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        """Keep it."""
+        self.permitted = {**getattr(self, "permitted", {}), response.url: response.meta.get("robots_use")}
+        return super().parse(response)
+
+
+async def asked_for(site: Site, *paths: str, **settings: Any) -> Crawl:
+    """Crawl pages that declare a use for which the tdmrep.json counts."""
+    return await crawl([site.url(path) for path in paths], {**SETTINGS, **settings}, spider=Permitted)
+
+
+def unread(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings about a tdmrep.json."""
+    return [line for line in records(caplog) if "tdmrep.json cannot be read" in line]
+
+
+@ensureDeferred
+async def test_hop_that_its_own_site_forbids(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A redirect to a path that robots.txt forbids is not followed, and the pages go on without a warning."""
+    result = await asked_for(site, "/a", "/b")
+    assert site.pages == [NAME, "/a", "/b"]
+    assert list(result.outcomes.values()) == [200, 200]
+    assert (result.stat("forbidden"), result.stat("allowed")) == (1, 3)
+    assert unread(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "warned"),
+    [(robots("User-agent: *\nDisallow: /\n"), 0), (Reply(503), 1), (Reply(reset=True), 1)],
+    ids=["disallow", "503", "reset"],
+)
+@ensureDeferred
+async def test_hop_that_another_site_forbids(
+    site: Site, rules: Reply, warned: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A redirect to a host whose robots.txt disallows it, or is unreachable, is not followed."""
+    with Site({"/robots.txt": rules, "/tdm.json": RESERVED}) as other:
+        site.replies[NAME] = redirect(other.url("/tdm.json"))
+        result = await asked_for(site, "/a")
+        assert other.pages == []
+    assert list(result.outcomes.values()) == [200]
+    assert len(unread(caplog)) == warned
+
+
+@ensureDeferred
+async def test_hop_that_another_site_allows(site: Site) -> None:
+    """A redirect to a host whose robots.txt allows it is followed, also beyond the domains of the spider."""
+    with Site({"/tdm.json": RESERVED}) as other:
+        site.replies[NAME] = redirect(other.url("/tdm.json").replace("127.0.0.1", "localhost"))
+        result = await crawl([site.url("/a")], SETTINGS, spider=Permitted, allowed_domains=["127.0.0.1"])
+        assert other.pages == ["/tdm.json"]
+    (refused,) = result.outcomes.values()
+    assert isinstance(refused, RobotsDisallowed)
+    assert refused.decision.reason.value == "use"
+
+
+@ensureDeferred
+async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
+    """Two sites whose tdmrep.json redirect to the other one's do not wait for each other."""
+    with Site({"/a": PAGE}) as other:
+        site.replies[NAME] = redirect(other.url(NAME))
+        other.replies[NAME] = redirect(site.url(NAME))
+        result = await crawl([site.url("/a"), other.url("/a")], SETTINGS)
+    assert list(result.outcomes.values()) == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(503), "ValueError: status 503"),
+        (Reply(reset=True), ""),
+        (Reply(200, b"{"), "ValueError: no JSON"),
+        (redirect(NAME), "ValueError: more than 5 redirects"),
+        (Reply(200, b"[" + b"1," * 500 + b"1]"), "ValueError: no array of at most 500 entries and 131072 octets"),
+        (Reply(200, b'["' + b"x" * 200_000 + b'"]'), ""),
+    ],
+    ids=["503", "reset", "json", "redirects", "entries", "octets"],
+)
+@ensureDeferred
+async def test_file_that_cannot_be_had(site: Site, reply: Reply, why: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the file cannot be read the use is unknown, with one warning a site, and the pages go on."""
+    site.replies[NAME] = reply
+    result = await asked_for(site, "/a", "/b", "/c")
+    assert list(result.spider.permitted.values()) == [{"tdm": None}] * 3
+    (line,) = unread(caplog)
+    assert line.startswith(f"{site.url(NAME)} cannot be read ({why}")
+    assert line.endswith("its pages go on; the file is asked for again after 300 s")
+    # Twisted sends a request again by itself if a connection that was kept open breaks.
+    assert site.pages.count(NAME) in {302: (6,), 200: (1, 2)}.get(reply.status, (1,))
+
+
+@ensureDeferred
+async def test_file_that_is_there_later(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that could not be read is asked for again after ROBOTSTXT_UNREACHABLE_TTL."""
+    site.replies[NAME] = lambda _: Reply(503) if site.pages.count(NAME) == 1 else RESERVED
+    result = await asked_for(site, "/a", "/b", "/c", ROBOTSTXT_UNREACHABLE_TTL=1e-6)
+    assert [isinstance(one, RobotsDisallowed) for one in result.outcomes.values()] == [False, True, True]
+    assert site.pages.count(NAME) == 2
+    assert len(unread(caplog)) == 1
+
+
+@ensureDeferred
+async def test_no_file(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A 404 is an answer: nothing is reserved, and it is not asked for again."""
+    site.replies[NAME] = Reply(404)
+    result = await asked_for(site, "/a", "/b", ROBOTSTXT_UNREACHABLE_TTL=1e-6)
+    assert list(result.outcomes.values()) == [200, 200]
+    assert site.pages.count(NAME) == 1
+    assert unread(caplog) == []
+
+
+@ensureDeferred
+async def test_refusal_of_the_site(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A page that the file refuses is said to be forbidden by its site, and is not counted as allowed."""
+    site.replies[NAME] = RESERVED
+    caplog.set_level("DEBUG")
+    result = await asked_for(site, "/a", "/b")
+    assert (result.stat("forbidden"), result.stat("allowed"), result.stat("use/tdmrep")) == (2, 1, 2)
+    assert f"Forbidden by its site: <GET {site.url('/a')}> ({NAME} /*: 1)" in caplog.messages
