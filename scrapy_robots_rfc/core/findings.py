@@ -81,7 +81,8 @@ class Code(enum.Enum):
         "a DisallowAITraining or AllowAITraining whose path begins neither with `/` nor with `*`",
     )
     LICENSE_NO_URL = "license_no_url", _WARNING, "a License that is no absolute http or https URL"
-    USE_OUTSIDE_GROUP = "use_outside_group", _ERROR, "a record of use before the first user-agent line"
+    SIGNAL_OUTSIDE_GROUP = "signal_outside_group", _WARNING, "a Content-Signal before the first user-agent line"
+    USE_OUTSIDE_GROUP = "use_outside_group", _ERROR, "another record of use before the first user-agent line"
     USE_CONTRADICTION = (
         "use_contradiction",
         _WARNING,

@@ -322,7 +322,10 @@ def _of_order(lines: Sequence[Line]) -> Iterator[Finding]:
             agent = None
         else:
             apart = apart or line.kind not in (LineKind.COMMENT, LineKind.JUNK)
-            if not in_group and (line.key in _VALUES or line.key in RECORDS):
+            if not in_group and line.key == SIGNAL:
+                effect = "it counts for every group that does not say otherwise; other crawlers may read it for none"
+                yield _finding(Code.SIGNAL_OUTSIDE_GROUP, line, effect, "the same line in each group")
+            elif not in_group and (line.key in _VALUES or line.key in RECORDS):
                 code = Code.DELAY_OUTSIDE_GROUP if line.key in _VALUES else Code.USE_OUTSIDE_GROUP
                 yield _finding(code, line, _OUTSIDE, _AGENT_ABOVE)
 

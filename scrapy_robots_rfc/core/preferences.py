@@ -48,13 +48,21 @@ class Preference(NamedTuple):
 
 # RFC 9651, 3 and 4.2. Wherever a part can end in two ways, the next character tells which, so time is linear.
 _KEY = r"[a-z*][a-z0-9_.*-]*"
-_ITEM = r"""(?:
+_TAIL = "%[89ab][0-9a-f]"
+# The octets of one character of UTF-8 (RFC 3629, 4), each as its escape.
+_ESCAPED = rf"""(?:
+    %[0-7][0-9a-f]
+  | %(?:c[2-9a-f]|d[0-9a-f]){_TAIL}
+  | %e0%[ab][0-9a-f]{_TAIL} | %e[1-9a-cef](?:{_TAIL}){{2}} | %ed%[89][0-9a-f]{_TAIL}
+  | %f0%[9ab][0-9a-f](?:{_TAIL}){{2}} | %f[1-3](?:{_TAIL}){{3}} | %f4%8[0-9a-f](?:{_TAIL}){{2}}
+)"""
+_ITEM = rf"""(?:
     [A-Za-z*][!#$%&'*+^_`|~0-9A-Za-z:/.-]*              # a token
   | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"        # a string
-  | -?(?:\d{1,12}\.\d{1,3}|\d{1,15})(?![\d.])         # a number
-  | \?[01] | @-?\d{1,15}(?![\d.])                      # a boolean, a date
-  | :[A-Za-z0-9+/]*={0,2}:                             # octets
-  | %"(?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*"  # a display string
+  | -?(?:\d{{1,12}}\.\d{{1,3}}|\d{{1,15}})(?![\d.])     # a number
+  | \?[01] | @-?\d{{1,15}}(?![\d.])                    # a boolean, a date
+  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # octets; padding may be missing
+  | %"(?:[\x20\x21\x23\x24\x26-\x7e]|{_ESCAPED})*"     # a display string
 )"""
 _PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
 _INNER_LIST = rf"\(\ *(?:{_ITEM}{_PARAMETERS}(?=[ )])\ *)*\)"
@@ -150,12 +158,23 @@ class PathPreference(NamedTuple):
     said: Mapping[str, Preference]
 
 
-def read_records(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
+def read_records(records: Iterable[Record], above: Iterable[Record] = ()) -> dict[str, list[PathPreference]]:
     """Return what records of robots.txt say, in three lists: of Content-Signal, of Content-Usage, and of training.
 
     :param records: those with a key of `RECORDS` in the group that applies; their values are octets, one character
         each.
+    :param above: the Content-Signal records above the first user-agent line. They count for the labels that no
+        Content-Signal of the group names.
     """
+    found = _read_all(records)
+    own = {label for signal in found[SIGNAL] for label in signal.said}
+    for signal in _read_all(above)[SIGNAL]:
+        said = {label: one for label, one in signal.said.items() if label not in own}
+        found[SIGNAL].append(signal._replace(said=said))
+    return found
+
+
+def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
     found: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
     left = MOST_OCTETS
     for record in records:

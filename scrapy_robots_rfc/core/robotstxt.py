@@ -247,8 +247,9 @@ class RobotsTxt:
     def preferences(self, url: str | bytes, tokens: str | Sequence[str]) -> Mapping[str, Preference]:
         """Return what the group that applies says of the use of a page: label -> `preferences.Preference`.
 
-        Labels that it does not name are absent. A URL that may not be fetched has no preferences. Parameters as in
-        `decide`.
+        Of labels that no Content-Signal of the group names, it is what those above the first user-agent line say.
+        Other labels that it does not name are absent. A URL that may not be fetched has no preferences. Parameters as
+        in `decide`.
         """
         from scrapy_robots_rfc.core import preferences as use  # noqa: PLC0415 - a verdict does not need it
 
@@ -258,17 +259,24 @@ class RobotsTxt:
         read = self._preferences_read.get(key)
         if read is None:
             records = self.records_for(tokens, *use.RECORDS, most=use.MOST_RECORDS)
-            octets = [replace(record, value=self.octets_of(record.value, record.line)) for record in records]
-            read = self._preferences_read[key] = use.read_records(octets)
-            self._lines_read += len(octets)
+            above = self._records_above(use.SIGNAL, most=use.MOST_RECORDS)
+            read = use.read_records(self._as_octets(records), self._as_octets(above))
+            self._preferences_read[key] = read
+            self._lines_read += len(records) + len(above)
         return use.of_records(read, url)
+
+    def _as_octets(self, records: Iterable[Record]) -> list[Record]:
+        return [replace(record, value=self.octets_of(record.value, record.line)) for record in records]
+
+    def _records_above(self, key: str, most: float = math.inf) -> tuple[Record, ...]:
+        """Return the records of a key above the first user-agent line."""
+        octets, agents = self._content.octets, self._agent_lines()
+        above = Section(octets, 0, agents[0][0] if agents else len(octets), 1)
+        return tuple(*records_in([above], octets.lower(), [key], most))
 
     def licenses(self, tokens: str | Sequence[str]) -> tuple[Record, ...]:
         """Return the License records of the group that applies; without one, those above the first user-agent line."""
-        own = self.records_for(tokens, "license")
-        first = self._agent_lines()[0][0] if self._agent_lines() else len(self._content.octets)
-        octets = self._content.octets
-        return own or tuple(*records_in([Section(octets, 0, first, 1)], octets.lower(), ["license"]))
+        return self.records_for(tokens, "license") or self._records_above("license")
 
     def _values(self, *keys: str) -> Iterator[str]:
         """Yield the values of some keys in the whole file, but no empty ones."""

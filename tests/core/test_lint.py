@@ -163,7 +163,14 @@ CASES: list[tuple[Code, bytes, int, str, str]] = [
         "nobody can tell where",
         "the whole URL, such as https://www.example/license.xml",
     ),
-    (Code.USE_OUTSIDE_GROUP, b"Content-Signal: search=yes\n" + OPEN, 1, "ignored", AGENT),
+    (Code.USE_OUTSIDE_GROUP, b"Content-Usage: search=y\n" + OPEN, 1, "ignored", AGENT),
+    (
+        Code.SIGNAL_OUTSIDE_GROUP,
+        b"Content-Signal: search=yes\n" + OPEN,
+        1,
+        "it counts for every group that does not say otherwise",
+        "the same line in each group",
+    ),
     (
         Code.USE_CONTRADICTION,
         OPEN + b"Content-Signal: ai-train=yes\nContent-Usage: train-ai=n",
