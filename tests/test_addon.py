@@ -124,13 +124,13 @@ TABLE = (
         priority="cmdline",
     ),
     Row("no spider middlewares at all", spider_mw(None)),
-    Row("rules of pages", TAG, **early({EARLY: 10, PAGES: 20})),
-    Row("rules of pages, by a string", {"ROBOTSTAG_OBEY": "nofollow"}, **early({EARLY: 10, PAGES: 20})),
+    Row("rules of pages", TAG, **early({EARLY: 10, PAGES: 1000})),
+    Row("rules of pages, by a string", {"ROBOTSTAG_OBEY": "nofollow"}, **early({EARLY: 10, PAGES: 1000})),
     Row("no rules of pages", {"ROBOTSTAG_OBEY": []}),
     Row("rules of pages placed", {**TAG, **spider_mw({PAGES: 7})}, **early({PAGES: 7, EARLY: 10})),
     Row("a subclass for pages", {**TAG, **spider_mw({OwnPages: 7})}, **early({OwnPages: 7, EARLY: 10})),
     Row("rules of pages switched off", {**TAG, **spider_mw({PAGES: None})}, **early({PAGES: None, EARLY: 10})),
-    Row("rules of pages without ours", {**TAG, **mw({OURS: None})}, {OURS: None}, {PAGES: 20}),
+    Row("rules of pages without ours", {**TAG, **mw({OURS: None})}, {OURS: None}, {PAGES: 1000}),
     Row("early without ours", {**mw({OURS: None}), **spider_mw({EARLY: 7})}, {OURS: None}, {EARLY: 7}),
 )
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
 #: Names that are for every crawler, beside its own product tokens.
 EVERYONE = frozenset({"*", "robots"})
-#: Octets of all header lines together that are read.
+#: Octets of all header lines together that are read, and characters of all metas together.
 MAX_HEADERS = 65_536
+#: Members of all header lines together that are read, and of all metas together.
+MAX_MEMBERS = 1000
 #: Members that restrict.
 RESTRICTS = frozenset({
     "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate", "noodp", "noyaca",
@@ -84,13 +87,15 @@ class PageRules:
     """What a page asks of this crawler.
 
     :param found: all that holds for it, in order of name.
+    :param cut: whether the page has more of them than is read.
     """
 
     found: tuple[Found, ...] = ()
+    cut: bool = False
 
-    def __reduce__(self) -> tuple[type[PageRules], tuple[tuple[Found, ...]]]:
-        """Leave out what `directives` keeps: a request with this value in its meta may be stored in JOBDIR."""
-        return type(self), (self.found,)
+    def __reduce__(self) -> tuple[type[PageRules], tuple[tuple[Found, ...], bool]]:
+        """Leave out what `directives` stores: a user may pickle the rules of a page."""
+        return type(self), (self.found, self.cut)
 
     @property
     def nofollow(self) -> bool:
@@ -143,7 +148,7 @@ def read_members(text: str) -> Iterator[Member]:
 
     :param text: the value of the header line, or of the attribute.
     """
-    members = text.split(",")
+    members = text.split(",", MAX_MEMBERS + 1)
     bot, at = "", 0
     while at < len(members):
         pieces, size = [piece.strip() for piece in members[at].split(":")], 1
@@ -190,29 +195,36 @@ def _rules(sources: Iterable[tuple[str, str]], tokens: Sequence[str], now: float
     """Return what holds for this crawler of some texts, each with where it stands."""
     own = {*EVERYONE, "", *(token.lower() for token in tokens)}
     found = []
+    left = MAX_MEMBERS
     for where, text in sources:
-        for member in read_members(text):
+        # Empty members count, too: to pass over one takes as long as to read it.
+        read, left = left, left - 1 - text.count(",")
+        for member in islice(read_members(text), max(read, 0)):
             if member.bot.lower() not in own or (member.odd and member.name in _KNOWN):
                 continue
             names = ("noindex", "nofollow") if member.name == "none" else (member.name,)
             if member.name == _UNTIL and (_seconds(member.value or "") or 0.0) <= now:
                 names = (_UNTIL, "noindex")
             found += [Found(name, None if name == "noindex" else member.value, where) for name in names]
+        if left < 0:
+            return _union(found, cut=True)
     return _union(found)
 
 
-def _union(found: Iterable[Found]) -> PageRules:
-    return PageRules(tuple(sorted(set(found), key=lambda one: (one.name, one.value or "", one.where))))
+def _union(found: Iterable[Found], *, cut: bool = False) -> PageRules:
+    return PageRules(tuple(sorted(set(found), key=lambda one: (one.name, one.value or "", one.where))), cut)
 
 
 def parse_headers(values: Iterable[bytes], tokens: Sequence[str], *, now: float) -> PageRules:
     """Parse the `X-Robots-Tag` lines of a response; nothing is raised.
 
-    :param values: the value of each line, in order; together, `MAX_HEADERS` octets are read.
+    :param values: the value of each line, in order; together, `MAX_HEADERS` octets and `MAX_MEMBERS` members are read.
     :param tokens: the product tokens of the crawler.
     :param now: seconds since 1970, to which `unavailable_after` is compared.
     """
-    return _rules(((f"X-Robots-Tag: {text}", text) for text in header_texts(values)), tokens, now)
+    lines = list(values)
+    rules = _rules(((f"X-Robots-Tag: {text}", text) for text in header_texts(lines)), tokens, now)
+    return replace(rules, cut=True) if sum(map(len, lines)) > MAX_HEADERS else rules
 
 
 def header_texts(values: Iterable[bytes]) -> Iterator[str]:
@@ -229,7 +241,8 @@ def header_texts(values: Iterable[bytes]) -> Iterator[str]:
 def parse_metas(pairs: Iterable[tuple[str, str]], tokens: Sequence[str], *, now: float) -> PageRules:
     """Parse the robots metas of a document; nothing is raised.
 
-    :param pairs: name and content of each meta, in order. Those of other names are passed over.
+    :param pairs: name and content of each meta, in order. Those of other names are passed over. Of all contents
+        together, `MAX_MEMBERS` members are read.
     :param tokens: as for `parse_headers`.
     :param now: as for `parse_headers`.
     """
@@ -240,4 +253,4 @@ def parse_metas(pairs: Iterable[tuple[str, str]], tokens: Sequence[str], *, now:
 
 def combine(*rules: PageRules) -> PageRules:
     """Return the union of the restrictions of several sources."""
-    return _union(one for part in rules for one in part.found)
+    return _union((one for part in rules for one in part.found), cut=any(part.cut for part in rules))

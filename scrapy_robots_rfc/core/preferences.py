@@ -228,18 +228,23 @@ def of_page(rules: PageRules) -> Mapping[str, Preference]:
     return {TRAIN_AI: Preference(False, None, where[0])} if where else {}
 
 
-def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> Mapping[str, Preference]:
-    """Return what the header lines of a response say.
+def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mapping[str, Preference], bool]:
+    """Return what the header lines of a response say, and whether there is more than is read.
 
-    :param usage: the values of its Content-Usage lines. They are one dictionary (RFC 9651, 4.2).
-    :param signals: those of its Content-Signal lines.
+    :param usage: the values of its Content-Usage lines. They are one dictionary (RFC 9651, 4.2). With more than
+        `MOST_OCTETS` together they are void as a whole.
+    :param signals: those of its Content-Signal lines, of which as many are read as have `MOST_OCTETS` together.
     """
     whole = b", ".join(usage)
-    said = [
-        (parse_usage(whole), "Content-Usage", whole),
-        *((parse_signal(one), "Content-Signal", one) for one in signals),
-    ]
-    return combined(*(_named(values, None, f"header {name}: {one.decode('latin-1')}") for values, name, one in said))
+    void = len(whole) > MOST_OCTETS
+    said = [] if void else [(parse_usage(whole), "Content-Usage", whole)]
+    left, lines = MOST_OCTETS, list(signals)
+    for line in lines:
+        left -= len(line)
+        if left >= 0:
+            said.append((parse_signal(line), "Content-Signal", line))
+    found = combined(*(_named(values, None, f"header {name}: {one.decode('latin-1')}") for values, name, one in said))
+    return found, void or left < 0
 
 
 def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:

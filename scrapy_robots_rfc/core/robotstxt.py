@@ -22,7 +22,7 @@ from scrapy_robots_rfc.core.ruleset import Ruleset
 from scrapy_robots_rfc.core.scan import AgentLine, Section, agent_lines, groups_of, records_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_robots_rfc.core.preferences import PathPreference, Preference
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from weakref import WeakKeyDictionary
+from itertools import islice
+from weakref import WeakKeyDictionary, WeakSet
 
 from parsel import Selector
 from scrapy import Request
@@ -38,34 +39,68 @@ logger = logging.getLogger(__name__)
 RULES_KEY = "robots_tag"
 #: The meta key of a page whose rules do not count, and of a request that no rule of a page stops.
 EXEMPT_KEY = "dont_obey_robots_tag"
-#: Characters of a document that are read.
+#: Characters of a document that are looked at.
 MAX_DOCUMENT = 1_048_576
+#: Characters of its head that are parsed, without scripts, styles and comments; tags and comments of it; names and
+#: contents of its metas. Real heads have a tenth of that.
+MAX_HEAD, MAX_TAGS, MAX_METAS = 65_536, 3000, 500
+#: Links of a document that are looked at, characters of their tags, and how many that say nofollow count.
+MAX_LINKS, MAX_LINK_TAGS, MAX_UNENDORSED = 5000, 262_144, 1000
+# Links, comments, scripts and what stands between them, of one document.
+_MOST_PIECES = 12_000
+# URLs that canonicalize_url has to look at, for one page; each takes a tenth of a millisecond.
+_MOST_CANONICAL = 100
 # Characters of a header line or a meta that the log and the report have.
 _LONGEST = 200
 # What `rel` says of a link that its page does not vouch for (HTML, 4.6.7). Scrapy's `Link.nofollow` knows one of them.
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
 
 # Comments and elements in which no tag counts; the begin of the body; every other tag, in whose attributes neither
-# counts. No part gives back what it has matched, so that time is linear in the length of the document.
-_ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+"""
-_TOKEN = re.compile(
-    rf"""(?P<skipped><!--(?:-?>|.*?--!?>|.*)
-    |<(?P<name>script|style|noscript|template|title|textarea)\b{_ATTRIBUTES}(?<!/)>(?:.*?</(?P=name)\b[^>]*+>|.*))
-    |(?P<body><body\b)|</?[a-z]{_ATTRIBUTES}""",
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
+# counts; `<` that begin nothing, all that stand in a row. No part gives back what it has matched, so that time is
+# linear in the length of the document.
+# Both begin with the one octet that they are looked for by.
+_ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+){0,1000}+"""
+_SKIPPED_NAMES = "script|style|noscript|template|title|textarea"
+_SKIPPED = rf"""(?P<skipped>!--(?:-?>|.*?--!?>|.*)
+    |(?P<name>{_SKIPPED_NAMES})\b{_ATTRIBUTES}(?<!/)>(?:.*?</(?P=name)\b[^>]*+>|.*))"""
+_FLAGS = re.IGNORECASE | re.DOTALL | re.VERBOSE
+
+
+def _tokens(tag: str, read: str) -> re.Pattern[str]:
+    """Return what finds some tags, what is skipped, and in one piece what stands between them.
+
+    :param tag: expression of the tags, behind the `<`.
+    :param read: expression of how they begin, and whatever is skipped.
+    """
+    between = rf"(?P<junk>(?!{read})[^<]*+(?:<(?!{read})[^<]*+){{0,15}}+)"
+    return re.compile(rf"<(?:{_SKIPPED}|{tag}|{between})", _FLAGS)
+
+
+_TOKEN = _tokens(rf"(?P<body>body\b)|/?[a-z]{_ATTRIBUTES}", "/?[a-z]|!--")
+_LINK = _tokens(rf"(?P<tag>a(?:rea)?[\s/]{_ATTRIBUTES})", rf"a(?:rea)?[\s/]|(?:{_SKIPPED_NAMES})\b|!--")
+_META = _tokens(rf"(?P<tag>meta[\s/]{_ATTRIBUTES})", rf"meta[\s/]|(?:{_SKIPPED_NAMES})\b|!--")
 
 # A tag of more characters, with more attributes (or words in one), is left out: the time of lxml for a tag grows
 # with the square of its attributes. Real tags have a few dozen.
-_LONG_TAG, _ATTRIBUTES_READ = 1000, 500
+_LONG_TAG, _ATTRIBUTES_READ = 1000, 100
 
 # Elements that may stand within each other: lxml finds nothing below some 2,040 of them.
 _DEEPEST = 2000
+
+# Words of a `rel` that are read.
+_RELS = 20
+# An absolute path, perhaps with a query, of which canonicalize_url would only sort the parameters.
+_USUAL_HREF = re.compile(
+    r"(?P<path>/|(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)++/?+)"
+    r"(?:\?(?P<query>(?:[A-Za-z0-9._-]++=[A-Za-z0-9._-]*+(?:&|\Z))*+))?+"
+)
 
 # What `page_rules` has parsed: a response may be asked about often.
 _PARSED: WeakKeyDictionary[Response, PageRules] = WeakKeyDictionary()
 # The metas that count: a declared use asks for them before the callback's middleware does.
 _METAS: WeakKeyDictionary[Response, list[tuple[str, str]]] = WeakKeyDictionary()
+# Responses of which not all is read -> whether they were counted.
+_CUT: WeakKeyDictionary[Response, bool] = WeakKeyDictionary()
 
 
 def page_rules(response: Response, crawler: Crawler) -> PageRules:
@@ -90,7 +125,23 @@ def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
     """Return what the header lines of a response, and the metas in its head, ask of some product tokens."""
     now = Runtime().date()
     headers = parse_headers(response.headers.getlist("X-Robots-Tag"), tokens, now=now)
-    return combine(headers, parse_metas(head_metas(response), tokens, now=now))
+    rules = combine(headers, parse_metas(head_metas(response), tokens, now=now))
+    if rules.cut:
+        note_cut(response)
+    return rules
+
+
+def note_cut(response: Response) -> None:
+    """Note that a response has more than is read."""
+    _CUT.setdefault(response, False)
+
+
+def is_cut(response: Response) -> bool:
+    """Whether a response has more than is read. True once a response, so that it is counted once."""
+    found = _CUT.get(response) is False
+    if found:
+        _CUT[response] = True
+    return found
 
 
 def head_metas(response: Response) -> list[tuple[str, str]]:
@@ -104,53 +155,76 @@ def head_metas(response: Response) -> list[tuple[str, str]]:
 def metas_of(response: Response, *, head: bool = True) -> list[tuple[str, str]]:
     """Return name and content of the metas in a document; none where it is no HTML, or cannot be parsed.
 
-    :param head: whether those alone that count: in the head of the parser's tree, or before a `<body>` that is written.
+    :param head: whether those alone that count: in the head of the parser's tree, or before a `<body>` that is written,
+        as far as `MAX_HEAD`, `MAX_TAGS` and `MAX_METAS` go.
     """
     if not isinstance(response, HtmlResponse):
         return []
     try:
-        text, path = response.text[:MAX_DOCUMENT], "//meta"
-        text, path = _head(text) if head else (_TOKEN.sub(_kept, text), path)
-        found = Selector(text=text, type="html").xpath(f"({path})[@name and @content]")
-        return [(meta.root.get("name"), meta.root.get("content")) for meta in found]
+        if not head:
+            return _metas_in(_TOKEN.sub(_kept, response.text[:MAX_DOCUMENT]), "//meta")
+        text, path, cut = _head(response.text)
+        metas = _metas_in(text, path)
+        if cut or len(metas) > MAX_METAS:
+            note_cut(response)
+        return metas[:MAX_METAS]
     except Exception:  # whatever a decoder or a parser raises about what a site sent
         logger.debug("Robots metas of %s cannot be read", without_userinfo(response.url), exc_info=True)
         return []
 
 
-def _head(text: str) -> tuple[str, str]:
-    """Return what of a document may have metas that count, and the XPath of those."""
-    kept, at = list[str](), 0
-    for token in _TOKEN.finditer(text):
-        kept.append(text[at : token.start()])
+def _metas_in(text: str, path: str) -> list[tuple[str, str]]:
+    # Without parsel's selector of each element, which takes ten times as long.
+    found = Selector(text=text, type="html").root.xpath(f"({path})[@name and @content]")
+    return [(meta.get("name"), meta.get("content")) for meta in found]
+
+
+def _head(text: str) -> tuple[str, str, bool]:
+    """Return what of a document may have metas that count, the XPath of those, and whether there is more."""
+    kept = list[str]()  # text and tags in turn
+    at, left = 0, MAX_HEAD
+    cut = len(text) > MAX_DOCUMENT
+    for number, token in enumerate(_TOKEN.finditer(text, 0, MAX_DOCUMENT)):
+        if left <= 0 or number == MAX_TAGS:
+            cut = True
+            break
+        kept.append(text[at : min(token.start(), at + left)])
         at = token.end()
         if token["body"]:
-            return _metas_alone(kept[1::2]) or "".join(kept), "//meta"
-        kept.append("" if token["skipped"] else _kept(token))
-    if metas := _metas_alone(kept[1::2]):
-        return metas, "//meta"
-    return "".join([*kept, text[at:]]), "/html/head//meta | /html/meta"
+            return _all_metas(text) if _is_deep(kept[1::2]) else "".join(kept), "//meta", False
+        kept.append("" if token["skipped"] else _kept(token)[:left])
+        left -= len(kept[-1]) + len(kept[-2])
+    if _is_deep(kept[1::2]):
+        return _all_metas(text), "//meta", cut
+    return "".join([*kept, text[at : at + max(left, 0)]]), "/html/head//meta | /html/meta", cut
 
 
-def _metas_alone(tags: list[str]) -> str:
-    """Return the metas alone of a document that nests too deep for the parser; empty where it does not.
-
-    Nobody knows then which of them are in the head, so all of them count.
-
-    :param tags: all that count, without their last `>`.
-    """
+def _is_deep(tags: list[str]) -> bool:
+    """Whether a document nests too deep for the parser. Nobody knows then which metas are in the head: all count."""
     depth = deepest = 0
     for tag in tags if len(tags) > _DEEPEST else ():
         depth += -1 if tag.startswith("</") else 1
         deepest = max(deepest, depth)
-    return "".join(f"{tag}>" for tag in tags if tag[:5].lower() == "<meta") if deepest > _DEEPEST else ""
+    return deepest > _DEEPEST
+
+
+def _all_metas(text: str) -> str:
+    return "".join(f"{tag}>" for tag in _tags(_META, text))[:MAX_HEAD]
+
+
+def _tags(pattern: re.Pattern[str], text: str) -> list[str]:
+    """Return some tags of a document, without their last `>`."""
+    return [_kept(token) for token in islice(pattern.finditer(text, 0, MAX_DOCUMENT), _MOST_PIECES) if token["tag"]]
 
 
 def _kept(token: re.Match[str]) -> str:
     """Return a tag without its last `>`; only its name, if lxml would stop the crawl with it."""
     tag = token[0]
-    crowded = len(tag) > _LONG_TAG and (tag.count("=") > _ATTRIBUTES_READ or len(tag.split()) > _ATTRIBUTES_READ)
-    return tag.split(None, 1)[0] if crowded and not token["skipped"] else tag
+    if len(tag) <= _LONG_TAG or token["skipped"] or token["junk"]:
+        return tag
+    # Attributes are separated by white space or slashes.
+    crowded = any(tag.count(one) > _ATTRIBUTES_READ for one in "=/") or len(tag.split()) > _ATTRIBUTES_READ
+    return re.split(r"[\s/]", tag, maxsplit=1)[0] if crowded else tag
 
 
 class RfcPageRulesMiddleware(OutputFilter):
@@ -169,12 +243,29 @@ class RfcPageRulesMiddleware(OutputFilter):
         if not settings.page_rules:
             raise NotConfigured
         self._obeyed, self._dry_run, self._exempt = settings.page_rules, settings.dry_run, settings.exempt
+        # Responses that callbacks got. Others went to an errback, whose requests and items are not dropped.
+        self._given: WeakSet[Response] = WeakSet()
 
     def process_spider_input(self, response: Response) -> None:
         """Put the rules into meta; those of another page may be there, because a callback copied its meta."""
+        self._given.add(response)
         response.meta[RULES_KEY] = page_rules(response, self._crawler)
 
     def _judge(self, response: Response) -> Callable[[object], bool]:
+        if response not in self._given:
+            return lambda _: False
+        rules, drops = page_rules(response, self._crawler), self._drops(response)
+        if is_cut(response):
+            self._count(stats.PAGE_CUT)
+
+        def judged(item: object) -> bool:
+            if isinstance(item, Request) and item.meta.get(RULES_KEY) is rules:
+                del item.meta[RULES_KEY]  # the callback copied the meta of its response; they are not of this request
+            return drops(item)
+
+        return judged
+
+    def _drops(self, response: Response) -> Callable[[object], bool]:
         origin, rules = Origin.of(response.url), page_rules(response, self._crawler)
         # Directive that is obeyed -> the first place where it stands.
         stands = {name: rules.where(name)[0] for name in self._obeyed & rules.directives.keys()}
@@ -219,32 +310,74 @@ class RfcPageRulesMiddleware(OutputFilter):
         if robots is not None and robots.feeds is not None:
             origin = Origin.of((request or page).url)
             decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
-            robots.feeds.decided(request or page, decision, why, None)
+            # A request that is dropped here does not get to the middleware that sets this header.
+            shown = page if request is None else request.copy()
+            shown.headers.setdefault("Referer", without_userinfo(response.url))
+            robots.feeds.decided(shown, decision, why, None)
         return not self._dry_run
 
 
 def unendorsed(response: Response) -> set[str]:
-    """Return the URLs that stand in links with such a `rel` and in no others; none where links cannot be read."""
+    """Return the URLs that stand in links with such a `rel` and in no others; none where links cannot be read.
+
+    `MAX_LINKS` are looked at, and `MAX_UNENDORSED` of those with such a `rel` count.
+    """
     if not isinstance(response, HtmlResponse):
         return set()
     try:
-        text = response.text
-        kept = _TOKEN.sub(_kept, text[:MAX_DOCUMENT])
-        document = response if kept == text else Selector(text=kept, type="html")  # a selector of its own takes time
-        hrefs: dict[bool, set[str]] = {True: set(), False: set()}
-        for link in document.xpath("(//a | //area)[@href]"):
-            rel = re.split(r"[\s,]+", link.root.get("rel", "").lower())
-            hrefs[_UNENDORSED.isdisjoint(rel)].add(link.root.get("href"))
-        marked = set(_urls(response, hrefs[False]))
-        return marked.difference(_urls(response, hrefs[True])) if marked else marked
+        marked, others = _hrefs(response)
+        if not marked:
+            return set()
+        urls = _CanonicalUrls(response)
+        found = set(urls.of(marked[:MAX_UNENDORSED])) - set(urls.of(others))
+        if urls.left <= 0 or len(marked) > MAX_UNENDORSED:
+            note_cut(response)
+        return found
     except Exception:  # as in `metas_of`
         logger.debug("Links of %s cannot be read", without_userinfo(response.url), exc_info=True)
         return set()
 
 
-def _urls(response: HtmlResponse, hrefs: Iterable[str]) -> Iterator[str]:
-    """Yield the URLs of links, canonical as Scrapy's filter of duplicates has them."""
-    for href in hrefs:
-        with suppress(ValueError):  # it is no URL
-            url = response.urljoin(strip_html5_whitespace(href))
-            yield canonicalize_url(safe_url_string(url, response.encoding))
+def _hrefs(response: HtmlResponse) -> tuple[list[str], list[str]]:
+    """Return where the links of a document lead: those with such a `rel`, and the others; each once."""
+    tags = _tags(_LINK, response.text)
+    text = "".join(f"{tag}></a>" for tag in tags[:MAX_LINKS])
+    if len(tags) > MAX_LINKS or len(text) > MAX_LINK_TAGS:
+        note_cut(response)
+    text = text[:MAX_LINK_TAGS]
+    hrefs: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for link in Selector(text=text, type="html").root.iter("a", "area") if text else ():
+        href = link.get("href")
+        if href is not None:
+            rel = re.split(r"[\s,]+", link.get("rel", "").lower(), maxsplit=_RELS)[:_RELS]
+            hrefs[_UNENDORSED.isdisjoint(rel)][href] = None
+    return list(hrefs[False]), list(hrefs[True])
+
+
+class _CanonicalUrls:
+    """Makes the URLs of links canonical, as Scrapy's filter of duplicates has them.
+
+    :param response: their page.
+    """
+
+    def __init__(self, response: HtmlResponse) -> None:
+        self._response = response
+        self._root = response.urljoin("/").removesuffix("/")
+        #: How many more unusual ones are read.
+        self.left: int = _MOST_CANONICAL
+
+    def of(self, hrefs: Iterable[str]) -> Iterator[str]:
+        """Yield the URLs of links; what is no URL is passed over."""
+        for href in hrefs:
+            usual = _USUAL_HREF.fullmatch(href)
+            if usual is not None:
+                pairs = sorted(pair.partition("=") for pair in (usual["query"] or "").split("&") if pair)
+                query = "&".join(map("".join, pairs))
+                yield f"{self._root}{usual['path']}{'?' if query else ''}{query}"
+                continue
+            self.left -= 1
+            if self.left < 0:
+                return
+            with suppress(ValueError):
+                url = self._response.urljoin(strip_html5_whitespace(href))
+                yield canonicalize_url(safe_url_string(url, self._response.encoding))

@@ -25,11 +25,12 @@ _PREFIXES = ("ROBOTSTXT_", "ROBOTSTAG_")
 # The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
 _NEED_OBEY = ("dry_run", "early", "overrides", "report")
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
-#: The spider middlewares that settings need: field -> path and position. They are close to the engine, so that Scrapy's
-#: own have set the Referer and the depth of a request.
+#: The spider middlewares that settings need: field -> path and position. The first is close to the engine, so that
+#: Scrapy's own have set the Referer and the depth of a request. The second is next to the spider: what its
+#: `process_spider_input` sees goes to a callback, and what does not goes to an errback.
 SPIDER_MIDDLEWARES = {
     "early": ("scrapy_robots_rfc.RfcEarlyMiddleware", 10),
-    "page_rules": ("scrapy_robots_rfc.RfcPageRulesMiddleware", 20),
+    "page_rules": ("scrapy_robots_rfc.RfcPageRulesMiddleware", 1000),
 }
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from itertools import islice
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -16,7 +18,7 @@ from scrapy.http import Response
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.labels import USE_KEY, unknown_labels, uses_of
+from scrapy_robots_rfc.core.labels import LABELS, USE_KEY, unknown_labels, uses_of
 from scrapy_robots_rfc.core.preferences import (
     Preference,
     Refusal,
@@ -30,7 +32,7 @@ from scrapy_robots_rfc.core.preferences import (
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.middleware.page_rules import head_metas, rules_of
+from scrapy_robots_rfc.middleware.page_rules import head_metas, is_cut, note_cut, rules_of
 from scrapy_robots_rfc.middleware.tdmrep import PATH, TdmFiles
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
@@ -39,8 +41,10 @@ logger = logging.getLogger(__name__)
 
 #: The meta key of what is permitted: label -> bool, or ``None`` where nobody says.
 PERMITTED_KEY = "robots_use"
-# The meta key of what robots.txt said when the request was sent: it counts, not what robots.txt says later.
-_SAID = "_robots_rfc_use"
+# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each so long at most.
+_MOST_OTHERS, _LONGEST_LABEL = 32, 64
+# Octets of a tdm-reservation, which is one digit, that are read.
+_RESERVATION = 20
 # Sites of which it is logged that they ask for payment.
 _MOST_TOLD = 1000
 _ACCEPTED = "a list of labels, or a string with commas"
@@ -59,6 +63,8 @@ class DeclaredUse:
         self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
         self._files = TdmFiles(crawler, settings, download) if settings.tdmrep else None
         self._told: set[str] = set()
+        # What robots.txt said when a request was sent: it counts, not what robots.txt says later.
+        self._said: WeakKeyDictionary[Request, Mapping[str, Preference]] = WeakKeyDictionary()
         self._of_spider()
 
     def opened(self) -> None:
@@ -85,7 +91,7 @@ class DeclaredUse:
         """Return what refuses, in robots.txt, all that a request is for which is allowed; ``None``: it may be sent."""
         said = {} if robots.robots is None else robots.robots.preferences(request.url, agent.tokens)
         uses = self.of(request)
-        request.meta[_SAID] = said
+        self._said[request] = said
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
         refusal = refused_by(uses, said)
         return None if refusal is None else refusal._replace(why=f"{robots.source} {refusal.why}")
@@ -106,7 +112,9 @@ class DeclaredUse:
             found = reservation_of(await self._files.of(request, robots) or (), request.url)
             tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
         own = _of_response(response, agent, tdm)
-        said = combined(request.meta.pop(_SAID, {}), own)
+        said = combined(self._said.pop(request, {}), own)
+        if is_cut(response):
+            self._count(stats.PAGE_CUT)
         request.meta[PERMITTED_KEY] = _permitted(uses, said)
         refusal = refused_by(uses, said) if own else None
         if refusal is None:
@@ -143,11 +151,19 @@ def asks_for_payment(response: Response) -> bool:
 
 def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> Mapping[str, Preference]:
     headers, metas = response.headers, head_metas(response)
-    tdm += [("header tdm-reservation", value.decode("latin-1")) for value in headers.getlist("tdm-reservation")]
-    tdm += [(f"meta {name}", content) for name, content in metas if name.strip().lower() == "tdm-reservation"]
-    stated = of_headers(headers.getlist("Content-Usage"), headers.getlist("Content-Signal"))
+    lines = (value[:_RESERVATION].decode("latin-1") for value in headers.getlist("tdm-reservation"))
+    named = [(name, content[:_RESERVATION]) for name, content in metas if name.strip().lower() == "tdm-reservation"]
+    tdm = [*tdm, *(("header tdm-reservation", value) for value in lines)]
+    tdm += [(f"meta {name}", content) for name, content in named]
+    stated, cut = of_headers(headers.getlist("Content-Usage"), headers.getlist("Content-Signal"))
+    if cut:
+        note_cut(response)
     return combined(stated, of_page(rules_of(response, agent.tokens)), of_tdm(*tdm))
 
 
 def _permitted(uses: tuple[str, ...], said: Mapping[str, Preference]) -> dict[str, bool | None]:
-    return {**dict.fromkeys(uses), **{label: preference.allowed for label, preference in said.items()}}
+    """Return what is permitted, for meta: a request that carries it may be stored in JOBDIR, so it is bounded."""
+    known = {*uses, *LABELS}
+    others = (label for label in said if label not in known and len(label) <= _LONGEST_LABEL)
+    shown = [*(label for label in said if label in known), *islice(others, _MOST_OTHERS)]
+    return {**dict.fromkeys(uses), **{label: said[label].allowed for label in shown}}

@@ -113,11 +113,21 @@ def test_license(body: bytes, tokens: list[str], licenses: list[tuple[str, int]]
 
 def test_header_lines() -> None:
     """Content-Usage lines of a response are one dictionary, and Content-Signal lines add up with them."""
-    found = of_headers([b"train-ai=y", b"search=n"], [b"ai-train=no", b"ai-input=yes"])
+    found, cut = of_headers([b"train-ai=y", b"search=n"], [b"ai-train=no", b"ai-input=yes"])
     assert said(found) == {"train-ai": "no", "search": "no", "ai-input": "yes"}
     assert found["search"].source == "header Content-Usage: train-ai=y, search=n"
     assert found["train-ai"].source == "header Content-Signal: ai-train=no"
-    assert of_headers([], []) == {}
+    assert (of_headers([], []), cut) == (({}, False), False)
+
+
+@pytest.mark.parametrize("lines", [[b"a=n," * 9000 + b"search=n"], [b"search=n", *[b"a=n, b=n"] * 5000]])
+def test_header_lines_beyond_the_bound(lines: list[bytes]) -> None:
+    """A Content-Usage with too many octets is void; of Content-Signal lines those within the bound are read."""
+    assert of_headers(lines, []) == ({}, True)
+    signals = [line.replace(b"=n", b"=no") for line in lines]
+    found, cut = of_headers([], signals)
+    assert cut
+    assert found.keys() == (set() if len(lines) == 1 else {"search", "a", "b"})
 
 
 @pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from scrapy.http import HtmlResponse
+import time
 
-from scrapy_robots_rfc.middleware.page_rules import metas_of, unendorsed
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy.http import HtmlResponse
+from w3lib.url import canonicalize_url, safe_url_string
+
+from scrapy_robots_rfc.middleware.page_rules import is_cut, metas_of, rules_of, unendorsed
 
 
 @pytest.mark.parametrize("attributes", ["".join(f" a{number}=1" for number in range(70_000)), " a" * 100_000])
@@ -36,3 +41,90 @@ def test_metas_behind_very_many_closed_elements() -> None:
     """Elements that are closed hide nothing: without a body that is written, a meta behind them is not in the head."""
     body = f"<head>{'<div></div>' * 50_000}{HIDDEN}"
     assert metas_of(HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")) == []
+
+
+MEBI = 1_048_576
+HEAD = "<html><head>"
+#: Pages of up to 1 MiB, each of which took between a third of a second and seven seconds.
+HOSTILE = {
+    "members": f"{HEAD}<meta name=robots content='{'a,' * 500_000}'>",
+    "metas": HEAD + "<meta name=robots content=noindex>" * 30_000,
+    "other metas": HEAD + "<meta name=x content=y>" * 40_000,
+    "attributes": f"{HEAD}<a{'/b' * 500_000}>",
+    "many attributes": HEAD + f"<a{'/b' * 450}>" * 1100,
+    "tags": "<" * MEBI,
+    "spaces": "< " * (MEBI // 2),
+    "ends": "</" * (MEBI // 2),
+    "comments": "<!---->" * (MEBI // 7),
+    "paragraphs": "<p>" * (MEBI // 3),
+    "titles": "<title>x</title>" * (MEBI // 16),
+    "equals": "<a =" + "=" * MEBI,
+    "links": "".join(f"<a rel=nofollow href=/x/{number}>" for number in range(32_000)),
+    "unusual links": "".join(f"<a rel=nofollow href='/x?b={number}&a=%7e'>" for number in range(25_000)),
+    "rels": f"<a href=/x rel='{'ugc ' * 250_000}'>",
+}
+
+
+def hostile(body: str, **headers: list[bytes]) -> HtmlResponse:
+    """A page."""
+    return HtmlResponse("https://e.example/", body=body.encode()[:MEBI], encoding="utf-8", headers=headers)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_time_for_a_page(kind: str) -> None:
+    """No page stops the event loop: what is read is bounded. The bound here is ten times that of a quiet machine."""
+    seconds = []
+    for _ in range(3):
+        response = hostile(HOSTILE[kind], **{"X-Robots-Tag": [b"a," * 32_000], "Content-Usage": [b"a=y," * 8000]})
+        assert response.text
+        began = time.process_time()
+        rules_of(response, ["foobot"])
+        unendorsed(response)
+        seconds.append(time.process_time() - began)
+    assert min(seconds) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("body", "cut"),
+    [
+        (HEAD + "<meta name=x content=y>" * 500 + "<body>", False),
+        (HEAD + "<meta name=x content=y>" * 501 + "<body>", True),
+        (HEAD + "<link>" * 2990 + "<body>", False),
+        (HEAD + "<link>" * 3001 + "<body>", True),
+        (f"{HEAD}<meta name=robots content='{'a,' * 999}'><body>", False),
+        (f"{HEAD}<meta name=robots content='{'a,' * 1000}'><body>", True),
+        (f"{HEAD}<link href='{'x' * 65_000}'><link><body>", False),
+        (f"{HEAD}<link href='{'x' * 66_000}'><link><body>", True),
+        ("<body>" + "<a href=/x>" * 5000, False),
+        ("<body>" + "<a href=/x>" * 5001, True),
+        ("<body>" + "".join(f"<a rel=ugc href=/{number}>" for number in range(1000)), False),
+        ("<body>" + "".join(f"<a rel=ugc href=/{number}>" for number in range(1001)), True),
+        ("".join(f"<a rel=ugc href=/~{number}>" for number in range(99)), False),
+        ("".join(f"<a rel=ugc href=/~{number}>" for number in range(101)), True),
+    ],
+)
+def test_what_is_beyond_a_bound(body: str, cut: bool) -> None:
+    """A page with more than is read is known as one, once."""
+    response = hostile(body)
+    rules_of(response, ["foobot"])
+    unendorsed(response)
+    assert (is_cut(response), is_cut(response)) == (cut, False)
+
+
+def test_what_is_within_the_bounds_counts() -> None:
+    """Of a page beyond a bound, what is within it counts."""
+    metas = "".join(f"<meta name=robots content=x{number}>" for number in range(2000))
+    assert len(metas_of(hostile(HEAD + metas))) == 500
+    links = "".join(f"<a rel=ugc href=/{number}>" for number in range(6000))
+    assert len(unendorsed(hostile(links))) == 1000
+
+
+@given(href=st.text("aB1._-/?=&%~#", max_size=12))
+def test_urls_of_links_are_canonical(href: str) -> None:
+    """The URL of a link is the one that Scrapy's filter of duplicates compares, also where that is read off."""
+    response = hostile(f"<a rel=ugc href='/{href}'>")
+    try:
+        expected = {canonicalize_url(safe_url_string(response.urljoin(f"/{href}"), "utf-8"))}
+    except ValueError:
+        expected = set()
+    assert unendorsed(response) == expected

@@ -348,7 +348,7 @@ async def test_page_is_parsed_once(site: Site, monkeypatch: pytest.MonkeyPatch) 
     both = {
         "ROBOTSTXT_USE": ["train-ai"],
         "ROBOTSTAG_OBEY": ["nofollow"],
-        "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 20},
+        "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
     }
     assert await outcomes(site, "/open", **both) == [200]
     assert parsed == [site.url("/open")]
