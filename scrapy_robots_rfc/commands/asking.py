@@ -55,6 +55,8 @@ _WITHOUT: dict[str, Any] = {
     "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",  # no spider of the project is asked for anything
 }
 
+# Lines of a file that are looked at for NUL, which no text has.
+_BINARY_LINES = 50
 _ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
@@ -110,11 +112,21 @@ class GivenFile:
         return FoundRobots(policy, source_name(self.source), self.hops)
 
     def doubt(self, console: Console) -> None:
-        """Warn where it is a web page: as a robots.txt that would allow everything."""
-        if markup_line(self.file.lines()):
-            name = source_name(self.source)
-            again = self.source if self.source == STANDARD else name
-            console.complain(f"{name} looks like an HTML page, no robots.txt: see scrapy robots lint {again}")
+        """Warn where it is no robots.txt."""
+        name = source_name(self.source)
+        doubt(self.file, name, self.source if self.source == STANDARD else name, console)
+
+
+def doubt(file: RobotsTxt, name: str, again: str, console: Console) -> None:
+    """Warn where a file is a web page or a binary one: as a robots.txt it would allow everything.
+
+    :param name: of the file, for people.
+    :param again: what `scrapy robots lint` is given to say more.
+    """
+    binary = any("\0" in line for line in file.raw_lines[:_BINARY_LINES])
+    if binary or markup_line(file.lines()):
+        what = "a binary file" if binary else "an HTML page"
+        console.complain(f"{name} looks like {what}, no robots.txt: see scrapy robots lint {again}")
 
 
 def prepared(settings: ScrapySettings) -> Settings:

@@ -28,6 +28,7 @@ from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.user_agent import default_header
+from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
 
@@ -118,7 +119,11 @@ def _found_about(
 
         return found_in(opts.archive, opts.at, origins, ours, console)
     if opts.robots is None:
-        return asking.found_about(settings, origins, console)
+        found = asking.found_about(settings, origins, console)
+        for each in found.values():
+            if each.robots.robots is not None:
+                asking.doubt(each.robots.robots, each.source, each.source, console)
+        return found
     (given,) = asking.given_files(settings, [opts.robots], console)
     given.doubt(console)
     return {origin: given.found(origin, ours) for origin in origins}
@@ -275,6 +280,8 @@ def show_access(found: FoundRobots, console: Console) -> None:
     else:
         stale = ", an earlier copy is obeyed" if robots.stale else ""
         text = f"{source} ({robots.outcome.value}: {robots.cause}{stale})"
+        if robots.outcome is not Outcome.SUCCESSFUL:
+            text = f"{source} {robots.outcome.explained(robots.cause)}"
     console.fact("robots.txt", text)
     for hop in found.hops:
         where = "without a usable Location" if hop.target is None else f"to {hop.target}"

@@ -228,6 +228,10 @@ class RobotsTxt:
         lower = self._content.octets.lower()
         return any(key.encode("ascii") in lower for key in keys)
 
+    def groups_begin(self) -> bool:
+        """Return whether there is a user-agent line, without which nothing is forbidden."""
+        return bool(self._agent_lines())
+
     def records_by_group(self, *keys: str) -> Iterator[tuple[tuple[str, ...], list[Record]]]:
         """Yield the tokens of each group, in the form in which they compare, and its records of some keys."""
         names, parts = [names for names, _ in self._group_lines()], [lines for _, lines in self._group_lines()]

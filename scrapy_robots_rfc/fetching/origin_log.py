@@ -89,6 +89,8 @@ class OriginLog:
         self._follows = _FOLLOWS_DRY if settings.dry_run else _FOLLOWS
         #: Cause -> how many origins were unreachable because of it.
         self.causes: Counter[str] = Counter()
+        #: Cause -> how many origins have no robots.txt because of it.
+        self.unavailable: Counter[str] = Counter()
         #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
         self.unreachable: Names = Names()
         self.stale: Names = Names()
@@ -132,20 +134,24 @@ class OriginLog:
             return
         # The queue notices the end of a pause, and that of an attempt, up to a tick late.
         attempts = len(to_come) * min(len(pending.routes), MOST_ROUTES)
-        until = self._runtime.at(1 + sum(to_come) + attempts * (self._settings.timeout + 2 * TICK))
+        soonest = 1 + sum(to_come)
+        latest = soonest + attempts * (self._settings.timeout + 2 * TICK)
+        until = self._runtime.at(latest)
         if warned:
             made = pending.route.attempts + 1
             message = (
-                "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up at %s at the "
-                "latest"
+                "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up in %s s if it "
+                "answers at once, in %s s at the latest (%s)"
             )
-            logger.info(message, url, cause, made, made + len(to_come), _seconds(to_come[0]), until)
-        else:
-            message = (
-                "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up at %s at the "
-                "latest, then %s"
-            )
-            logger.warning(message, url, cause, listed([_seconds(delay) for delay in to_come]), until, then)
+            first, left = _seconds(to_come[0]), _seconds(latest)
+            logger.info(message, url, cause, made, made + len(to_come), first, _seconds(soonest), left, until)
+            return
+        message = (
+            "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up in %s s if it "
+            "answers at once, in %s s at the latest (%s), then %s"
+        )
+        pauses = listed([_seconds(delay) for delay in to_come])
+        logger.warning(message, url, cause, pauses, _seconds(soonest), _seconds(latest), until, then)
 
     def routes_failed(self, robots: OriginPolicy, attempts: int) -> None:
         """Count an origin that is closed for the requests of each route that was tried.
@@ -175,7 +181,8 @@ class OriginLog:
     def concluded(self, robots: OriginPolicy, attempt: Attempt) -> None:
         """Count what governs an origin after its last attempt, and log how several attempts ended."""
         origin, attempts, before = robots.origin, attempt.pending.attempts + 1, attempt.before
-        if robots.validity.unreachable_since is None:
+        reached = robots.validity.unreachable_since is None
+        if reached:
             self.failing.pop(origin, None)
         self._waiting.pop(origin, None)
         changed = attempt.changes(robots.outcome)
@@ -183,14 +190,35 @@ class OriginLog:
             self._closes(origin, robots.cause)
         elif changed:
             self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
-        if attempts > 1 and robots.validity.unreachable_since is None:
+            self._tell_what_opens(robots)
+        if reached and attempts > 1:
             self._count(stats.RECOVERED)
-            logger.info("%s can be reached again (%s)", origin.robots_url, robots.cause)
+        known = attempt.pending.last.validity if attempt.pending.last is not None else before
+        warned = known is not None and known.unreachable_since is not None
+        if reached and (warned or attempts > 1):  # a failure of a proxy alone is not the site's
+            level = logging.WARNING if warned else logging.INFO
+            logger.log(level, "%s can be reached again (%s)", origin.robots_url, robots.cause)
         elif attempts > 1:
             self._gave_up(robots, attempts, self._follows[robots.outcome])
         if robots.stale and not (before is not None and before.stale):
             self._count(stats.CACHE_STALE_ORIGINS)
             self.stale.add(str(origin), robots.cause)
+
+    def _tell_what_opens(self, robots: OriginPolicy) -> None:
+        """Say of an origin that is open, or partly so, for another reason than its rules; a missing file is none."""
+        url, cause, file = robots.origin.robots_url, robots.cause, robots.file
+        if robots.outcome is Outcome.UNAVAILABLE:
+            if cause in self.unavailable or len(self.unavailable) < KEPT_CAUSES:
+                self.unavailable[cause] += 1
+            else:
+                self.unavailable["other"] += 1
+            if robots.status is not None and robots.status // 100 == 3:
+                logger.info("%s is unavailable (%s): everything is allowed", url, cause)
+        elif file is not None and file.size > self._settings.max_size:
+            message = "%s is longer than ROBOTSTXT_MAX_SIZE: only its first %d octets count"
+            logger.info(message, url, self._settings.max_size)
+        elif file is not None and file.is_page:
+            logger.info("%s is a web page and no robots.txt: it has no rules, so everything is allowed", url)
 
     def _fails(self, robots: OriginPolicy, again: float) -> None:
         """Keep since when an origin fails."""

@@ -31,6 +31,21 @@ class Outcome(enum.Enum):
     #: The crawl itself failed, so that nothing is known about the site: complete disallow, but never cached.
     LOCAL = "local"
 
+    def explained(self, cause: str) -> str:
+        """Return this result with what it means for the pages of the origin, for people.
+
+        :param cause: how the fetch ended, in a word or two.
+        """
+        return _EXPLAINED[self].format(cause=cause)
+
+
+_EXPLAINED = {
+    Outcome.SUCCESSFUL: "successful ({cause}): its rules decide",
+    Outcome.UNAVAILABLE: "unavailable ({cause}): everything is allowed",
+    Outcome.UNREACHABLE: "unreachable ({cause}): nothing is allowed",
+    Outcome.LOCAL: "local ({cause}): nothing is allowed, as the crawl itself failed",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Successful:

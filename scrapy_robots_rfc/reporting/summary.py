@@ -136,7 +136,9 @@ class CrawlSummary:
 
     def _origins(self) -> str:
         origins = {item.value: self._count(stats.ORIGINS.format(outcome=item.value)) for item in Outcome}
+        open_by = _most(self.origins.unavailable, "other causes", _CAUSES)
         details = {
+            Outcome.UNAVAILABLE.value: f"{open_by}: everything is allowed" if open_by else "",
             Outcome.SUCCESSFUL.value: _listed({"stale": self._count(stats.CACHE_STALE_ORIGINS)}),
             Outcome.UNREACHABLE.value: _most(self.origins.causes, "other causes", _CAUSES),
         }

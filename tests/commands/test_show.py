@@ -176,13 +176,15 @@ def test_octets_of_a_long_file_are_those_that_count(tmp_path: Path) -> None:
     assert (found["octets"], found["truncated"]) == (512_000, True)
 
 
-@pytest.mark.parametrize(("status", "code", "result"), [(404, 0, "unavailable"), (503, 2, "unreachable")])
-def test_an_origin_without_a_file_says_so(tmp_path: Path, status: int, code: int, result: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "code", "result", "means"), [(404, 0, "unavailable", "everything"), (503, 2, "unreachable", "nothing")]
+)
+def test_an_origin_without_a_file_says_so(tmp_path: Path, status: int, code: int, result: str, means: str) -> None:
     """There being no file is an answer; that nobody knows is an error, in one line that says what to do."""
     with Site({"/robots.txt": Reply(status)}) as site:
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
         assert done.code == code
-        assert done.lines[0] == f"  robots.txt {site.url('/robots.txt')} ({result}: {status})"
+        assert done.lines[0] == f"  robots.txt {site.url('/robots.txt')} {result} ({status}): {means} is allowed"
         error = f"scrapy robots show: {site.url('/robots.txt')} is unreachable: 503; see whether the site is up\n"
         assert done.err == (error if code else "")
 
@@ -193,7 +195,7 @@ def test_redirect_that_leads_nowhere_is_shown(tmp_path: Path) -> None:
         text = run("show", site.url("/"), folder=tmp_path)
         found = json.loads(run("show", site.url("/"), "--json", folder=tmp_path).out)
     assert text.lines[:2] == [
-        f"  robots.txt {site.url('/robots.txt')} (unavailable: 302 without a usable Location)",
+        f"  robots.txt {site.url('/robots.txt')} unavailable (302 without a usable Location): everything is allowed",
         "  redirected 302 without a usable Location",
     ]
     assert found["redirects"] == [{"url": site.url("/robots.txt"), "status": 302, "target": None}]

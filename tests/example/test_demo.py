@@ -122,7 +122,7 @@ def test_missing(output: Output) -> None:
     """A robots.txt that is not there permits everything."""
     section = output.sections["No"]
     assert section.robots_txt == "404"
-    assert set(section.rows.values()) == {("allowed", "robots.txt unavailable: 404")}
+    assert set(section.rows.values()) == {("allowed", "robots.txt unavailable (404): everything is allowed")}
 
 
 def test_failing(output: Output) -> None:

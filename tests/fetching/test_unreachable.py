@@ -88,27 +88,34 @@ async def test_log_says_what_failed_and_how_it_ended(site: Site, other: Site, ca
     other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
     await crawl(urls, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01, 0.02]})
-    wait = "its requests wait while it is asked again after 0.01 and 0.02 s; given up at 1 + 61.03 s at the latest"
+    wait = (
+        "its requests wait while it is asked again after 0.01 and 0.02 s; given up in 1.03 s if it answers at once, "
+        "in 62 s at the latest (1 + 61.03 s)"
+    )
     assert sorted(records(caplog)) == sorted(
-        f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, then none of its pages is fetched"
-        for address, status in ((site, 503), (other, 500))
+        [
+            *(
+                f"{address.url('/robots.txt')} is unreachable ({status}): {wait}, then none of its pages is fetched"
+                for address, status in ((site, 503), (other, 500))
+            ),
+            f"{site.url('/robots.txt')} can be reached again (200)",
+        ]
     )
     told = [line for line in lines(caplog, logging.INFO) if line not in records(caplog)]
-    assert sorted(told[:4]) == sorted(  # in which order the sites come, nobody knows
+    assert sorted(told[:3]) == sorted(  # in which order the sites come, nobody knows
         [
-            f"{site.url('/robots.txt')} can be reached again (200)",
             (
                 f"A page of {site.url('')} is forbidden (robots.txt line 2: Disallow: /x); every request that is "
                 "dropped is logged at DEBUG"
             ),
             (
                 f"{other.url('/robots.txt')} is still unreachable (500) after attempt 2 of 3: asked again after 0.02 "
-                "s; given up at 1 + 30.52 s at the latest"
+                "s; given up in 1.02 s if it answers at once, in 32 s at the latest (1 + 30.52 s)"
             ),
             f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
         ]
     )
-    assert told[4:] == [
+    assert told[3:] == [
         "What robots.txt did to this crawl (spider pages):",
         "  origins: 1 successful, 1 unreachable (1 500)",
         "  requests: 1 allowed, 3 forbidden (1 rule, 2 unreachable)",
@@ -151,9 +158,23 @@ async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixt
     """One more is one."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01]})
-    wait = "its requests wait while it is asked again after 0.01 s; given up at 1 + 30.51 s at the latest"
+    wait = (
+        "its requests wait while it is asked again after 0.01 s; given up in 1.01 s if it answers at once, "
+        "in 32 s at the latest (1 + 30.51 s)"
+    )
     said = f"{site.url('/robots.txt')} is unreachable (503): {wait}, then none of its pages is fetched"
-    assert records(caplog) == [said]
+    assert records(caplog) == [said, f"{site.url('/robots.txt')} can be reached again (200)"]
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_recovery_after_a_pause_is_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A site that was warned of and answers later, when the next request asks again, is told of at WARNING, too."""
+    site.replies["/robots.txt"] = Failing(1, Reply(503))
+    await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_TTL": 1e-9}, spider=Again)
+    failed, recovered = records(caplog)
+    assert failed.startswith(f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched")
+    assert recovered == f"{site.url('/robots.txt')} can be reached again (200)"
 
 
 class Late:
