@@ -61,6 +61,13 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - named like S
         self.why = why
 
 
+class UnreachableError(RobotsError):
+    """A command of Scrapy's for one page gets none, because nobody can tell whether it may be fetched.
+
+    It is no IgnoreRequest: those are passed over in silence by ``scrapy shell`` and ``scrapy fetch``.
+    """
+
+
 class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - as above
     """The spider was closed before the request could be decided, or before its turn came; it is not fetched.
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import signals, stats
+from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.labels import USE_KEY
-from scrapy_robots_rfc.errors import RobotsDisallowed
+from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting.summary import Cost
 
@@ -62,6 +63,7 @@ class Enforcement:
         self._feeds, self._audit = feeds, feeds if settings.report_allowed else None
         self._limit, self._utc = settings.limit, utc
         self._dry_run = settings.dry_run
+        self._asks_once = asks_once(crawler)
         # Hashes of the origins whose INFO line was logged.
         self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
         #: What requests are for; ``None``: nobody has said.
@@ -149,6 +151,7 @@ class Enforcement:
         :param by: what forbids it, for the log.
         :param line: as for `conclude`.
         :raises RobotsDisallowed: always, except in a dry run.
+        :raises UnreachableError: in its place, in a command for one page, where robots.txt is not known.
         """
         dry = self._dry_run
         message = "Forbidden by %s, let through (dry run): %s (%s)" if dry else "Forbidden by %s: %s (%s)"
@@ -161,6 +164,8 @@ class Enforcement:
         if self._feeds is not None:
             self._feeds.decided(request, decision, why, robots, line)
         self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
+        if not dry and self._asks_once and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
+            raise UnreachableError(f"{why}; {request_text(request)} was not asked for")
         if not dry:
             raise RobotsDisallowed(decision, why)
         self._count(stats.DRY_RUN)

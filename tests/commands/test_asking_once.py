@@ -89,6 +89,36 @@ def test_a_command_asks_once(failing: Site, tmp_path: Path, command: str, reacto
         assert f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched" in log
 
 
+@pytest.mark.parametrize("reactor", REACTORS)
+def test_a_shell_says_why_it_has_no_page(tmp_path: Path, reactor: str) -> None:
+    """A shell for a page of a host that does not exist raises, names the cause, and exits with 1."""
+    options = ("-s", 'ADDONS={"scrapy_robots_rfc.Addon": 500}', "-s", "RETRY_ENABLED=False", *REACTORS[reactor])
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "shell", *options, "-c", "response", "http://unknown.invalid/page"],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 1
+    last = done.stderr.rstrip().splitlines()[-1]
+    assert last.endswith(
+        "UnreachableError: robots.txt unreachable: unknown host; <GET http://unknown.invalid/page> was not asked for"
+    )
+
+
+@pytest.mark.parametrize("command", ["fetch", "parse"])
+def test_a_command_says_why_it_has_no_page(failing: Site, tmp_path: Path, command: str) -> None:
+    """A command for a page whose robots.txt is unreachable says at ERROR what made it impossible."""
+    with failing as site:
+        log = log_of(command, site.url("/page"), tmp_path)
+    assert f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not asked for" in log
+    assert "ERROR: Error downloading" in log
+
+
 def test_a_backoff_of_the_users_own_is_kept(failing: Site, tmp_path: Path) -> None:
     """A backoff that the user sets holds for commands, too."""
     with failing as site:

@@ -199,4 +199,4 @@ def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     second.pending.last = policy("503")
     troubles().failed(policy("503"), second, [119.994])
     times = [re.findall(r"(?:after|in) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage()) for record in caplog.records]
-    assert times == [["300"], ["0.5"], ["9.99"], ["0.25 and 120"], ["120"]]
+    assert times == [["300"], ["0.5"], ["9.99"], ["0.25 and 120", "121", "121"], ["120", "121", "121"]]
