@@ -23,7 +23,7 @@ from scrapy_robots_rfc.errors import SettingError
 _MODULES = (check, show, diff, lint, page, report, cache, settings)
 _TOPICS = {topic.__name__.rpartition(".")[2]: topic for topic in _MODULES}
 #: Those whose exit code is an answer, which there is none of where the output cannot be written.
-_ANSWERS = frozenset({"check", "show", "diff", "lint", "page", "settings"})
+_ANSWERS = frozenset({"check", "diff", "lint", "page", "settings"})
 
 
 class Command(ScrapyCommand):

@@ -37,7 +37,7 @@ from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
-from scrapy_robots_rfc.middleware.startup import settings_of, startup_lines
+from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of, startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, kind_of
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.reporting.summary import CrawlSummary
@@ -76,6 +76,7 @@ class RfcRobotsTxtMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         settings = self._settings = settings_of(crawler, RfcRobotsTxtMiddleware)
         self._crawler, self._schemes = crawler, settings.schemes
+        self._misspelt: Misspelt | None = None
         assert crawler.stats is not None
         self._count, runtime = crawler.stats.inc_value, Runtime()
         self._origins = lru_cache(_KEPT_ORIGINS)(lambda start: Origin.of(start, settings.schemes))
@@ -162,6 +163,8 @@ class RfcRobotsTxtMiddleware:
         return self._judge(request)
 
     def _judge(self, request: Request) -> _Passed:
+        if self._misspelt is not None and not self._misspelt.seen.issuperset(request.meta):
+            self._misspelt.look_at(request.meta)
         waited = request.meta.pop(WAITED, None)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._schemes:
@@ -369,6 +372,7 @@ class RfcRobotsTxtMiddleware:
         for level, line in (*lines, *announcements(self._settings)):
             logger.log(level, line, extra={"spider": spider})
         self.user_agents.opened(spider)
+        self._misspelt = Misspelt(spider)
         if self.enforcement.use is not None:
             self.enforcement.use.opened()
         self._progress.begin()

@@ -87,9 +87,7 @@ class Enforcement:
             why, line = refusal.why, refusal.line
         elif self.use is None and USE_KEY in request.meta and not self._told_of_use:
             self._told_of_use = True
-            text = (
-                "Meta robotstxt_use of %s counts for nothing, as the crawl declares no use: set ROBOTSTXT_USE, or to []"
-            )
+            text = "Meta robotstxt_use of %s counts for nothing, as the crawl declares no use: set ROBOTSTXT_USE = []"
             logger.warning(text, request_text(request), extra={"spider": self._crawler.spider})
         # Requests that a dry run lets through keep the pace, too.
         let_through = why is None or self._dry_run

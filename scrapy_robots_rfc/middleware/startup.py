@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import NotConfigured
@@ -17,14 +18,27 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc._scrapy import asks_once
+from scrapy_robots_rfc.core.agents import USER_AGENT_KEY
+from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.settings import BACKOFF, BY_FIELD, TABLE, Settings, read_settings, written
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 _PREFIXES = ("ROBOTSTXT_", "ROBOTSTAG_")
 # The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
 _NEED_OBEY = ("dry_run", "early", "overrides", "report")
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
+# Names that users give, how those begin that are looked at, and how like one of them a name is that was meant for it.
+_ATTRIBUTES = (USER_AGENT_KEY, USE_KEY)
+_META_KEYS = (
+    *_ATTRIBUTES, "dont_obey_robotstxt", "dont_obey_robots_tag", "robots_tag", "robots_use", "robotstxt_waited",
+)  # fmt: skip
+_NAMES_BEGIN = ("robots", "dont_obey_robot")
+_CLOSE = 0.85
+# Keys of metas that are remembered; a spider may make up one for each request.
+_MOST_KEYS = 1000
 #: The spider middlewares that settings need: field -> path and position. The first is close to the engine, so that
 #: Scrapy's own have set the Referer and the depth of a request. The second is next to the spider: what its
 #: `process_spider_input` sees goes to a callback, and what does not goes to an errback.
@@ -75,6 +89,37 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
         asked = (BY_FIELD[name].key for name in _NEED_OBEY if read is not None and getattr(read, name))
         if unheeded := ", ".join(asked):
             yield logging.WARNING, f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
+
+
+class Misspelt:
+    """Warns once of each name that begins like one of ours in a spider's attributes or a request's meta, and is none.
+
+    :param spider: of the crawl, once it is open.
+    """
+
+    def __init__(self, spider: Spider) -> None:
+        self._spider = spider
+        #: Keys of metas that were looked at; a meta with others is given to `look_at`. Few requests have others.
+        self.seen: set[object] = set()
+        names = {name for kind in (spider, *type(spider).__mro__) for name in getattr(kind, "__dict__", ())}
+        for name in sorted(names):
+            self._warn_of(name, _ATTRIBUTES, "The spider's attribute")
+
+    def look_at(self, meta: Mapping[Any, object]) -> None:
+        """Warn of the keys of a meta that nobody reads."""
+        for key in meta:
+            if key not in self.seen and len(self.seen) < _MOST_KEYS:
+                self.seen.add(key)
+                self._warn_of(key, _META_KEYS, "Request meta")
+
+    def _warn_of(self, name: object, known: Collection[str], what: str) -> None:
+        if not isinstance(name, str) or name in known or not name.startswith(_NAMES_BEGIN):
+            return
+        from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
+
+        for near in get_close_matches(name, known, n=1, cutoff=_CLOSE):
+            text = "%s %r is read by nobody, so nothing comes of it; the nearest name that is: %r"
+            logger.warning(text, what, name, near, extra={"spider": self._spider})
 
 
 def check_spider_middlewares(settings: Settings, scrapy_settings: BaseSettings) -> None:

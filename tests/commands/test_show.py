@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import scrapy
 
-from tests.support.command_line import on_terminal, run
+from tests.support.command_line import on_terminal, read_one_line, run
 from tests.support.site import Reply, Site, redirect
 from tests.support.site import robots as file
 
@@ -217,3 +217,11 @@ def test_there_is_colour_on_a_terminal(tmp_path: Path) -> None:
     assert done.code == 0
     assert "\x1b[1;32m>\x1b[0m" in done.out
     assert f"      2    Disallow: /{'long' * 30}" in re.sub(r"\x1b\[[\d;]*m", "", done.out).splitlines()
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    """`show` ends well where its reader has seen enough of a long file."""
+    rules = "User-agent: *\n" + "".join(f"Disallow: /{number}\n" for number in range(20_000))
+    with Site({"/robots.txt": file(rules)}) as site:
+        first, code, err = read_one_line("show", site.url("/"), folder=tmp_path)
+    assert (first, code, err) == (f"  robots.txt {site.url('/robots.txt')} (successful: 200)\n", 0, "")

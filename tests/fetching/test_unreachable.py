@@ -13,7 +13,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_robots_rfc._runtime import LATE, Runtime
 from tests.support.crawling import Pages, crawl, lines, records
 from tests.support.scenarios_unreachable import Failing, short
-from tests.support.site import Reply
+from tests.support.site import Reply, robots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -249,3 +249,44 @@ async def test_unreachable_origin_counts_once(site: Site) -> None:
     result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails)
     assert result.stats["finish_reason"] == "enough"
     assert (result.stat("set_aside"), result.stat("undecided"), result.stat("origins/unreachable")) == (2, 1, 1)
+
+
+@pytest.mark.reactor
+@pytest.mark.parametrize(
+    ("reply", "line"),
+    [
+        (
+            robots("User-agent: *\nDisallow: /x\n" + "# filler\n" * 60_000),
+            "is longer than ROBOTSTXT_MAX_SIZE: only its first 512000 octets count",
+        ),
+        (
+            Reply(body=b"\n<!DOCTYPE html><title>Sorry</title>", headers=(("Content-Type", "text/html"),)),
+            "is a web page and no robots.txt: it has no rules, so everything is allowed",
+        ),
+        (Reply(302, headers=(("Location", "/robots.txt?again"),)), "is unavailable ("),
+        (robots("<html>\nUser-agent: *\nDisallow: /x\n"), None),
+        (Reply(404), None),
+        (robots(""), None),
+    ],
+    ids=["cut", "page", "redirects", "page with rules", "missing", "empty"],
+)
+@ensureDeferred
+async def test_files_that_do_not_say_all(
+    site: Site, reply: Reply, line: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One INFO line says that a file was cut, is a web page, or is behind too many redirects."""
+    caplog.set_level(logging.INFO)
+    site.replies["/robots.txt"] = site.replies["/robots.txt?again"] = reply
+    await crawl([site.url("/a"), site.url("/b")])
+    told = [said for said in records(caplog, logging.INFO) if said.startswith(site.url("/robots.txt"))]
+    assert len(told) == (line is not None)
+    assert all(f"{site.url('/robots.txt')} {line}" in said for said in told)
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_summary_says_what_unavailable_means(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The sums name the causes of files that are not there, and say that everything is allowed."""
+    caplog.set_level(logging.INFO)
+    await crawl([site.url("/a")])
+    assert "  origins: 1 unavailable (1 404: everything is allowed)" in lines(caplog, logging.INFO)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
 from scrapy_robots_rfc import RfcRobotParser, RfcRobotsTxtMiddleware
 from tests.support import crawling
-from tests.support.crawling import crawl, records
+from tests.support.crawling import Pages, crawl, records
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -139,3 +140,27 @@ async def test_another_parser_is_told_at_start(
     told = [line for line in records(caplog, logging.INFO) if "ROBOTSTXT_PARSER" in line]
     text = f"ROBOTSTXT_PARSER is {named}, which decides alone: verdicts name no rule and no line"
     assert told == ([] if named is None else [text])
+
+
+class Mistyped(Pages):
+    """Has names that nobody reads, beside some of its own."""
+
+    robotstxt_user_agents = "foobot"
+    robots_seen = 0
+    robot = "r2"
+
+
+@ensureDeferred
+async def test_names_that_nobody_reads(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A typo in a spider's attribute or in meta is warned of once, with the nearest name that is read."""
+    meta = {"dont_obey_robots": True, "robotstxt_user_agents": "x", "robot": 1, "mine": 2}
+    requests = [Request(site.url(f"/{number}"), meta=meta) for number in range(3)]
+    await crawl(requests, {"USER_AGENT": "foobot/1.0"}, spider=Mistyped)
+    assert [line for line in records(caplog) if "read by nobody" in line] == [
+        f"{what} is read by nobody, so nothing comes of it; the nearest name that is: {near!r}"
+        for what, near in (
+            ("The spider's attribute 'robotstxt_user_agents'", "robotstxt_user_agent"),
+            ("Request meta 'dont_obey_robots'", "dont_obey_robotstxt"),
+            ("Request meta 'robotstxt_user_agents'", "robotstxt_user_agent"),
+        )
+    ]
