@@ -4,6 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The first thing that it installs is itself: 25.1 is the first version that knows groups.
+PIP := python -m pip install -qq --no-compile --disable-pip-version-check
 
 # `make bench -- --corpus DIR`: what follows the target is the benchmark's, not make's.
 ifeq (bench,$(firstword $(MAKECMDGOALS)))
@@ -41,17 +43,18 @@ help:
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(VENV) with $$python" >&2 && "$$python" -m venv $(VENV); }
-	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable ".[dev]"
+	@$(BIN)/$(PIP) "pip>=25.1" && $(BIN)/$(PIP) --group dev --editable ".[archive,fleet]"
 	@touch $@
 
-# The same for the others, with the tools of one extra each.
-$(DOCS)/.ready: EXTRA := docs
-$(PLUGINS)/.ready: EXTRA := plugins
-$(RELEASE)/.ready: EXTRA := release
+# The same for the others, with the tools of one group each.
+$(DOCS)/.ready: GROUP := docs
+$(PLUGINS)/.ready: GROUP := plugins
+$(PLUGINS)/.ready: EXTRAS := [fleet]
+$(RELEASE)/.ready: GROUP := release
 $(DOCS)/.ready $(PLUGINS)/.ready $(RELEASE)/.ready: pyproject.toml
 	@test -x $(@D)/bin/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(@D) with $$python" >&2 && "$$python" -m venv $(@D); }
-	@$(@D)/bin/python -m pip install -qq --no-compile --disable-pip-version-check --editable ".[$(EXTRA)]"
+	@$(@D)/bin/$(PIP) "pip>=25.1" && $(@D)/bin/$(PIP) --group $(GROUP) --editable ".$(EXTRAS)"
 	@touch $@
 
 demo: $(READY)

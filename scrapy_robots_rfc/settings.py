@@ -41,7 +41,11 @@ BACKOFF = "ROBOTSTXT_UNREACHABLE_BACKOFF"
 _SITE = "'HOST', '*.HOST', 'HOST:PORT', 'https://HOST' or 'https://HOST:PORT'"
 _KEY = "a key of %s"
 #: What ROBOTSTAG_OBEY may name -> the sources of such rules, as stat keys have them.
-PAGE_RULES = {"nofollow": ("header", "meta"), "noindex": ("header", "meta"), "link-nofollow": ("link",)}
+PAGE_RULES: dict[str, tuple[str, ...]] = {
+    "nofollow": ("header", "meta"),
+    "noindex": ("header", "meta"),
+    "link-nofollow": ("link",),
+}
 _PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
 PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
 

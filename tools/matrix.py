@@ -112,7 +112,8 @@ def prepare(row: Row, log: Path) -> Path:
     if not (python.exists() and ready.exists() and ready.read_text() == digest):
         call([row.python, "-m", "venv", "--clear", str(home)], log)
         pinned = ["--constraint", str(row.constraints)] if row.constraints else []
-        call([*install, *pinned, "--editable", ".[test]"], log)
+        call([*install, "pip>=25.1"], log)  # the first version that knows groups
+        call([*install, *pinned, "--group", "test", "--editable", ".[archive,fleet]"], log)
         ready.write_text(digest)
     if row.upgrades:
         call([*install, "--upgrade", *row.upgrades], log)

@@ -30,6 +30,7 @@ class Command(ScrapyCommand):
     """`scrapy robots`, in a project and outside of one."""
 
     requires_crawler_process = False
+    exitcode: int = 0
 
     def syntax(self) -> str:
         """Return what follows the command's name."""

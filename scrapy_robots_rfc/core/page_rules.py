@@ -23,12 +23,12 @@ MAX_HEADERS = 65_536
 #: Members of all header lines together that are read, and of all metas together.
 MAX_MEMBERS = 1000
 #: Members that restrict.
-RESTRICTS = frozenset({
+RESTRICTS: frozenset[str] = frozenset({
     "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate", "noodp", "noyaca",
     "nositelinkssearchbox", "noai", "noimageai", "noml", "none",
 })  # fmt: skip
 #: What each of these members permits; it restricts nothing.
-PERMITS = {
+PERMITS: dict[str, tuple[str, ...]] = {
     "all": ("noindex", "nofollow"),
     "index": ("noindex",),
     "follow": ("nofollow",),

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_robots_rfc.core.percent import AMBIGUOUS_ESCAPE, BARE_RUN, is_normal_pattern, normal_form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WILDCARD = "*"
 END = "$"
@@ -33,7 +36,7 @@ def precedence(allow: bool, pattern: str) -> int:
 
 
 #: Matches a pattern that is its own normal form and has no wildcard: a target matches if it begins with it.
-is_plain = re.compile(rf"{BARE_RUN.pattern}\Z").match
+is_plain: Callable[[str], re.Match[str] | None] = re.compile(rf"{BARE_RUN.pattern}\Z").match
 
 
 @dataclass(frozen=True, slots=True)

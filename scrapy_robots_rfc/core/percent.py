@@ -11,7 +11,7 @@ import string
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 #: Unreserved octets, which are always bare in the normal form (RFC 3986, 2.3).
 UNRESERVED = string.ascii_letters + string.digits + "-._~"
@@ -61,11 +61,13 @@ _NORMAL_PATTERN = f"[*{re.escape(BARE)}]*(?:{_NORMAL_ESCAPE}[*{re.escape(BARE)}]
 _BEFORE_PATH = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*")
 
 #: Matches a URL (or a path) without a fragment whose request target, group 1, is in normal form already.
-is_normal_url = re.compile(rf"(?:https?://[^/?#]*|(?!//))(/{_NORMAL_RUN})\Z").match
+is_normal_url: Callable[[str], re.Match[str] | None] = re.compile(
+    rf"(?:https?://[^/?#]*|(?!//))(/{_NORMAL_RUN})\Z"
+).match
 #: Matches the bare octets at the beginning of a text, also where there are none.
 BARE_RUN = re.compile(f"[{re.escape(BARE)}]*")
 #: Matches a pattern that is its own normal form: bare octets, normal escapes, ``*``, and perhaps a last ``$``.
-is_normal_pattern = re.compile(rf"{_NORMAL_PATTERN}\$?\Z").match
+is_normal_pattern: Callable[[str], re.Match[str] | None] = re.compile(rf"{_NORMAL_PATTERN}\$?\Z").match
 
 
 def _changed(text: str, table: Mapping[str, str]) -> str:

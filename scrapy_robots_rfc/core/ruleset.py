@@ -106,7 +106,8 @@ class WildcardRules:
                     self._grams[size] = _by_piece(alike, size)
                 else:
                     self._few += alike
-        self.weight = 0  # octets of memory, beside the lines; grows with the questions
+        #: Octets of memory, beside the lines; grows with the questions.
+        self.weight: int = 0
 
     def best(self, target: str, rank: int) -> _Parsed | None:
         """Return the rule of the highest rank above `rank` that matches a target, or ``None``."""

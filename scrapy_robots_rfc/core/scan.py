@@ -10,7 +10,7 @@ import math
 import re
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_robots_rfc.core.agents import token_of
 from scrapy_robots_rfc.core.groups import Record
@@ -40,7 +40,7 @@ _BARE = BARE_RUN.pattern
 _PLAIN = rf"/{_BARE}+"
 #: Divides a text at its plain rules in usual spellings, into what stands before each, `Dis` or `dis` for a disallow and
 #: ``None`` for an allow, and its pattern; what stands behind the last one comes last.
-divide_at_plain_rules = re.compile(rf"\n(?:([Dd]is)a|[Aa])llow: ?({_PLAIN})(?=\n)").split
+divide_at_plain_rules: Callable[[str], list[Any]] = re.compile(rf"\n(?:([Dd]is)a|[Aa])llow: ?({_PLAIN})(?=\n)").split
 
 # A rule whose pattern may have wildcards or escapes, or any other line that may be a rule.
 _RULE = (

@@ -44,7 +44,7 @@ from scrapy_robots_rfc.reporting.summary import CrawlSummary
 from scrapy_robots_rfc.throttling.throttle import Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -140,7 +140,7 @@ class RfcRobotsTxtMiddleware:
         from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - loaded when a setting asks for it
 
         self.enforcement.use = DeclaredUse(self._crawler, settings, self.service.download)
-        self.process_response = self._check_use
+        self.process_response: Callable[[Request, Response], Awaitable[Response]] = self._check_use
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -36,7 +36,7 @@ from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting import LossLog
 from scrapy_robots_rfc.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 ARCHIVE = "ROBOTSTXT_ARCHIVE"
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})

@@ -171,7 +171,7 @@ class Feed:
         self._shown = self.place
         completed = {"format": Path(uri).suffix.removeprefix("."), **options}
         self._omit_null = completed["format"] == "xml"  # XML has no null
-        self.spider = crawler.spider
+        self.spider: Spider | None = crawler.spider
         self.storage: _FeedStorage | None = None
         #: Whether the crawl has started, and does not end yet.
         self.running: bool = False

@@ -244,7 +244,7 @@ class PacedPriorityQueue(DownloaderAwarePriorityQueue):
         if self._sites is not None:
             self._throttle.left_over += self.waiting()
             self._throttle.undecided += self.undecided()
-            self.pqueues |= self._sites.clear()
+            self.pqueues.update(self._sites.clear())
         return super().close()
 
     def __len__(self) -> int:

@@ -79,7 +79,9 @@ class Throttle:
         self._limit, self._origin_of, self._schemes = settings.limit or Limit(0.0), origin, settings.schemes
         self._runtime, self._alone, self._together = runtime, alone, self.keeps and settings.crawl_delay_shared
         self._store = store if store is not None and store.shared and self._together else None
-        self.clock, self._utc = runtime.clock, runtime.utc
+        #: Gives seconds on a clock that never goes back.
+        self.clock: Callable[[], float] = runtime.clock
+        self._utc = runtime.utc
         #: Origins that are paced, as text -> what is known of each.
         self.origins: dict[str, PacedOrigin] = {}
         self._crawls = ProcessCrawls()
@@ -102,7 +104,7 @@ class Throttle:
         self._counted: set[int] = set()
         self._closed, self._closing_since = False, math.inf
         #: Whether any origin is paced in this crawl, or in another one of the process.
-        self.begun = False
+        self.begun: bool = False
         if self.keeps:
             _THROTTLES[crawler] = self
 
