@@ -73,6 +73,21 @@ class Pages(Spider):
         """Nothing more."""
 
 
+def environment() -> dict[str, str]:
+    """Return the environment of a crawl: it takes bytecode from disk, as it would otherwise compile all it imports."""
+    return {
+        **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
+        "PYTHONHASHSEED": "0",
+    }
+
+
+def warm_up(port: int) -> None:
+    """Crawl once in each mode, so that the bytecode is on disk."""
+    for mode in _MODES:
+        crawl = [sys.executable, "-m", "bench.instructions", "--crawl", mode, str(port), "1", "1"]
+        subprocess.run(crawl, capture_output=True, env=environment(), check=True, timeout=600)
+
+
 def count(mode: str, port: int, origins: int, pages: int) -> int:
     """Return how many instructions a crawl takes.
 
@@ -80,9 +95,8 @@ def count(mode: str, port: int, origins: int, pages: int) -> int:
     :param pages: how many pages of the first of them are fetched; of the others it is one.
     """
     crawl = [sys.executable, "-m", "bench.instructions", "--crawl", mode, *map(str, (port, origins, pages))]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(
-        ["valgrind", *_VALGRIND, *crawl], capture_output=True, text=True, env=environment, check=True, timeout=600
+        ["valgrind", *_VALGRIND, *crawl], capture_output=True, text=True, env=environment(), check=True, timeout=600
     )
     found = re.search(r"I +refs: +([\d,]+)", done.stderr)
     assert found is not None, done.stderr
@@ -93,6 +107,7 @@ def measure(pages: int, origins: int) -> dict[str, tuple[float, float, float]]:
     """Return the instructions of a start, a page and an origin with its first page, by the mode's name."""
     kinds = ((1, 1), (1, 1 + pages), (1 + origins, 1))
     with serving("0.0.0.0") as port, ThreadPoolExecutor(os.cpu_count()) as pool:
+        warm_up(port)
         runs = {mode: [pool.submit(count, mode, port, *kind) for kind in kinds] for mode in _MODES}
         found = {mode: [run.result() for run in each] for mode, each in runs.items()}
     return {mode: (one, (more - one) / pages, (many - one) / origins) for mode, (one, more, many) in found.items()}

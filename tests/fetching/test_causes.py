@@ -42,6 +42,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
             "ClientError: http://a.example/ \\x1b[31m",
         ),
         (foreign("httpx", "TransportError")("x" * 1000), f"TransportError: {'x' * 157}..."),
+        (foreign("httpx2", "TransportError")("x" * 1000), f"TransportError: {'x' * 157}..."),
         (DecodingError("unknown content coding"), "unknown content coding"),
         (UnicodeError("encoding with 'idna' codec failed (UnicodeError: label empty or too long)"), "unknown host"),
     ],
@@ -59,7 +60,9 @@ def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
             "407 to CONNECT",
         ),
         (foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("503 Busy"), "503 to CONNECT"),
+        (foreign("httpx2", "ProxyError", foreign("httpx2", "TransportError"))("503 Busy"), "503 to CONNECT"),
         (foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("No"), "no answer to CONNECT: No"),
+        (foreign("httpx2", "ProxyError", foreign("httpx2", "TransportError"))("No"), "no answer to CONNECT: No"),
     ],
 )
 def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: str) -> None:
