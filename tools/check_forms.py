@@ -61,7 +61,10 @@ def addresses() -> Iterator[str]:
     if not ADDRESS.fullmatch(address()):
         yield f"pyproject.toml: the Repository is {address()}, which is not https://github.com/ACCOUNT/NAME"
     for name, url in urls.items():
-        if url != address() and not url.startswith(f"{address()}/"):
+        if name == "Documentation":  # the site that .readthedocs.yaml builds
+            if not re.fullmatch(r"https://[\w-]+\.readthedocs\.io/", url):
+                yield f"pyproject.toml: {name} is {url}, which is no site of Read the Docs"
+        elif url != address() and not url.startswith(f"{address()}/"):
             yield f"pyproject.toml: {name} is {url}, which is not below {address()}"
     for path in tracked():
         if path.name != "pyproject.toml" and address().encode() in path.read_bytes():

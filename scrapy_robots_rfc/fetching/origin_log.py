@@ -132,6 +132,17 @@ class OriginLog:
                 again = _seconds(robots.validity.fresh_until - self._runtime.clock())
                 logger.warning("%s is unreachable (%s): %s; it is asked for again in %s s", url, cause, then, again)
             return
+        self._waits(robots, attempt, to_come, then, warned=warned)
+
+    def _waits(
+        self, robots: OriginPolicy, attempt: Attempt, to_come: Sequence[float], then: str, *, warned: bool
+    ) -> None:
+        """Say that requests wait while a file is asked for again, and until when.
+
+        :param then: what follows if it stays unreachable.
+        :param warned: whether there was a warning before.
+        """
+        url, cause, pending = robots.origin.robots_url, robots.cause, attempt.pending
         # The queue notices the end of a pause, and that of an attempt, up to a tick late.
         attempts = len(to_come) * min(len(pending.routes), MOST_ROUTES)
         soonest = 1 + sum(to_come)

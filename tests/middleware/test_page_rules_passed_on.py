@@ -1,0 +1,72 @@
+"""What rules of pages are not for: errbacks, and requests that carry the meta of a response."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+from scrapy import Request
+from scrapy.exceptions import CloseSpider
+from scrapy.spidermiddlewares.httperror import HttpError
+
+from tests.middleware.test_page_rules import META, counted, obeying, page, run
+from tests.support.crawling import Pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+    from tests.support.site import Site
+
+
+class WithErrback(Pages):
+    """Makes a request and an item of each error page, in its errback."""
+
+    def failed(self, failure: Failure) -> Any:
+        """Make them."""
+        super().failed(failure)
+        assert isinstance(failure.value, HttpError)
+        response = failure.value.response
+        yield {"page": response.status}
+        yield Request(response.urljoin("/next"), callback=self.parse)
+
+
+@pytest.mark.parametrize("status", [404, 410, 500])
+@ensureDeferred
+async def test_what_an_errback_makes(site: Site, status: int) -> None:
+    """Requests and items of an errback pass: the page that says nofollow and noindex is an error page."""
+    site.replies["/gone"] = replace(page(META, "none"), status=status)
+    result = await run([site.url("/gone")], obeying("nofollow", "noindex"), spider=WithErrback)
+    assert result.outcomes == {site.url("/gone"): status, site.url("/next"): 200}
+    assert result.stats["item_scraped_count"] == 1
+    assert counted(result) == {}
+
+
+class Copying(Pages):
+    """Passes the meta of the first response on to thirty requests, and ends with the next one."""
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        """Do it."""
+        if "first" not in response.url:
+            raise CloseSpider
+        for number in range(30):
+            yield Request(response.urljoin(f"/{number}"), meta=response.meta, callback=self.parse)
+
+
+@ensureDeferred
+async def test_meta_that_callbacks_pass_on(site: Site, tmp_path: Path) -> None:
+    """Thirty requests with the meta of a hostile page take at most 100 KB of JOBDIR."""
+    tags = [", ".join(f"{number}-{line}-{'x' * 40}" for number in range(100)) for line in range(12)]
+    usage = [", ".join(f"a{number}-{line}-{'x' * 40}=y" for number in range(100)) for line in range(6)]
+    reply = page(f"<meta name=robots content='{', '.join(tags)}'>", *tags)
+    reply = replace(reply, headers=(*reply.headers, *(("Content-Usage", one) for one in usage)))
+    site.replies["/first"] = reply
+    settings = obeying("nofollow", JOBDIR=str(tmp_path), ROBOTSTXT_USE=["search"], CONCURRENT_REQUESTS=1)
+    result = await run([site.url("/first")], settings, spider=Copying)
+    assert result.stats["scheduler/enqueued/disk"] >= 31
+    queue = (tmp_path / "requests.queue").rglob("*")
+    assert 0 < sum(file.stat().st_size for file in queue if file.is_file()) < 100_000
