@@ -45,7 +45,7 @@ class Feed:
         self.uri: str = filled_in(uri, self._options, crawler)
         exporters = _named(crawler, "FEED_EXPORTERS", self._options["format"], "format")
         self._exporter_class: Any = load_object(exporters)
-        self._plugin_classes = [load_object(one) for one in self._options.get("postprocessing", ())]
+        self._plugin_classes = [load_object(one) for one in (self._options.get("postprocessing") or ())]
         self._filter: ItemFilter = load_object(self._options.get("item_filter", ItemFilter))(self._options)
         self._storage = self._make_storage()
         self._try_out(example)

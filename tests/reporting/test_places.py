@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +70,27 @@ async def test_the_whole_error(site: Site) -> None:
         "ROBOTSTXT_REPORT = 'x.jsonl' is not accepted; it must be a place that no other output writes to, but FEEDS "
         "names './x.jsonl' (-o and -O of the command line set FEEDS)"
     )
+
+
+SPIDER = """
+import scrapy
+
+class Pages(scrapy.Spider):
+    name = "pages"
+"""
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    """The file of `-O` is no place for a report: both would be lost. What is in it stays."""
+    (tmp_path / "pages.py").write_text(SPIDER, encoding="utf-8")
+    (tmp_path / "x.jsonl").write_text("old\n", encoding="utf-8")
+    settings = {"ADDONS": '{"scrapy_robots_rfc.Addon": 500}', "ROBOTSTXT_REPORT": '{"x.jsonl": {}}'}
+    options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
+    command = [sys.executable, "-m", "scrapy", "runspider", "pages.py", "-O", "x.jsonl", *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ROBOTSTXT_REPORT = 'x.jsonl' is not accepted" in done.stderr
+    assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == "old\n"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,11 @@ async def reported(run: Run) -> dict[str, Any]:
             outcomes.append([result.outcomes[page] for page in pages[:3]])
         with path.open(encoding="utf-8", newline="") as file:  # noqa: ASYNC230 - short
             reasons = [record["reason"] for record in csv.DictReader(file)]
-        return {"reasons": reasons, "at_once": min(outcomes[0]) > 1, "counted": counted}
+        return {
+            "reasons": reasons,
+            "at_once": all(isinstance(rows, int) and rows > 1 for rows in outcomes[0]),
+            "counted": counted,
+        }
 
 
 async def declared(run: Run) -> dict[str, Any]:
