@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from scrapy.crawler import Crawler
@@ -23,19 +23,6 @@ REPORT = "ROBOTSTXT_REPORT"
 ARCHIVE = "ROBOTSTXT_ARCHIVE"
 
 
-class _Output(NamedTuple):
-    """A place that a setting names.
-
-    :param setting: its key.
-    :param uri: what is written there.
-    :param place: the same for two names of one file.
-    """
-
-    setting: str
-    uri: str
-    place: str
-
-
 def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
     """Refuse a place that another output writes to as well: one of them would damage the other.
 
@@ -43,14 +30,13 @@ def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
     :raises SettingError: FEEDS or the other of the two names the same place.
     """
     outputs = list(_outputs(crawler, settings))
-    for own in (output for output in outputs if output.setting == key):
-        for other in outputs:
-            if other.setting == key or other.place != own.place:
-                continue
-            named = f"{other.setting} names {without_credentials(other.uri)!r}"
-            hint = " (-o and -O of the command line set FEEDS)" if other.setting == "FEEDS" else ""
-            accepted = f"a place that no other output writes to, but {named}{hint}"
-            raise SettingError(key, without_credentials(own.uri), accepted)
+    [(_, own, own_place)] = [output for output in outputs if output[0] == key]
+    for other, uri, place in outputs:
+        if other != key and place == own_place:
+            hint = " (-o and -O of the command line set FEEDS)" if other == "FEEDS" else ""
+            named = f"{other} names {without_credentials(uri)!r}{hint}"
+            accepted = f"a place that no other output writes to, but {named}"
+            raise SettingError(key, without_credentials(own), accepted)
 
 
 def filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
@@ -78,16 +64,17 @@ def filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
     return re.sub(r"%(?!\()", "%%", uri) % params
 
 
-def _outputs(crawler: Crawler, settings: Settings) -> Iterator[_Output]:
+def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield the setting, the value and the place of each output."""
     feeds = crawler.settings.getdict("FEEDS")
     for setting, named in ((REPORT, settings.report), ("FEEDS", feeds)):
         for key, options in named.items():
             uri = str(key)
-            with suppress(Exception):  # of a function of the user's: whoever writes there tells of it
+            with suppress(Exception):  # of a function of the user's: who writes there says so
                 uri = filled_in(uri, options, crawler)
-            yield _Output(setting, str(key), _place(uri))
+            yield setting, str(key), _place(uri)
     if settings.archive is not None:
-        yield _Output(ARCHIVE, settings.archive, _place(str(Path(settings.archive).absolute())))
+        yield ARCHIVE, settings.archive, _place(str(Path(settings.archive).absolute()))
 
 
 def _place(uri: str) -> str:
