@@ -77,7 +77,8 @@ class RfcRobotsTxtMiddleware:
         self._origins = lru_cache(_KEPT_ORIGINS)(lambda start: Origin.of(start, settings.schemes))
         self.user_agents: UserAgents = UserAgents(crawler, settings.user_agent)
         parse = self._parse = FileParser(crawler, settings)
-        # First, so that their sums of a crawl are complete, and a setting that is wrong opens no store.
+        # Leaves hear of the end after this middleware, which completes the sums then. They are made
+        # before a store is opened: their settings may be wrong.
         for name in ("spider_opened", "spider_idle", "spider_closed"):
             crawler.signals.connect(getattr(self, f"_{name}"), getattr(scrapy_signals, name))
         self._leaves = load_leaves(crawler, settings)
