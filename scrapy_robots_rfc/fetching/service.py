@@ -416,6 +416,8 @@ class RobotsService:
         """
         self._hooks.found(robots)
         send, asker = self._crawler.signals.send_catch_log_async, attempt.pending.route.asker
+        if robots.file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
+            await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
         if access is not None:
             await send(
                 signals.robots_fetched,
@@ -427,8 +429,6 @@ class RobotsService:
                 request=asker,
                 robots=robots,
             )
-        if robots.file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
-            await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
 
 
 def undecided(origin: Origin) -> RobotsUndecided:
