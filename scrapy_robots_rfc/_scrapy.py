@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
 import re
 import sys
@@ -18,7 +17,6 @@ from weakref import WeakKeyDictionary
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
-from scrapy.extensions import feedexport
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 from twisted.internet import defer
@@ -74,11 +72,6 @@ ROBOTSTXT_EARLY leaves the requests of a CrawlSpider to the downloader middlewar
     CrawlSpider._errback CrawlSpider._rules
 The robots.txt files in sitemap_urls of a RobotsSitemaps spider are fetched a second time
     SitemapSpider._parse_sitemap
-ROBOTSTXT_REPORT is not written
-    FeedExporter.open_spider FeedExporter.item_scraped FeedExporter.close_spider
-    FeedSlot.start_exporting FeedSlot.finish_exporting
-The options of ROBOTSTXT_REPORT are not tried at the start, and records that an item_filter drops count as written
-    FeedExporter.slots FeedSlot.filter FeedSlot.exporter FeedSlot.itemcount
 `fetch` in `scrapy shell` waits for a site that is down (ROBOTSTXT_UNREACHABLE_BACKOFF)
     Crawler.crawling
 `scrapy robots settings` does not show what add-ons set
@@ -397,41 +390,3 @@ def apply_addons(crawler: Crawler) -> bool:
 def log_of_deferreds() -> Private:
     """Twisted's log of errors in Deferreds that nobody asks for; ``None`` where it cannot be had."""
     return _find(None, defer, "defer.log", own=True)
-
-
-def can_export(crawler: Crawler) -> bool:
-    """Whether `Exporter` works."""
-    exporter = _has(crawler, feedexport.FeedExporter, "FeedExporter.open_spider item_scraped close_spider")
-    return exporter and _has(crawler, feedexport.FeedSlot, "FeedSlot.start_exporting finish_exporting")
-
-
-class Exporter:
-    """Scrapy's FeedExporter, whose methods are called where Scrapy would send it the signals of the crawler it sees."""
-
-    def __init__(self, crawler: Crawler, seen: Private, spider: Spider) -> None:
-        self._crawler, self._exporter, self._spider = crawler, feedexport.FeedExporter(seen), spider
-        self._exporter.open_spider(spider)
-
-    @property
-    def _slots(self) -> list[Private]:
-        return _find(self._crawler, self._exporter, "FeedExporter.slots") or []
-
-    def try_out(self, item: object) -> None:
-        """Write an item, and end the files, with copies of the slots: they are as before."""
-        for slot in map(copy.copy, self._slots):
-            slot.start_exporting()
-            if _has(self._crawler, slot, "FeedSlot.filter exporter"):
-                slot.filter.accepts(item)
-                slot.exporter.export_item(item)
-            slot.finish_exporting()
-
-    def write(self, item: object) -> bool:
-        """Write an item, and say whether a filter of the user's let it pass."""
-        slot: Private = next(iter(self._slots), None)
-        before = _find(self._crawler, slot, "FeedSlot.itemcount")
-        self._exporter.item_scraped(item, self._spider)
-        return before is None or slot.itemcount != before
-
-    async def close(self) -> None:
-        """Wait until all is stored."""
-        await self._exporter.close_spider(self._spider)

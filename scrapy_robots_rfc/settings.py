@@ -47,6 +47,8 @@ PAGE_RULES: dict[str, tuple[str, ...]] = {
     "link-nofollow": ("link",),
 }
 _PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
+# The option of ROBOTSTXT_REPORT that FEEDS does not have.
+_ALLOWED = "allowed"
 PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
 
 
@@ -207,13 +209,21 @@ def _entry(key: object) -> str:
     return f"%s[{hidden(key)!r}]"
 
 
-def _feeds(value: object) -> dict[str, Mapping[str, Any]]:
+def _feed(value: object) -> dict[str, Mapping[str, Any]]:
     uris: dict[str, Mapping[str, Any]] = {}
-    for key, options in _dict(value).items():
+    feeds = _dict(value)
+    if len(feeds) > 1:
+        raise ValueError(value)
+    for key, options in feeds.items():
         if not key or not isinstance(key, (str, Path)):
             raise _WrongEntryError(_KEY, key, "a URI or a path")
         if not isinstance(options, Mapping):
             raise _WrongEntryError(_entry(key), options, "a dict of the feed's options, as in FEEDS")
+        try:
+            _boolean(options.get(_ALLOWED, False))
+        except ValueError:
+            name = f"{_entry(key)}[{_ALLOWED!r}]"
+            raise _WrongEntryError(name, options[_ALLOWED], "True or False") from None
         uris[str(key.absolute()) if isinstance(key, Path) else key] = options
     return uris
 
@@ -349,13 +359,9 @@ class Settings:
     )
     report: Mapping[str, Mapping[str, Any]] = _setting(
         "ROBOTSTXT_REPORT", "dict", {},
-        "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS",
-        _feeds, "Where a record of every request that is forbidden is written, as the crawl goes.",
+        "a dict, or one in JSON, from the URI of one feed to its options, both as in FEEDS", _feed,
+        "Where a record of every request that is forbidden is written; with 'allowed', of all.",
         shown=False,  # may hold credentials
-    )
-    report_allowed: bool = _setting(
-        "ROBOTSTXT_REPORT_ALLOWED", "bool", False, "True or False", _boolean,
-        "Whether the report has a record of every request that is allowed, too.",
     )
     use: tuple[str, ...] | None = _setting(
         "ROBOTSTXT_USE", "list of str or None", None, "a list of labels, or a string with commas, or None",
@@ -380,6 +386,11 @@ class Settings:
         "How large a file of the archive gets before another one is begun beside it.",
     )
     # fmt: on
+
+    @property
+    def report_allowed(self) -> bool:
+        """Whether the report has a record of every request that is allowed, too."""
+        return any(_boolean(options.get(_ALLOWED, False)) for options in self.report.values())
 
     @property
     def limit(self) -> Limit | None:

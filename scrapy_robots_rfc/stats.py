@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: How many origins, rules and names have stats, and lines in the summary, at the end of a crawl.
+LISTED = 10
+
 # Keys that Scrapy's own middleware has too, with the same meaning.
 REQUEST_COUNT = "robotstxt/request_count"
 RESPONSE_COUNT = "robotstxt/response_count"

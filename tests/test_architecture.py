@@ -15,7 +15,7 @@ TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 ROOMS: dict[str, str] = dict(re.findall(r"^- \*\*`(\w+)/`\*\*((?:.|\n(?!- |\n))*)", TEXT, re.MULTILINE))
 
 #: The page without the items of rooms, whose paths begin at the room.
-REST = TEXT[: TEXT.index("## Rooms")] + TEXT[TEXT.index("## Leaves") :]
+REST = TEXT[: TEXT.index("## Rooms")] + TEXT[TEXT.index("## Tables") :]
 
 _PATH = re.compile(r"`([\w./-]+\.(?:py|md)|[\w./-]+/)`")
 

@@ -64,7 +64,14 @@ def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(loaded: d
     """What the middleware needs without such settings is loaded with it, and no more."""
     modules = loaded["crawl"]
     page_rules = ("core.page_rules", "middleware.page_rules")
-    asked_for = ("reporting.export", "cache.stores.sqlite", "cache.stores.redis", "commands", *page_rules)
+    asked_for = (
+        "reporting.report",
+        "reporting.archive",
+        "cache.stores.sqlite",
+        "cache.stores.redis",
+        "commands",
+        *page_rules,
+    )
     assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in asked_for)) == set()
     assert below(modules, "sqlite3", "redis") == set()
 

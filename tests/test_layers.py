@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from scrapy.utils.misc import load_object
+
+from scrapy_robots_rfc.leaves import LEAVES
+from scrapy_robots_rfc.settings import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,14 +19,26 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "scrapy_robots_rfc"
 
-#: From the top to the bottom: a room imports from itself, from the rooms below it, and from the leaves.
-LAYERS = ("commands", "addon", "middleware", "throttling", "reporting", "fetching", "cache", "policy", "core")
-#: Every room above `policy` may import the leaves; they import each other, and what is pure.
-LEAVES = ("settings", "stats", "signals", "errors", "_runtime", "_scrapy")
+#: From the top to the bottom: a room imports from itself, from the rooms below it, and from the tables.
+LAYERS = ("commands", "addon", "reporting", "middleware", "throttling", "fetching", "cache", "policy", "core")
+#: Every room above `policy` may import these tables; they import each other, and what is pure.
+TABLES = ("settings", "stats", "signals", "errors", "leaves", "_runtime", "_scrapy")
+#: What is no part of the kernel, which every request passes: rooms, and modules of others.
+OUTSIDE = (
+    "reporting",
+    "commands",
+    "core.lint",
+    "core.findings",
+    "fetching.ftp",
+    "fetching.overrides",
+    "middleware.page_rules",
+    "middleware.tdmrep",
+    "middleware.use",
+)
 #: The parser works alone, under Scrapy's own middleware.
-PARSER = ("core", *LEAVES)
+PARSER = ("core", *TABLES)
 
-#: The rooms in which no module imports these packages; Twisted is imported only by the leaves that wrap it.
+#: The rooms in which no module imports these packages; Twisted is imported only where it is wrapped.
 WITHOUT = {"scrapy": {"core", "policy"}, "redis": {"core", "policy"}}
 TWISTED = {"_runtime", "_scrapy", "fetching.download", "fetching.ftp"}
 REDIS = {"cache.stores.redis"}
@@ -90,11 +106,11 @@ def allowed(name: str) -> tuple[str, ...]:
     """Return the rooms from which a room may import, itself among them."""
     if name == "parser":
         return PARSER
-    if name in LEAVES:
-        return ("policy", "core", *LEAVES)
+    if name in TABLES:
+        return ("policy", "core", *TABLES)
     if name == "policy":
         return ("policy", "core", "settings")  # the limits that the user sets
-    return ("core",) if name == "core" else (*LAYERS[LAYERS.index(name) :], *LEAVES, "parser")
+    return ("core",) if name == "core" else (*LAYERS[LAYERS.index(name) :], *TABLES, "parser")
 
 
 def inside(name: str) -> set[str]:
@@ -109,13 +125,28 @@ def outside(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", sorted({room(name) for name in MODULES} - {"__init__"}))
 def test_imports_go_down(name: str) -> None:
-    """A room imports only from the rooms below it and from the leaves."""
+    """A room imports only from the rooms below it and from the tables."""
     found = {module: inside(module) - set(allowed(name)) for module in MODULES if room(module) == name}
     assert {module: rooms for module, rooms in found.items() if rooms} == {}
 
 
+def test_the_kernel_imports_no_report() -> None:
+    """To take out report, archive or summary is to delete its files and its row: the kernel imports none of them."""
+    kernel = [name for name in MODULES if not name.startswith(OUTSIDE)]
+    assert "middleware.downloader" in kernel
+    assert {name for name in kernel if "reporting" in inside(name)} == set()
+
+
+def test_the_leaves_of_the_table_exist() -> None:
+    """Each row names a setting and a class of a room that the kernel does not import."""
+    for key, path in LEAVES.items():
+        assert key in {row.key for row in TABLE}
+        assert path.removeprefix(f"{PACKAGE}.").startswith(OUTSIDE)
+        assert isinstance(load_object(path), type)
+
+
 def test_who_knows_the_framework() -> None:
-    """The pure rooms know neither Scrapy nor redis-py, and Twisted stands behind the leaves."""
+    """The pure rooms know neither Scrapy nor redis-py, and Twisted stands behind the tables."""
     for package, rooms in WITHOUT.items():
         assert [name for name in MODULES if room(name) in rooms and package in outside(name)] == []
     assert {name for name in MODULES if "twisted" in outside(name)} <= TWISTED

@@ -60,7 +60,6 @@ def test_defaults() -> None:
         exempt=(),
         overrides={},
         report={},
-        report_allowed=False,
         use=None,
         use_responses="drop",
         tdmrep=False,

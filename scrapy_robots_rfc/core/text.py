@@ -10,11 +10,21 @@ from typing import Any
 _LAST_TIME = 253_402_300_799.0  # 9999-12-31: what is fresh for ever has a time, too
 
 
+# Characters of an origin, a rule or a cause that are shown: they may have any length.
+_LONGEST = 100
+
+
 def printable(text: str) -> str:
     """Escape control characters in a site's text, so that they have no effect in a log, a report or a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def short(site_text: object) -> str:
+    """Escape and shorten what may come from a site: it neither acts on a terminal nor fills it."""
+    text = printable(str(site_text)[: _LONGEST + 1])
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def listed(items: Sequence[str]) -> str:

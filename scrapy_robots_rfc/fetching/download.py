@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from scrapy import Request, signals
+from scrapy import Request
+from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import ResponseDataLossError, StopDownload
 from scrapy.http import Response
@@ -23,7 +24,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
-from scrapy_robots_rfc import _scrapy
+from scrapy_robots_rfc import _scrapy, signals
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.core.agents import Agent
@@ -61,10 +62,6 @@ META: dict[str, Any] = {
 
 # The meta keys of a page whose account, and mode of transfer, its server wants for the robots.txt, too.
 _FTP = ("ftp_user", "ftp_password", "ftp_passive")
-
-
-def _nothing(*_: object) -> None:
-    """The hook of a crawl that has no use for it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -108,9 +105,6 @@ class Hooks(NamedTuple):
     :param abandoned: called with a request that is under way although nobody waits for its answer any more.
     :param expected: called before a file of a shared store is asked for again, with what was known of it.
     :param found: called with what governs an origin from now on.
-    :param exchanged: called after each exchange, whole or not: the request as it was sent, its answer or ``None``, the
-        lines of Content-Encoding of that, and whether its body was cut off.
-    :param concluded: called with what governs an origin, where a fetch of this crawl has ended.
     """
 
     parse: FileParser
@@ -122,8 +116,6 @@ class Hooks(NamedTuple):
     abandoned: Callable[[Request], object]
     expected: Callable[[OriginPolicy], object]
     found: Callable[[OriginPolicy], object]
-    exchanged: Callable[[Request, Response | None, Sequence[bytes], bool], object] = _nothing
-    concluded: Callable[[OriginPolicy], object] = _nothing
 
 
 class Downloader:
@@ -143,10 +135,10 @@ class Downloader:
         # What ended the connection whose octets are being handed over: nothing yet. It is added when that ends.
         self._delivering: Sequence[object] = ()
         self._handlers: dict[int, Callable[..., bool | None]] = {
-            id(signals.request_reached_downloader): self._reached,
-            id(signals.headers_received): self._headers_received,
-            id(signals.bytes_received): self._bytes_received,
-            id(signals.response_downloaded): self._response_downloaded,
+            id(scrapy_signals.request_reached_downloader): self._reached,
+            id(scrapy_signals.headers_received): self._headers_received,
+            id(scrapy_signals.bytes_received): self._bytes_received,
+            id(scrapy_signals.response_downloaded): self._response_downloaded,
         }
         self._late: dict[Request, Any] = {}  # requests that have given up the places in their slots -> those slots
 
@@ -230,11 +222,21 @@ class Downloader:
             self._transfers -= 1
             if not self._transfers:
                 manager.send_catch_log = self._send  # type: ignore[method-assign]
-            self._hooks.exchanged(transfer.request or request, response, transfer.codings, transfer.stopped)
+            self._signal_exchanged(transfer, transfer.request or request, response)
         self.octets += len(response.body)
         body = self._body(response, transfer)
         self._hooks.kept(request.url, response, body)
         return response, body
+
+    def _signal_exchanged(self, transfer: _Transfer, request: Request, response: Response | None) -> None:
+        self._crawler.signals.send_catch_log(
+            signals.robots_exchanged,
+            origin=getattr(transfer.mark, "origin", None),
+            request=request,
+            response=response,
+            codings=transfer.codings,
+            cut_off=transfer.stopped,
+        )
 
     def _reached(self, transfer: _Transfer, request: Request, **_: object) -> None:
         """Called when a request, or a retry of it, joins the queue of its slot."""
@@ -250,7 +252,7 @@ class Downloader:
         slot = self._late.get(request) or _scrapy.give_place(self._crawler, request)
         if slot:
             if not self._late:
-                self._crawler.signals.connect(self._left, signals.request_left_downloader)
+                self._crawler.signals.connect(self._left, scrapy_signals.request_left_downloader)
             self._late[request] = slot
         return slot
 
@@ -259,7 +261,7 @@ class Downloader:
         if slot is not None:
             _scrapy.end_late(slot)
             if not self._late:
-                self._crawler.signals.disconnect(self._left, signals.request_left_downloader)
+                self._crawler.signals.disconnect(self._left, scrapy_signals.request_left_downloader)
 
     def _body(self, response: Response, transfer: _Transfer) -> bytes:
         if transfer.unanswered:  # a middleware made this answer up after the download had failed
@@ -302,7 +304,7 @@ class Downloader:
         answers, handle = self._send(signal, **named), self._handlers.get(id(signal))
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
-        if signal in (signals.headers_received, signals.bytes_received):
+        if signal in (scrapy_signals.headers_received, scrapy_signals.bytes_received):
             answers = [one for one in answers if not isinstance(getattr(one[1], "value", None), StopDownload)]
         try:
             if handle(named["request"].meta[MARK], **named):

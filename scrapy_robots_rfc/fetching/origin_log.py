@@ -1,6 +1,6 @@
 """OriginLog: tells users which robots.txt files cannot be reached, and counts the outcomes of origins.
 
-`reporting/summary.py` sums it up at the end of the crawl.
+The closing summary sums it up at the end of the crawl.
 """
 
 from __future__ import annotations

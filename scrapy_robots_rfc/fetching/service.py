@@ -415,8 +415,6 @@ class RobotsService:
         :param access: how the fetch ended; ``None``: it came out of a store or another crawl.
         """
         self._hooks.found(robots)
-        if access is not None:
-            self._hooks.concluded(robots)
         send, asker = self._crawler.signals.send_catch_log_async, attempt.pending.route.asker
         if robots.file is not None and _scrapy.ROBOTS_PARSED is not None and isinstance(access, Successful | None):
             await send(_scrapy.ROBOTS_PARSED, robotparser=robots.file.parser, request=asker)
@@ -429,6 +427,7 @@ class RobotsService:
                 body=access.body if isinstance(access, Successful) else None,
                 error=None if isinstance(access, Successful) else access.cause,
                 request=asker,
+                robots=robots,
             )
 
 

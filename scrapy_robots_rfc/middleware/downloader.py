@@ -16,7 +16,6 @@ from scrapy import Request, Spider
 from scrapy import signals as scrapy_signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.utils.httpobj import urlparse_cached
-from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
@@ -32,6 +31,7 @@ from scrapy_robots_rfc.fetching.overrides import Overrides, announcements
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser, OriginPolicy
 from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, HttpCache, Replay
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
+from scrapy_robots_rfc.leaves import load_leaves
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
@@ -40,7 +40,6 @@ from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_t
 from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of, startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, kind_of
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.reporting.summary import CrawlSummary
 from scrapy_robots_rfc.throttling.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.queue import RouteWait
-    from scrapy_robots_rfc.reporting.archive import Archive
-    from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings
 
     #: What `process_request` may return, as a value or later.
@@ -82,13 +79,11 @@ class RfcRobotsTxtMiddleware:
         self._origins = lru_cache(_KEPT_ORIGINS)(lambda start: Origin.of(start, settings.schemes))
         self.user_agents: UserAgents = UserAgents(crawler, settings.user_agent)
         parse = self._parse = FileParser(crawler, settings)
-        #: The report, which `middleware/page_rules.py` writes to as well.
-        self.feeds: Feeds | None = None
-        self._archive: Archive | None = None
-        if settings.report:
-            self.feeds = load_object("scrapy_robots_rfc.reporting.export.Feeds")(crawler, settings, runtime)
-        if settings.archive:
-            self._archive = load_object("scrapy_robots_rfc.reporting.archive.Archive")(crawler, settings, runtime)
+        # Leaves hear of the end after this middleware, which completes the sums then. They are made
+        # before a store is opened: their settings may be wrong.
+        for name in ("spider_opened", "spider_idle", "spider_closed"):
+            crawler.signals.connect(getattr(self, f"_{name}"), getattr(scrapy_signals, name))
+        self._leaves = load_leaves(crawler, settings)
         cache = HttpCache(crawler, settings)
         agent, reader = self.user_agents.default, self.user_agents.expected
         overrides: Overrides | None = None  # their files are read before a store is opened
@@ -111,17 +106,13 @@ class RfcRobotsTxtMiddleware:
             expected=lambda robots: throttle.expect(robots, reader()),
             found=throttle.fetched,
         )
-        if self._archive is not None:
-            hooks = hooks._replace(exchanged=self._archive.exchanged, concluded=self._archive.concluded)
         #: What spiders may ask, see docs/service.md.
         self.service: RobotsService = RobotsService(crawler, settings, hooks, store, overrides)
-        self.enforcement: Enforcement = Enforcement(crawler, settings, throttle, self.feeds, runtime.utc)
+        self.enforcement: Enforcement = Enforcement(crawler, settings, throttle, runtime.utc)
         self._declare_use(settings)
         self._bridge = SchedulerBridge(crawler, self._request_scheduled)
         self._deferred = self._make_deferred(runtime)
         self._progress = Progress(crawler, self._deferred, throttle, runtime, self.service)
-        for name in ("spider_opened", "spider_idle", "spider_closed"):
-            crawler.signals.connect(getattr(self, f"_{name}"), getattr(scrapy_signals, name))
 
     def _make_deferred(self, runtime: Runtime) -> DeferredRequests[OriginPolicy]:
         return DeferredRequests(
@@ -307,30 +298,22 @@ class RfcRobotsTxtMiddleware:
             raise DontCloseSpider
 
     async def _spider_closed(self) -> None:
-        """Log what became of the crawl, and close each part, whatever another one raises. Scrapy logs the error."""
+        """Count what waited to the end, and close each part, whatever another one raises. Scrapy logs the error.
+
+        The leaves hear of this signal next; all sums of the crawl are there by the first await.
+        """
         async with AsyncExitStack() as parts:  # calls the last one first
-            if self.feeds is not None:
-                parts.push_async_callback(self.feeds.close, self.enforcement.cost.exempt)
-            if self._archive is not None:
-                parts.callback(self._archive.close)
             parts.push_async_callback(self.service.close)
             parts.callback(self._throttle.close)
-            parts.callback(self._sum_up)
+            parts.callback(self._count_waiting)
             parts.callback(self._progress.close)
 
-    def _sum_up(self) -> None:
-        """Log what became of the requests: those that waited to the end, and the sums of the crawl."""
+    def _count_waiting(self) -> None:
+        """Count and log what became of the requests that waited to the end."""
         stats_collector = self._crawler.stats
         assert stats_collector is not None
         self.service.origin_log.closed()
         self._tell_of_undecided(stats_collector.get_value("scheduler/unserializable"))
-        told, cost = self.service.origin_log, self.enforcement.cost
-        summary = CrawlSummary(stats_collector.get_stats(), told, cost, self._throttle.slowed)
-        text = summary.text(self._crawler.spider.name if self._crawler.spider else "")
-        for key, value in summary.stats():
-            stats_collector.set_value(key, value)
-        if text is not None:
-            logger.info(text, extra=self._extra)
 
     def _tell_of_undecided(self, unwritten: int | None) -> None:
         turns, kept = self._throttle.left(), self._crawler.settings["JOBDIR"]

@@ -1,4 +1,4 @@
-"""What follows from a decision about a request: the counts, the log line, the report, the signal and the exception.
+"""What follows from a decision about a request: counts, log line, signal and exception.
 
 See `fetching/parsed.py` for how a request is judged.
 """
@@ -17,7 +17,6 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.labels import USE_KEY
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.reporting.summary import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.middleware.use import DeclaredUse
-    from scrapy_robots_rfc.reporting.export import Feeds
     from scrapy_robots_rfc.settings import Settings
     from scrapy_robots_rfc.throttling.throttle import Throttle
 
@@ -44,7 +42,6 @@ class Enforcement:
 
     :param settings: of the crawl.
     :param throttle: keeps the intervals that sites ask for.
-    :param feeds: has a record of every refusal; ``None``: no report is wanted.
     :param utc: gives the time of day.
     """
 
@@ -53,14 +50,13 @@ class Enforcement:
         crawler: Crawler,
         settings: Settings,
         throttle: Throttle,
-        feeds: Feeds | None,
         utc: Callable[[], time],
     ) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
         self._count = crawler.stats.inc_value
         self._throttle = throttle
-        self._feeds, self._audit = feeds, feeds if settings.report_allowed else None
+        self._signals_allowed = settings.report_allowed
         self._limit, self._utc = settings.limit, utc
         self._dry_run = settings.dry_run
         self._asks_once = asks_once(crawler)
@@ -69,8 +65,6 @@ class Enforcement:
         #: What requests are for; ``None``: nobody has said.
         self.use: DeclaredUse | None = None
         self._told_of_use = False
-        #: How many requests were refused, by origin and rule, and how many were exempt.
-        self.cost: Cost = Cost()
 
     def judge(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
         """Let a request go, or refuse it.
@@ -102,7 +96,6 @@ class Enforcement:
             return False
         self._count(stats.EXEMPTED)
         self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
-        self.cost.exempt[robots.exempt] += 1
         return True
 
     def conclude(
@@ -130,8 +123,9 @@ class Enforcement:
             self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots, line=line)
             return
         self._count(stats.ALLOWED)
-        if self._audit is not None:
-            self._audit.decided(request, replace(decision, origin=str(robots.origin)), robots.why(decision), robots)
+        if self._signals_allowed:
+            decision = replace(decision, origin=str(robots.origin))
+            self._send(signals.request_allowed, request, decision, robots.why(decision), robots)
 
     def refuse(
         self,
@@ -143,7 +137,7 @@ class Enforcement:
         by: str = "robots.txt",
         line: int | None = None,
     ) -> None:
-        """Count, log, report and signal that a request may not be fetched, and raise.
+        """Count, log and signal that a request may not be fetched, and raise.
 
         :param robots: what is known of its origin; ``None``: it has no origin.
         :param by: what forbids it, for the log.
@@ -158,15 +152,30 @@ class Enforcement:
             self._tell_once(robots.origin, why)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
-        self.cost.refused(decision)
-        if self._feeds is not None:
-            self._feeds.decided(request, decision, why, robots, line)
-        self._crawler.signals.send_catch_log(signals.request_disallowed, request=request, decision=decision)
+        self._send(signals.request_disallowed, request, decision, why, robots, line)
         if not dry and self._asks_once and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
             raise UnreachableError(f"{why}; {request_text(request)} was not asked for")
         if not dry:
             raise RobotsDisallowed(decision, why)
         self._count(stats.DRY_RUN)
+
+    def _send(
+        self,
+        signal: object,
+        request: Request,
+        decision: Decision,
+        why: str,
+        robots: OriginPolicy | None,
+        line: int | None = None,
+    ) -> None:
+        self._crawler.signals.send_catch_log(
+            signal,
+            request=request,
+            decision=decision,
+            why=why,
+            robots=robots,
+            line=line if decision.rule is None else decision.rule.line,
+        )
 
     def _tell_once(self, origin: Origin, why: str) -> None:
         """Log at INFO that pages of an origin are forbidden, once."""

@@ -21,12 +21,11 @@ from scrapy.http import HtmlResponse, Response
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
-from scrapy_robots_rfc import stats
+from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.page_rules import PageRules, combine, parse_headers, parse_metas
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.middleware.early import OutputFilter
 from scrapy_robots_rfc.middleware.enforcement import request_text
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
@@ -294,7 +293,7 @@ class RfcPageRulesMiddleware(OutputFilter):
         return drops
 
     def _drop(self, response: Response, request: Request | None, directive: str, where: str) -> bool:
-        """Count, log and report what a rule forbids; return whether it is dropped, which it is not in a dry run.
+        """Count, log and signal what a rule forbids; return whether it is dropped, which it is not in a dry run.
 
         :param request: ``None``: it is an item.
         """
@@ -306,14 +305,19 @@ class RfcPageRulesMiddleware(OutputFilter):
         what = "an item" if request is None else request_text(request)
         message = "Forbidden by its page%s: %s (%s)"
         logger.debug(message, let_through, what, printable(why), extra={"spider": self._crawler.spider})
-        robots = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        if robots is not None and robots.feeds is not None:
-            origin = Origin.of((request or page).url)
-            decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
-            # A request that is dropped here does not get to the middleware that sets this header.
-            shown = page if request is None else request.copy()
-            shown.headers.setdefault("Referer", without_userinfo(response.url))
-            robots.feeds.decided(shown, decision, why, None)
+        origin = Origin.of((request or page).url)
+        decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
+        # A request that is dropped here does not get to the middleware that sets this header.
+        shown = page if request is None else request.copy()
+        shown.headers.setdefault("Referer", without_userinfo(response.url))
+        self._crawler.signals.send_catch_log(
+            signals.request_disallowed,
+            request=shown,
+            decision=decision,
+            why=why,
+            robots=None,
+            line=None,
+        )
         return not self._dry_run
 
 

@@ -17,10 +17,9 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
-from scrapy_robots_rfc.core.text import many
+from scrapy_robots_rfc.core.text import many, short
 from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.middleware.deferred import DeferredRequests
-from scrapy_robots_rfc.reporting.summary import short
 from scrapy_robots_rfc.throttling.throttle import Throttle
 
 logger: logging.Logger = logging.getLogger(__name__)

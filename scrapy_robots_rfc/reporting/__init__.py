@@ -1,9 +1,13 @@
-"""What users are told: reports, log lines about sites, the summary at the end of a crawl."""
+"""What users are told: the report, the archive, and the summary at the end of a crawl.
+
+All of them are leaves, see `leaves.py`.
+"""
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from scrapy import Spider
 
@@ -38,3 +42,13 @@ class LossLog:
             text = "%s: %s cannot be written (%s). The crawl goes on; what is lost is counted in %s. Look for %s"
             told = self.setting, shown, error_text(error), self.stat, self.look_for
             logger.error(text, *told, extra={"spider": spider})
+
+
+def counted_by_name(counted: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return name -> count of all stats that a key with a placeholder at its end stands for.
+
+    :param counted: the stats of a crawl.
+    :param key: as in `stats.py`, such as ``robotstxt/exempted/{site}``.
+    """
+    begin = key.partition("{")[0]
+    return {name.removeprefix(begin): count for name, count in counted.items() if str(name).startswith(begin)}

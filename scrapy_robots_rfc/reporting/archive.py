@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from scrapy import Request
+from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.http.headers import Headers
@@ -25,20 +26,19 @@ from scrapy.utils.datatypes import LocalCache
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from scrapy_robots_rfc import stats
+from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.labels import USE_KEY, uses_of
 from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting import LossLog
+from scrapy_robots_rfc.reporting.places import ARCHIVE, refuse_shared_place
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-ARCHIVE = "ROBOTSTXT_ARCHIVE"
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 # Of a response, this header says how its octets came; the record has them without it.
 _FRAMING = frozenset({b"transfer-encoding"})
@@ -50,12 +50,14 @@ class Archive:
     """The archive of a crawl.
 
     :param settings: with the path of the archive, and the octets after which another file is begun.
-    :raises SettingError: the file cannot be made.
+    :raises SettingError: the file cannot be made, or another output has its place.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, runtime: Runtime) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.stats is not None
-        self._count, self._runtime, self._spider = crawler.stats.inc_value, runtime, crawler.spider
+        refuse_shared_place(crawler, settings, ARCHIVE)
+        self._count, self._spider = crawler.stats.inc_value, crawler.spider
+        runtime = self._runtime = Runtime()
         self._path, self._most = Path(settings.archive or ""), settings.archive_size
         self._limit = settings.max_size
         self._use = ""
@@ -75,15 +77,20 @@ class Archive:
         except OSError as error:
             accepted = f"the path of a file that can be written: {error_text(error)}"
             raise SettingError(ARCHIVE, str(self._path), accepted) from None
+        crawler.signals.connect(self._exchanged, signals.robots_exchanged)
+        crawler.signals.connect(self._fetched, signals.robots_fetched)
+        # Not when the spider is closed: its last fetches are ended then, and stand in the archive.
+        crawler.signals.connect(self._close, scrapy_signals.engine_stopped)
 
-    def exchanged(self, request: Request, response: Response | None, codings: Sequence[bytes], cut_off: bool) -> None:
-        """Write an exchange; never raises.
-
-        :param request: with the headers that were sent.
-        :param response: with its body as it came; ``None``: there was no answer.
-        :param codings: its Content-Encoding lines.
-        :param cut_off: whether only a part of the body was read.
-        """
+    def _exchanged(
+        self,
+        origin: Origin | None,
+        request: Request,
+        response: Response | None,
+        codings: Sequence[bytes],
+        cut_off: bool,
+    ) -> None:
+        """Write an exchange; see `signals.py`."""
         url, sent = without_userinfo(request.url), {"WARC-Record-ID": _id()}
         if response is not None:
             received = {"WARC-Record-ID": _id(), "WARC-Concurrent-To": sent["WARC-Record-ID"]}
@@ -96,16 +103,15 @@ class Archive:
             phrase = responses.get(response.status, "Unknown")
             status = StatusAndHeaders(f"{response.status} {phrase}", lines, "HTTP/1.1")
             self._write("response", url, response.body, received, status)
-            origin = getattr(request.meta[MARK].mark, "origin", None)
-            if isinstance(origin, Origin):  # redirects may have led to others
+            if origin is not None:  # redirects may have led to others
                 self._last[origin] = received["WARC-Record-ID"]
         target = url.partition("://")[2].partition("/")[2]
         line = f"{request.method} /{target.partition('#')[0]} HTTP/1.1"
         lines = _lines(request.headers, _SECRETS)
         self._write("request", url, request.body, sent, StatusAndHeaders(line, lines, is_http_request=True))
 
-    def concluded(self, robots: OriginPolicy) -> None:
-        """Write what governs an origin after a fetch; never raises."""
+    def _fetched(self, robots: OriginPolicy) -> None:
+        """Write what governs an origin after a fetch."""
         last = self._last.pop(robots.origin, None)
         now, date = self._runtime.clock(), self._runtime.date()
         fields = {
@@ -122,7 +128,7 @@ class Archive:
             "metadata", robots.origin.robots_url, _fields(fields), {} if last is None else {"WARC-Refers-To": last}
         )
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Close the file."""
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -152,7 +158,7 @@ class Archive:
     ) -> None:
         try:
             if self._file is None or self._file.tell() >= self._most:
-                self.close()
+                self._close()
                 self._begin()
             self._put(kind, url, payload, headers, http)
             self._count(stats.ARCHIVE_RECORDS)

@@ -2,83 +2,72 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from scrapy_robots_rfc import stats
+from scrapy import Spider
+from scrapy import signals as scrapy_signals
+from scrapy.crawler import Crawler
+
+from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.text import many, printable
+from scrapy_robots_rfc.core.tally import TopK
+from scrapy_robots_rfc.core.text import many, short
 from scrapy_robots_rfc.fetching.origin_log import Names, OriginLog
+from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.settings import PAGE_RULES
+from scrapy_robots_rfc.reporting import counted_by_name
+from scrapy_robots_rfc.settings import PAGE_RULES, Settings
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 HEADING = "What robots.txt did to this crawl (spider {spider}):"
 
-#: How many origins, rules and names the summary lists, and how many causes in brackets.
-LISTED, _CAUSES = 10, 5
-
-#: Keys that a `TopK` remembers at least.
-KEPT = 1000
-
-# Characters of an origin, a rule or a cause that are shown. They may come from a site, and have any length.
-_LONGEST = 100
+# How many causes stand in brackets.
+_CAUSES = 5
 
 K = TypeVar("K", bound="Hashable")
 
 
-class TopK(Generic[K]):
-    """Counts keys, and forgets those that count least when they become too many (the summaries of Misra and Gries).
-
-    Every count is exact as long as there are at most twice `bound` keys. With more keys a count may be too low by
-    `error`, which is never above the sum of all amounts divided by `bound`.
-
-    :param bound: how many keys are remembered at least; never more than twice as many.
-    """
-
-    def __init__(self, bound: int = KEPT) -> None:
-        self._bound = bound
-        self._counts: dict[K, float] = {}
-        #: By how much a count may be too low at most, also that of a key that was forgotten.
-        self.error: float = 0.0
-
-    def add(self, key: K, amount: float = 1) -> None:
-        """Count a key.
-
-        :param amount: how much it counts, above 0.
-        """
-        self._counts[key] = self._counts.get(key, 0) + amount
-        if len(self._counts) > 2 * self._bound:
-            # Subtract the count of the first key beyond the bound from all counts, and keep those above 0.
-            cut = sorted(self._counts.values(), reverse=True)[self._bound]
-            self.error += cut
-            self._counts = {key: count - cut for key, count in self._counts.items() if count > cut}
-
-    def most(self, number: int) -> list[tuple[K, float]]:
-        """Return the keys that count most, with their counts; keys with the same count in the order of their text."""
-        return sorted(self._counts.items(), key=lambda item: (-item[1], str(item[0])))[:number]
-
-
 class Cost:
-    """The origins and the rules that cost a crawl most requests, and the requests that ROBOTSTXT_EXEMPT let through."""
+    """The origins and the rules that cost a crawl most requests."""
 
     def __init__(self) -> None:
         #: Origins.
         self.origins: TopK[str] = TopK()
         #: Origin, with the local file that decides in place of its own; number of the line; rule.
         self.rules: TopK[tuple[str, int, str]] = TopK()
-        #: Entry of ROBOTSTXT_EXEMPT -> how many requests it let through.
-        self.exempt: Counter[str] = Counter()
 
     def refused(self, decision: Decision) -> None:
-        """Count a request that may not be fetched."""
-        if decision.origin is None:
+        """Count a request that may not be fetched; a rule of a page is none of robots.txt's."""
+        if decision.origin is None or decision.reason is Reason.PAGE:
             return
         self.origins.add(decision.origin)
         if decision.rule is not None:
             source = "" if decision.override is None else f" local file {decision.override}"
             self.rules.add((f"{decision.origin}{source}", decision.rule.line, short(str(decision.rule))))
+
+
+class Summary:
+    """Sums a crawl up when its spider is closed: a text for the log, and stats of the lists in it."""
+
+    def __init__(self, crawler: Crawler, _: Settings) -> None:
+        self._crawler, self._cost = crawler, Cost()
+        crawler.signals.connect(self._cost.refused, signals.request_disallowed)
+        crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
+
+    def _closed(self, spider: Spider) -> None:
+        collector = self._crawler.stats
+        assert collector is not None
+        origins = robots_service(self._crawler).origin_log
+        summary = CrawlSummary(collector.get_stats(), origins, self._cost)
+        text = summary.text(spider.name)
+        for key, value in summary.stats():
+            collector.set_value(key, value)
+        if text is not None:
+            logger.info(text, extra={"spider": spider})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +76,11 @@ class CrawlSummary:
 
     :param counted: the stats of the crawl.
     :param origins: which origins failed, and why.
-    :param slowed: origins by the seconds that their requests were held back.
     """
 
     counted: Mapping[str, Any]
     origins: OriginLog
     cost: Cost
-    slowed: TopK[str]
 
     def text(self, spider: str) -> str | None:
         """Return the text for the log; ``None`` where there is nothing to say. Lines that would be empty are left out.
@@ -111,7 +98,7 @@ class CrawlSummary:
             ("origins that cost most requests{}", _ranked(self.cost.origins, str)),
             ("rules that cost most requests{}", _ranked(self.cost.rules, lambda rule: "{} line {}: {}".format(*rule))),
             ("delays: {}", self._delays()),
-            ("origins that were slowed down most{}", _ranked(self.slowed, str, " s")),
+            ("origins that were slowed down most{}", _ranked(self._slowed(), str, " s")),
             ("unreachable: {}", _all_of(self.origins.unreachable)),
             ("stale: {}", _all_of(self.origins.stale)),
         )
@@ -120,13 +107,11 @@ class CrawlSummary:
 
     def stats(self) -> Iterator[tuple[str, float]]:
         """Yield the stats that are set at the end of the crawl, with their values."""
-        for origin, count in self.cost.origins.most(LISTED):
+        for origin, count in self.cost.origins.most(stats.LISTED):
             yield stats.COSTLIEST_ORIGINS.format(origin=origin), count
         # A file may have changed, so that two rules stood in one line: the one that cost more is set last.
-        for (origin, line, _), count in reversed(self.cost.rules.most(LISTED)):
+        for (origin, line, _), count in reversed(self.cost.rules.most(stats.LISTED)):
             yield stats.COSTLIEST_RULES.format(origin=origin, line=line), count
-        for origin, seconds in self.slowed.most(LISTED):
-            yield stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3)
         for key, names in (
             (stats.UNREACHABLE_BY, self.origins.unreachable),
             (stats.CACHE_STALE_BY, self.origins.stale),
@@ -146,15 +131,17 @@ class CrawlSummary:
 
     def _requests(self) -> str:
         forbidden = {item.value: self._count(stats.FORBIDDEN_BY.format(reason=item.value)) for item in Reason}
-        exempt = self.cost.exempt
+        exempt = counted_by_name(self.counted, stats.EXEMPTED_BY)
         requests = {
             "allowed": self._count(stats.ALLOWED),
             "forbidden": self._count(stats.FORBIDDEN),
             "undecided": self._count(stats.UNDECIDED),
-            "exempt": exempt.total(),
+            "exempt": sum(exempt.values()),
             "reused": self._count(stats.REUSED),
         }
-        return _listed(requests, {"forbidden": _listed(forbidden), "exempt": _most(exempt, "of other sites", LISTED)})
+        return _listed(
+            requests, {"forbidden": _listed(forbidden), "exempt": _most(exempt, "of other sites", stats.LISTED)}
+        )
 
     def _pages(self) -> str:
         counts = {
@@ -173,13 +160,19 @@ class CrawlSummary:
         between = f"up to {longest:g} s between two requests, {_number(added)} s added"
         return f"{many(sites, 'site')} paced{at_most}, {between}"
 
+    def _slowed(self) -> TopK[str]:
+        slowed: TopK[str] = TopK()
+        for origin, seconds in counted_by_name(self.counted, stats.CRAWL_DELAY_ADDED_BY).items():
+            slowed.add(origin, seconds)
+        return slowed
+
     def _count(self, key: str) -> Any:  # noqa: ANN401 - as Scrapy has it
         return self.counted.get(key, 0)
 
 
 def _ranked(top: TopK[K], name: Callable[[K], str], unit: str = "") -> str:
     """Return what follows a title: how much may be missing, and a line for each key that counts most."""
-    found = [(f"{_number(count)}{unit}", name(key)) for key, count in top.most(LISTED)]
+    found = [(f"{_number(count)}{unit}", name(key)) for key, count in top.most(stats.LISTED)]
     if not found:
         return ""
     error = f" (each may have cost up to {_number(top.error)}{unit} more)" if top.error else ""
@@ -191,12 +184,6 @@ def _all_of(names: Names) -> str:
     """List names with their texts, and how many more there were."""
     more = f", and {names.more} more" if names.more else ""
     return ", ".join(f"{name} ({short(text)})" for name, (_, text) in names.named.items()) + more
-
-
-def short(site_text: object) -> str:
-    """Escape and shorten what may come from a site, so that it neither acts on a terminal nor fills it."""
-    text = printable(str(site_text)[: _LONGEST + 1])
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _number(value: float) -> str:

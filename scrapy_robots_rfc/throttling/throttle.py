@@ -17,13 +17,13 @@ from scrapy import Request, signals
 
 from scrapy_robots_rfc import _scrapy, stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
+from scrapy_robots_rfc.core.tally import TopK
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import JUDGED, MARK, chosen_slot
 from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Held, Limit, Pace
-from scrapy_robots_rfc.reporting.summary import TopK
 from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ class Throttle:
         self._limit, self._origin_of, self._schemes = settings.limit or Limit(0.0), origin, settings.schemes
         self._runtime, self._alone, self._together = runtime, alone, self.keeps and settings.crawl_delay_shared
         self._store = store if store is not None and store.shared and self._together else None
-        #: Gives seconds on a clock that never goes back.
         self.clock: Callable[[], float] = runtime.clock
         self._utc = runtime.utc
         #: Origins that are paced, as text -> what is known of each.
@@ -91,8 +90,8 @@ class Throttle:
         self.queues: list[PacedPriorityQueue | WaitingLine] = []
         self._timer: Cancellable | None = None
         self._sweep_at, self._wake_at, self._added = _FIRST_SWEEP, math.inf, 0.0
-        #: Origins by the seconds that their requests were held back.
-        self.slowed: TopK[str] = TopK()
+        # Origins by the seconds that their requests were held back.
+        self._slowed: TopK[str] = TopK()
         #: Origins -> how many requests waited for their turns in queues that are closed.
         self.left_over: Counter[str] = Counter()
         #: Origins -> how many were given back to the scheduler without their robots.txt: they waited for that, and no
@@ -165,8 +164,10 @@ class Throttle:
                 paced.shared.sent(robots.fetched + paced.interval(self._utc()))
 
     def close(self) -> None:
-        """Let other crawls and workers go on: nothing is sent any more."""
+        """Let other crawls and workers go on: nothing is sent any more. Name whom it cost most."""
         self._closed = True
+        for origin, seconds in self._slowed.most(stats.LISTED):
+            self._stats.set_value(stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3))
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._requests):
@@ -397,7 +398,7 @@ class Throttle:
             held = self.clock() - max(since, paced.turns.last) - _scrapy.slot_delay(self._crawler, request)
             if held > 0:
                 self._added += held
-                self.slowed.add(self.name(request), held)
+                self._slowed.add(self.name(request), held)
             self._stats.set_value(stats.CRAWL_DELAY_ADDED, round(self._added, 3))
 
     def answered(self, request: Request) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.reporting.summary import TopK
+from scrapy_robots_rfc.core.tally import TopK
 
 BOUND = 3
 added = st.lists(st.tuples(st.integers(0, 15), st.integers(1, 9)), max_size=60)

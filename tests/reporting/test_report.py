@@ -25,7 +25,7 @@ from scrapy.extensions.feedexport import ItemFilter
 from scrapy.signals import feed_exporter_closed, feed_slot_closed, spider_opened
 
 from scrapy_robots_rfc import RobotsDisallowed
-from scrapy_robots_rfc.reporting.export import FIELDS
+from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
 from tests.support.site import Reply, Site, robots
 
@@ -50,9 +50,11 @@ def private(site: Site, count: int) -> list[str]:
     return [site.url(f"/private/{number}") for number in range(count)]
 
 
-async def reported(pages: list[Any], path: Path, settings: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+async def reported(
+    pages: list[Any], path: Path, settings: dict[str, Any] | None = None, **options: Any
+) -> dict[str, dict[str, Any]]:
     """Crawl; return the records by the path of their URL."""
-    await crawl(pages, {"ROBOTSTXT_REPORT": {path: {}}, **(settings or {})})
+    await crawl(pages, {"ROBOTSTXT_REPORT": {path: options}, **(settings or {})})
     return {re.sub(r"^\w+://[^/]*", "", record["url"] or record["rule"]): record for record in read(path)}
 
 
@@ -112,7 +114,7 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
     """On request, every request has its record, those that are allowed with the rule or the reason."""
     site.replies["/robots.txt"] = robots(RULES + "Allow: /private/open\n")
     pages = [site.url(path) for path in ("/private/x", "/private/open", "/y", "/robots.txt")]
-    found = await reported(pages, tmp_path / "r.jsonl", {"ROBOTSTXT_REPORT_ALLOWED": True})
+    found = await reported(pages, tmp_path / "r.jsonl", allowed=True)
     said = {path: (record["allowed"], record["reason"], record["line"]) for path, record in found.items()}
     assert said == {
         "/private/x": (False, "rule", 2),
@@ -225,11 +227,11 @@ async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Pat
     site.replies["/robots.txt"] = Reply(
         body="User-agent: *\nDisallow: /p*\x1b[2J\u202e<&\"',\x07\udcff".encode("utf-8", "surrogateescape")
     )
-    report: dict[Path, Any] = {tmp_path / f"r.{name}": {} for name in ("jsonl", "csv", "xml", "json")}
+    report = [tmp_path / f"r.{name}" for name in ("jsonl", "csv", "xml", "json")]
     page = site.url("/p\x1b[2J\u202e<&\"',\x07/a") + "%FF"
-    result = await crawl([page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")], {"ROBOTSTXT_REPORT": report})
-    assert result.stat("forbidden") == 1
     for path in report:
+        result = await crawl([page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")], {"ROBOTSTXT_REPORT": {path: {}}})
+        assert result.stat("forbidden") == 1
         text = path.read_text(encoding="utf-8")
         assert all(character.isprintable() or character in "\r\n" for character in text)
     rules = [
@@ -244,18 +246,25 @@ async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Pat
 # Formats and places.
 
 
+#: All fields but those that are others in each crawl.
+UNTIMED = {"fields": [name for name in FIELDS if name not in ("time", "fresh_until")]}
+
+
 @ensureDeferred
 async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
     """CSV, JSON, JSON lines and XML say the same, each in its way; options of the user's items mean nothing to it."""
     site.replies["/robots.txt"] = robots(RULES)
-    report: dict[Path, Any] = {tmp_path / f"r.{name}": {} for name in ("jsonl", "json", "csv", "xml")}
     items = {
         "FEED_EXPORT_FIELDS": ["price"],
         "FEED_EXPORT_BATCH_ITEM_COUNT": 1,
         "FEED_EXPORT_ENCODING": "utf-16",
         "FEED_EXPORT_INDENT": 8,
     }
-    result = await crawl(private(site, 2), {**items, "ROBOTSTXT_REPORT": report})
+    found = []
+    for name in ("jsonl", "json", "csv", "xml"):
+        result = await crawl(private(site, 2), {**items, "ROBOTSTXT_REPORT": {tmp_path / f"r.{name}": UNTIMED}})
+        found.append((result.stat("report/records"), result.stat("report/errors")))
+    assert found == [(2, 0)] * 4
     lines = read(tmp_path / "r.jsonl")
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8")) == lines
     rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))
@@ -264,7 +273,6 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
     assert [{child.tag: child.text for child in item} for item in elements] == [
         {name: str(value) for name, value in line.items() if value is not None} for line in lines
     ]
-    assert (result.stat("report/records"), result.stat("report/errors")) == (8, 0)
 
 
 @ensureDeferred
@@ -278,13 +286,16 @@ async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
         paths[1]: {"item_filter": Nothing, "store_empty": False},
         paths[2]: {"overwrite": True},
     }
-    result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": report})
+    counted = [
+        (await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {path: options}})).stat("report/records")
+        for path, options in report.items()
+    ]
     assert paths[0].read_text(encoding="utf-8") == "Disallow: /private,2\n" * 2 or paths[0].read_bytes() == (
         b"Disallow: /private,2\r\n" * 2
     )
     assert not paths[1].exists()
     assert len(read(paths[2])) == 2
-    assert result.stat("report/records") == 4
+    assert counted == [2, 0, 2]
 
 
 class Nothing(ItemFilter):
@@ -322,11 +333,38 @@ async def test_places_are_written_to(
     monkeypatch.chdir(tmp_path)
     site.replies["/robots.txt"] = robots(RULES)
     uris = ["plain.jsonl", (tmp_path / "new" / "a.jsonl").as_uri(), "of/%(name)s.jsonl", "stdout:"]
-    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": json.dumps({uri: {"format": "jsonlines"} for uri in uris})})
+    for uri in uris:
+        options = {"format": "jsonlines", "fields": ["url", "why"]}
+        await crawl(private(site, 1), {"ROBOTSTXT_REPORT": json.dumps({uri: options})})
     texts = {Path(name).read_bytes() for name in ("plain.jsonl", "new/a.jsonl", "of/pages.jsonl")}  # noqa: ASYNC240 - short
     assert len(texts) == 1
     assert capfdbinary.readouterr().out in texts
-    assert "ROBOTSTXT_REPORT: 1 record in of/pages.jsonl" in records(caplog, logging.INFO)
+    assert "ROBOTSTXT_REPORT: 1 decision in of/pages.jsonl" in records(caplog, logging.INFO)
+
+
+@ensureDeferred
+async def test_decisions_are_counted(site: Site, other: Site, tmp_path: Path) -> None:
+    """The stat and the log line count the decisions in the report, and not the closing records of exempt sites."""
+    other.replies["/robots.txt"] = robots(RULES)
+    pages = [*private(site, 2), *private(other, 2), other.url("/a")]
+    report = {tmp_path / "r.jsonl": {"allowed": True}}
+    result = await crawl(pages, {"ROBOTSTXT_EXEMPT": [site.url("")], "ROBOTSTXT_REPORT": report})
+    assert [record["reason"] for record in read(tmp_path / "r.jsonl")].count("exempt") == 1
+    assert (result.stat("report/records"), len(read(tmp_path / "r.jsonl"))) == (3, 4)
+
+
+@ensureDeferred
+async def test_placeholders_are_filled_in(site: Site, tmp_path: Path) -> None:
+    """A function of the user's gives the values of placeholders; another percent sign is part of the URI."""
+    site.replies["/robots.txt"] = robots(RULES)
+    uri = f"{tmp_path.as_uri()}/%(shop)s%20a.jsonl"
+    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": {uri: {"uri_params": shop}}})
+    assert [path.name for path in tmp_path.iterdir()] == ["pages-1 a.jsonl"]  # noqa: ASYNC240 - short
+
+
+def shop(params: dict[str, Any], spider: Any) -> dict[str, Any]:
+    """Add one of its own."""
+    return {**params, "shop": f"{spider.name}-1"}
 
 
 @ensureDeferred

@@ -7,7 +7,6 @@ import gzip
 import json
 import logging
 import os
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, cast
@@ -15,13 +14,13 @@ from xml.etree import ElementTree
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy.extensions.feedexport import FeedExporter, FeedSlot, FileFeedStorage
+from scrapy.extensions.feedexport import FileFeedStorage
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.reporting.summary import CrawlSummary
 from tests.support.crawling import Pages, crawl, records
-from tests.support.site import Reply, Site, robots
-from tests.support.storages import Broken, Uploading
+from tests.support.site import Site, robots
+from tests.support.storages import Broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,47 +60,6 @@ async def test_a_record_is_written_at_once(site: Site, tmp_path: Path) -> None:
     assert Looking.seen == [True] * 3
 
 
-#: Whether Scrapy stores a batch when it is full.
-AT_ONCE = hasattr(FeedExporter, "_schedule_slot_close")
-BATCHES = {"up://x/%(batch_id)d.jsonl": {"batch_item_count": 2}}
-
-
-@pytest.mark.skipif(not AT_ONCE, reason="this version of Scrapy stores all batches at the end")
-@ensureDeferred
-async def test_batches_are_stored_as_the_crawl_goes(site: Site) -> None:
-    """A batch that is full is where it belongs before the crawl ends."""
-    settings = Uploading.prepare()
-    Uploading.gate.set()
-    stored = threading.Event()
-    original = Uploading._store_in_thread
-
-    def last(asked: Any) -> Reply:
-        assert stored.wait(50)
-        return Reply(body=b"late")
-
-    def keep(self: Any, file: Any) -> None:
-        original(self, file)
-        stored.set()
-
-    site.replies.update({"/robots.txt": robots(RULES), "/last": last})
-    Uploading._store_in_thread = keep  # type: ignore[method-assign]  # told when it is done
-    try:
-        result = await crawl([*private(site, 2), site.url("/last")], {**settings, "ROBOTSTXT_REPORT": BATCHES})
-    finally:
-        Uploading._store_in_thread = original  # type: ignore[method-assign]
-    assert result.outcomes[site.url("/last")] == 200
-    assert list(Uploading.stored) == ["up://x/1.jsonl"]
-
-
-@ensureDeferred
-async def test_batches_of_local_files_are_closed_at_once(site: Site, tmp_path: Path) -> None:
-    """A file that needs no upload is closed at once: each has as many records as are asked for."""
-    site.replies["/robots.txt"] = robots(RULES)
-    report = {str(tmp_path / "%(batch_id)02d.jsonl"): {"batch_item_count": 1}}
-    await crawl(private(site, 30), {"ROBOTSTXT_REPORT": report})
-    assert [len(read(path)) for path in sorted(tmp_path.iterdir())] == [1] * 30  # noqa: ASYNC240 - short
-
-
 # What fails.
 
 
@@ -118,40 +76,45 @@ async def test_a_storage_that_fails_changes_no_verdict(
     where: str,
     errors: int,
 ) -> None:
-    """Every page is refused all the same, the other feed has all, and there is one error that says what to do."""
+    """Every page is refused all the same, and there is one error that says what to do, without a password."""
     monkeypatch.chdir(tmp_path)
     Broken.where = where
     site.replies["/robots.txt"] = robots(RULES)
-    report = {"broken:x": {"format": "jsonlines"}, "r.jsonl": {}}
+    report = {"broken:x": {"format": "jsonlines"}}
     result = await crawl(private(site, 5), {**BROKEN, "ROBOTSTXT_REPORT": report})
     assert all(isinstance(result.outcomes[page], RobotsDisallowed) for page in private(site, 5))
-    assert len(read(Path("r.jsonl"))) == 5
-    assert (result.stat("report/errors"), result.stat("report/records")) == (errors, 5 if where == "open" else 10)
-    if where == "open":
-        [error] = records(caplog, logging.ERROR)
-        assert error.startswith("ROBOTSTXT_REPORT: broken:x cannot be written (OSError: ")
-        assert error.endswith("Look for a full disk, missing rights, or a server that is down")
-    else:
-        assert records(caplog, logging.ERROR) == []
-    said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert said[-1] == f"Error storing jsonlines feed ({0 if where == 'open' else 5} items) in: broken:x"
-    assert len(said) == (2 if where == "open" else 1)
+    assert (result.stat("report/errors"), result.stat("report/records")) == (errors, 0 if where == "open" else 5)
+    [error] = records(caplog, logging.ERROR)
+    assert error.startswith("ROBOTSTXT_REPORT: broken:x cannot be written (OSError: ")
+    assert error.endswith("Look for a full disk, missing rights, or a server that is down")
     assert "secret" not in caplog.text
 
 
+class Second(FileFeedStorage):
+    """Can be opened at the second attempt."""
+
+    attempts: ClassVar[int] = 0
+
+    def open(self, spider: Any) -> Any:
+        """Fail at first."""
+        type(self).attempts += 1
+        if self.attempts == 1:
+            raise OSError("no such server")
+        return super().open(spider)
+
+
 @ensureDeferred
-async def test_a_batch_that_cannot_be_begun_is_tried_again(
+async def test_a_file_that_cannot_be_opened_is_tried_again(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch whose storage cannot be made just then is made with the next record; one is lost, and counted."""
+    """A file that cannot be opened just then is opened with the next record; one is lost, and counted."""
     monkeypatch.chdir(tmp_path)
-    Broken.where, Broken.made = "third", 0
+    Second.attempts = 0
     site.replies["/robots.txt"] = robots(RULES)
-    report = {"broken:%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}}
-    result = await crawl(private(site, 8), {**BROKEN, "ROBOTSTXT_REPORT": report})
-    files = {path.name: len(read(path)) for path in sorted(tmp_path.iterdir())}  # noqa: ASYNC240 - short
-    assert files == {"broken:1": 2, "broken:2": 2, "broken:3": 2, "broken:4": 1}
-    assert (result.stat("report/records"), result.stat("report/errors")) == (7, 1)
+    settings = {"FEED_STORAGES": {"second": Second}, "ROBOTSTXT_REPORT": {"second:r": {"format": "json"}}}
+    result = await crawl(private(site, 4), settings)
+    assert len(json.loads((tmp_path / "second:r").read_text(encoding="utf-8"))) == 3
+    assert (result.stat("report/records"), result.stat("report/errors")) == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +159,7 @@ async def test_a_full_disk_is_one_error(
     assert result.outcomes[pages[3]] == 200
     assert result.stat("forbidden") == 3
     assert (result.stat("report/errors"), result.stat("report/records")) == (4, 0)
-    assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 records in /dev/full; writes that failed: 4"
+    assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 decisions in /dev/full; writes that failed: 4"
     [error] = records(caplog, logging.ERROR)
     assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error
 
@@ -237,47 +200,6 @@ async def test_a_write_that_fails_costs_one_record(
         "xml": lambda: list(ElementTree.fromstring(text)),
     }
     assert len(readers[format_]()) == 3
-
-
-@pytest.mark.parametrize(
-    ("used", "name"),
-    [
-        *((FeedExporter, name) for name in ("open_spider", "item_scraped", "close_spider")),
-        *((FeedSlot, name) for name in ("start_exporting", "finish_exporting")),
-    ],
-)
-@ensureDeferred
-async def test_without_a_name_of_scrapys_there_is_no_report(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, used: type, name: str
-) -> None:
-    """Where Scrapy has no such method any more there is no report, and one warning; every verdict holds."""
-    monkeypatch.delattr(used, name)
-    site.replies["/robots.txt"] = robots(RULES)
-    result = await crawl([*private(site, 2), site.url("/a")], {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}})
-    assert (result.outcomes[site.url("/a")], result.stat("forbidden")) == (200, 2)
-    [warning] = records(caplog, logging.WARNING)
-    text = "(a private name of Scrapy 2.15.0 and 2.19.0)"
-    assert warning == f"ROBOTSTXT_REPORT is not written: {used.__name__} has no `{name}` {text}"
-    assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - short
-
-
-@ensureDeferred
-async def test_without_slots_of_scrapys_records_count(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where Scrapy's slots do not tell their number of items, each record that was written without an error counts."""
-    monkeypatch.setattr(FeedSlot, "itemcount", property(lambda _: None, lambda _, __: None), raising=False)
-    monkeypatch.setattr(FeedExporter, "item_scraped", lambda self, item, _: Kept.items.append(item))
-    Kept.items = []
-    site.replies["/robots.txt"] = robots(RULES)
-    result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {"store_empty": False}}})
-    assert (len(Kept.items), result.stat("report/records"), result.stat("report/errors")) == (2, 2, 0)
-
-
-class Kept:
-    """What an exporter was given."""
-
-    items: ClassVar[list[Any]]
 
 
 @ensureDeferred

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc.reporting.export import FIELDS
+from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
 from tests.support.documents import block, plain, settings
 from tests.support.site import Reply, robots

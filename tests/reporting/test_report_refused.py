@@ -14,9 +14,10 @@ from tests.support.crawling import crawl
 if TYPE_CHECKING:
     from tests.support.site import Site
 
+GZIP = "scrapy.extensions.postprocessing.GzipPlugin"
 BATCHED = {"format": "jsonlines", "batch_item_count": 5}
-SCRAPY = "a feed that Scrapy takes; the error above says what is wrong"
-TYPES = "a dict, or one in JSON, from the URIs of feeds to their options, both as in FEEDS"
+OURS = "options that work: ValueError: "
+TYPES = "a dict, or one in JSON, from the URI of one feed to its options, both as in FEEDS"
 
 
 class Picky:
@@ -35,14 +36,14 @@ class Picky:
         ({"ftp://me:secret@h/r.jsonl": "jsonlines"}, "a dict of the feed's options"),
         ({"": {}}, "a URI or a path"),
         ({3: {}}, "a URI or a path"),
-        ({"r.jsonl": {"format": "yaml"}}, SCRAPY),
-        ({"r": {}}, SCRAPY),
+        ({"r.jsonl": {"format": "yaml"}}, f"{OURS}format 'yaml' is none of FEED_EXPORTERS: 'csv', "),
+        ({"r": {}}, f"{OURS}format '' is none of FEED_EXPORTERS: "),
         ({"r": {"format": ["json"]}}, "options that work: TypeError: "),
-        ({"gopher://me:secret@h/r": {"format": "csv"}}, SCRAPY),
+        ({"gopher://me:secret@h/r": {"format": "csv"}}, f"{OURS}scheme 'gopher' is none of FEED_STORAGES: "),
         ({"ftp:///r": {"format": "csv"}}, "options that work: ValueError: Got a storage URI without a hostname"),
         ({"ftp://me:secret@/r": {"format": "csv"}}, "options that work: ValueError: "),
-        ({"absent://h/r": {"format": "csv"}}, SCRAPY),
-        ({"r.jsonl": BATCHED}, SCRAPY),
+        ({"absent://h/r": {"format": "csv"}}, "options that work: NotConfigured: not here"),
+        ({"r.jsonl": BATCHED}, f"{OURS}there is no batch_item_count here"),
         ({"r.jsonl": {"item_filter": "no.such.Filter"}}, "options that work: ModuleNotFoundError: "),
         ({"r.jsonl": {"item_filter": Picky}}, "options that work: ValueError: I need more"),
         ({"r.jsonl": {"item_classes": ["no.such.Item"]}}, "options that work: ModuleNotFoundError: "),
@@ -50,6 +51,9 @@ class Picky:
         ({"r.jsonl": {"item_filter": "scrapy.Spider"}}, "options that work: AttributeError: "),
         ({"r.jsonl": {"item_export_kwargs": {"nonsense": 1}}}, "options that work: TypeError: "),
         ({"r.csv": {"encoding": "klingon"}}, "options that work: LookupError: unknown encoding: klingon"),
+        ({"a.jsonl": {}, "b.jsonl": {}}, TYPES),
+        ({"r.jsonl": {"allowed": "perhaps"}}, "True or False"),
+        ({"r.gz": {"format": "csv", "postprocessing": [GZIP], "gzip_compresslevel": 77}}, OURS),
         ({"r.jsonl": {"postprocessing": ["no.such.Plugin"]}}, "options that work: ModuleNotFoundError: "),
         ({"%(nobody)s.jsonl": {}}, "options that work: KeyError: 'nobody'"),
     ],
@@ -90,11 +94,12 @@ class Absent:
 @ensureDeferred
 async def test_error_names_the_feed(site: Site) -> None:
     """The whole error, of a feed whose URI holds a password."""
-    report = {"ok.jsonl": {}, "ftp://me:secret@h.example/r": {"format": "yaml"}}
+    report = {"ftp://me:secret@h.example/r": {"batch_item_count": 5, "format": "csv"}}
     with pytest.raises(SettingError) as caught:
         await crawl([], {"ROBOTSTXT_REPORT": report})
-    said = "ROBOTSTXT_REPORT['ftp://h.example/r'] = {'format': 'yaml'} is not accepted; it must be "
-    assert str(caught.value) == f"{said}{SCRAPY}"
+    said = "ROBOTSTXT_REPORT['ftp://h.example/r'] = {'batch_item_count': 5, 'format': 'csv'} is not accepted; "
+    wanted = "it must be options that work: ValueError: there is no batch_item_count here, as a report is one file"
+    assert str(caught.value) == f"{said}{wanted}"
 
 
 @ensureDeferred
@@ -102,15 +107,10 @@ async def test_trying_harms_nothing(site: Site, tmp_path: Path) -> None:
     """A file that is there keeps what it has, also one that is to be overwritten, when the crawl does not start."""
     for name in ("old.jsonl", "over.jsonl"):
         (tmp_path / name).write_text("old\n", encoding="utf-8")
-    report = {
-        tmp_path / "old.jsonl": {},
-        tmp_path / "over.jsonl": {"overwrite": True},
-        tmp_path / "new.jsonl": {},
-        tmp_path / "far" / "new.jsonl": {},
-        tmp_path / "bad": {},
-    }
-    with pytest.raises(SettingError):
-        await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": report})
+    for name in ("old.jsonl", "over.jsonl", "new.jsonl", "far/new.jsonl"):
+        report = {tmp_path / name: {"overwrite": name == "over.jsonl", "encoding": "klingon", "format": "csv"}}
+        with pytest.raises(SettingError):
+            await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": report})
     assert contents(tmp_path) == {"old.jsonl": "old\n", "over.jsonl": "old\n"}
 
 

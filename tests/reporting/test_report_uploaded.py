@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -39,16 +38,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @ensureDeferred
 async def test_files_go_to_ftp(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """One file at the end, or one for every batch; the log does not tell the password."""
+    """The file is uploaded at the end; the log does not tell the password."""
     pages = private(site, 5)
     with ftp_server(tmp_path) as address:
-        report = {f"{address}/all.jsonl": {}, f"{address}/%(batch_id)d.jsonl": {"batch_item_count": 2}}
-        result = await crawl(pages, {"ROBOTSTXT_REPORT": report})
+        result = await crawl(pages, {"ROBOTSTXT_REPORT": {f"{address}/all.jsonl": {}}})
     files = contents(tmp_path)
-    assert list(files) == ["1.jsonl", "2.jsonl", "3.jsonl", "all.jsonl"]
-    found = urls(*files.values())
-    assert (sorted(chain(*found[:3])), found[3]) == (pages, pages)
-    assert (result.stat("report/records"), result.stat("report/errors")) == (10, 0)
+    assert (list(files), urls(*files.values())) == (["all.jsonl"], [pages])
+    assert (result.stat("report/records"), result.stat("report/errors")) == (5, 0)
     assert PASSWORD not in "".join(records(caplog, logging.DEBUG))
     assert records(caplog, logging.WARNING) == []
 
@@ -61,14 +57,14 @@ async def test_ftp_that_refuses_is_one_error(site: Site, tmp_path: Path, caplog:
         result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {f"{wrong}/r.jsonl": {}}})
     assert (result.stat("forbidden"), result.stat("report/errors"), contents(tmp_path)) == (2, 1, {})
     [error] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert error == f"Error storing jsonl feed (2 items) in: ftp://{address.partition('@')[2]}/r.jsonl"
-    assert "error_perm" in caplog.text
+    place = f"ftp://{address.partition('@')[2]}/r.jsonl"
+    assert error.startswith(f"ROBOTSTXT_REPORT: {place} cannot be written (error_perm: ")
     assert PASSWORD not in caplog.text
 
 
 @ensureDeferred
-async def test_batches_go_to_s3(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches go to S3 with the credentials and the endpoint that Scrapy's settings name."""
+async def test_a_file_goes_to_s3(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file goes to S3 with the credentials and the endpoint that Scrapy's settings name."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     pages = private(site, 3)
     with s3_server() as (endpoint, stored):
@@ -78,8 +74,8 @@ async def test_batches_go_to_s3(site: Site, monkeypatch: pytest.MonkeyPatch) -> 
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_REGION_NAME": "us-east-1",
         }
-        report = {"s3://bucket/%(name)s-%(batch_id)d.jsonl": {"batch_item_count": 2}}
+        report: dict[str, Any] = {"s3://bucket/%(name)s.jsonl": {}}
         result = await crawl(pages, {**settings, "ROBOTSTXT_REPORT": report})
-    assert sorted(stored) == ["/bucket/pages-1.jsonl", "/bucket/pages-2.jsonl"]
-    assert sorted(chain(*urls(*stored.values()))) == pages
+    assert sorted(stored) == ["/bucket/pages.jsonl"]
+    assert urls(*stored.values()) == [pages]
     assert (result.stat("report/records"), result.stat("report/errors")) == (3, 0)

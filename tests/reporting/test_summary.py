@@ -11,9 +11,10 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.tally import KEPT
 from scrapy_robots_rfc.fetching.origin_log import NAMED, Names, OriginLog
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.reporting.summary import KEPT, Cost, CrawlSummary, TopK
+from scrapy_robots_rfc.reporting.summary import Cost, CrawlSummary
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.policies import attempt, policy
 
@@ -45,10 +46,9 @@ def text(
     *,
     told: OriginLog | None = None,
     cost: Cost | None = None,
-    slowed: TopK[str] | None = None,
 ) -> list[str]:
     """The lines below the heading."""
-    found = CrawlSummary(counted or {}, told or troubles(), cost or Cost(), slowed or TopK()).text("shop")
+    found = CrawlSummary(counted or {}, told or troubles(), cost or Cost()).text("shop")
     return [] if found is None else found.splitlines()[1:]
 
 
@@ -59,7 +59,7 @@ def failed(told: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UN
 
 def test_nothing_to_say_is_no_text() -> None:
     """A crawl without requests says nothing."""
-    assert CrawlSummary({"robotstxt/exempted": 3}, troubles(), Cost(), TopK()).text("shop") is None
+    assert CrawlSummary({"robotstxt/exempted": 3}, troubles(), Cost()).text("shop") is None
 
 
 def test_a_quiet_crawl_has_two_lines() -> None:
@@ -80,10 +80,9 @@ def test_requests_that_local_files_decided_are_counted() -> None:
 
 def test_names_that_begin_alike_stay_apart() -> None:
     """Names are shortened where they are shown, and counted as they are."""
-    cost = Cost()
-    cost.exempt.update({f"{'x' * 100}.a.example": 5, f"{'x' * 100}.b.example": 3})
+    counted = {f"robotstxt/exempted/{'x' * 100}.{name}.example": count for name, count in (("a", 5), ("b", 3))}
     shown = f"{'x' * 97}..."
-    assert text(cost=cost) == [f"  requests: 8 exempt (5 {shown}, 3 {shown})"]
+    assert text(counted) == [f"  requests: 8 exempt (5 {shown}, 3 {shown})"]
 
 
 def test_ten_are_listed() -> None:
@@ -122,12 +121,11 @@ def test_delays_are_summed_up() -> None:
         "robotstxt/crawl_delay/capped": 1,
         "robotstxt/crawl_delay/max": 60.0,
         "robotstxt/crawl_delay/added_seconds": 130.26,
+        "robotstxt/crawl_delay/added_seconds/https://b.example": 10.26,
+        "robotstxt/crawl_delay/added_seconds/https://a.example": 120.0,
     }
-    slowed: TopK[str] = TopK()
-    slowed.add("https://a.example", 120.0)
-    slowed.add("https://b.example", 10.26)
     paced = "2 sites paced (1 of them at ROBOTSTXT_CRAWL_DELAY_MAX)"
-    assert text(counted, slowed=slowed) == [
+    assert text(counted) == [
         f"  delays: {paced}, up to 60 s between two requests, 130.3 s added",
         "  origins that were slowed down most:",
         "     120 s  https://a.example",
@@ -171,19 +169,17 @@ def test_hostile_text_is_escaped_and_shortened() -> None:
 
 def test_stats_have_what_the_text_lists() -> None:
     """The lists of the log stand in stats, ten of each; of two rules that stood in one line the larger count does."""
-    cost, told, slowed = Cost(), troubles(), TopK[str]()
+    cost, told = Cost(), troubles()
     for pattern, count in (("/new", 1), ("/old", 3)):
         for _ in range(count):
             cost.refused(refusal("https://a.example", 7, pattern))
     cost.refused(refusal("https://b.example"))
-    slowed.add("https://a.example", 1.23456)
     failed(told, "s.example", "503", Outcome.SUCCESSFUL)
     failed(told, "b.example", "503")
-    assert dict(CrawlSummary({}, told, cost, slowed).stats()) == {
+    assert dict(CrawlSummary({}, told, cost).stats()) == {
         "robotstxt/costliest_origins/https://a.example": 4,
         "robotstxt/costliest_origins/https://b.example": 1,
         "robotstxt/costliest_rules/https://a.example line 7": 3,
-        "robotstxt/crawl_delay/added_seconds/https://a.example": 1.235,
         "robotstxt/cache/stale_origins/https://s.example": 1,
         "robotstxt/origins/unreachable/https://b.example": 1,
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exporters import CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
 from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin, PostProcessingManager
 
-from scrapy_robots_rfc.reporting.export import FIELDS
+from scrapy_robots_rfc.reporting.report import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -1,0 +1,155 @@
+"""One file of records, written by Scrapy's exporters, plugins and feed storages, as FEEDS names them.
+
+The exporter writes each record into memory, and from there it goes into the file: after an error
+of a disk the exporter can go on, and no part of a record is written again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path, PureWindowsPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy.crawler import Crawler
+from scrapy.extensions.feedexport import ItemFilter
+from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_robots_rfc.reporting.places import filled_in
+
+# Options as in FEEDS, with Scrapy's defaults: what the user sets for the feeds of items, such as
+# FEED_EXPORT_FIELDS, does not apply to records.
+_OPTIONS: dict[str, Any] = {"fields": None, "encoding": None, "indent": 0, "item_export_kwargs": {}}
+
+
+class Feed:
+    """A file that is opened with its first record.
+
+    :param uri: as in FEEDS; may hold credentials.
+    :param options: as in FEEDS; the format may be left to the suffix.
+    :param example: a record, to try the options with.
+    :raises Exception: whatever a storage, an exporter, a filter of the user's raises; a ValueError
+        for a format, a storage or an option that there is not.
+    """
+
+    def __init__(self, crawler: Crawler, uri: str, options: Mapping[str, Any], example: dict[str, Any]) -> None:
+        suffix = Path(uri).suffix.removeprefix(".")
+        self._crawler = crawler
+        self._options = {**_OPTIONS, "format": suffix, **options}
+        if self._options.get("batch_item_count"):
+            raise ValueError("there is no batch_item_count here, as a report is one file")
+        #: The URI with its placeholders filled in.
+        self.uri: str = filled_in(uri, self._options, crawler)
+        exporters = _named(crawler, "FEED_EXPORTERS", self._options["format"], "format")
+        self._exporter_class: Any = load_object(exporters)
+        self._plugin_classes = [load_object(one) for one in (self._options.get("postprocessing") or ())]
+        self._filter: ItemFilter = load_object(self._options.get("item_filter", ItemFilter))(self._options)
+        self._storage = self._make_storage()
+        self._try_out(example)
+        self._file: Any = None
+
+    def write(self, record: dict[str, Any]) -> bool:
+        """Write a record and flush the file; return whether a filter of the user's let it pass.
+
+        :raises Exception: whatever a disk, a storage or an exporter raises; the record is lost.
+        """
+        if not self._filter.accepts(record):
+            return False
+        if self._file is None:
+            self._open()
+        self._exporter.export_item(self._row(record))
+        self._pass_on()
+        return True
+
+    async def close(self) -> None:
+        """End the file, and wait until it is stored.
+
+        :raises Exception: whatever a disk or a storage raises; the file may be lost.
+        """
+        if self._file is None:
+            settings = self._crawler.settings
+            if not self._options.get("store_empty", settings.getbool("FEED_STORE_EMPTY")):
+                return
+            self._open()
+        try:
+            self._exporter.finish_exporting()
+            self._pass_on()
+            for plugin in self._plugins:
+                plugin.close()
+            await ensure_awaitable(self._storage.store(self._file))
+        except Exception:
+            with contextlib.suppress(Exception):
+                self._file.close()
+            raise
+
+    def _open(self) -> None:
+        """Open the file; after an error, the next record tries it again."""
+        file = self._storage.open(self._crawler.spider)
+        self._plugins = self._packed(file)
+        self._buffer = BytesIO()
+        self._exporter = self._make_exporter(self._buffer)
+        self._exporter.start_exporting()
+        self._file = file
+
+    def _pass_on(self) -> None:
+        """Write into the file what the exporter has written."""
+        octets = self._buffer.getvalue()
+        self._buffer.seek(0)
+        self._buffer.truncate()
+        if octets:
+            target = self._plugins[0] if self._plugins else self._file
+            target.write(octets)
+            self._file.flush()
+
+    def _packed(self, file: Any) -> list[Any]:  # noqa: ANN401 - what a storage opens
+        """Return the plugins that write into a file: the first one gets what is to be written."""
+        plugins: list[Any] = []
+        for plugin in reversed(self._plugin_classes):
+            plugins.insert(0, plugin(plugins[0] if plugins else file, self._options))
+        return plugins
+
+    def _make_exporter(self, file: BytesIO) -> Any:  # noqa: ANN401 - a class of the user's
+        options = self._options
+        return build_from_crawler(
+            self._exporter_class,
+            self._crawler,
+            file,
+            fields_to_export=options["fields"],
+            encoding=options["encoding"],
+            indent=options["indent"],
+            **options["item_export_kwargs"],
+        )
+
+    def _make_storage(self) -> Any:  # noqa: ANN401 - a class of the user's
+        scheme = "" if PureWindowsPath(self.uri).drive else urlsplit(self.uri).scheme
+        storage = load_object(_named(self._crawler, "FEED_STORAGES", scheme, "scheme"))
+        return build_from_crawler(storage, self._crawler, self.uri, feed_options=self._options)
+
+    def _try_out(self, example: dict[str, Any]) -> None:
+        """Write a record into memory: exporters and plugins find wrong options only then."""
+        scratch = BytesIO()
+        exporter = self._make_exporter(scratch)
+        exporter.start_exporting()
+        self._filter.accepts(example)
+        exporter.export_item(self._row(example))
+        exporter.finish_exporting()
+        for plugin in self._packed(scratch):
+            plugin.write(b"")
+            plugin.close()
+
+    def _row(self, record: dict[str, Any]) -> dict[str, Any]:
+        if self._options["format"] != "xml":  # XML has no null
+            return record
+        return {key: value for key, value in record.items() if value is not None}
+
+
+def _named(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - a class
+    """Return the class that a setting has for a format or a scheme, or its path."""
+    known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
+    if name not in known:
+        names = ", ".join(repr(key) for key in sorted(known) if key)
+        raise ValueError(f"{what} {name!r} is none of {setting}: {names}")
+    return known[name]

@@ -1,0 +1,92 @@
+"""Where outputs go: URIs with their placeholders filled in, and a check that no two of them meet."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path, PureWindowsPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy.crawler import Crawler
+from scrapy.utils.misc import load_object
+from w3lib.url import file_uri_to_path
+
+from scrapy_robots_rfc.core.text import without_credentials
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.settings import Settings
+
+REPORT = "ROBOTSTXT_REPORT"
+ARCHIVE = "ROBOTSTXT_ARCHIVE"
+
+
+def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
+    """Refuse a place that another output writes to as well: one of them would damage the other.
+
+    :param key: ROBOTSTXT_REPORT or ROBOTSTXT_ARCHIVE.
+    :raises SettingError: FEEDS or the other of the two names the same place.
+    """
+    outputs = list(_outputs(crawler, settings))
+    [(_, own, own_place)] = [output for output in outputs if output[0] == key]
+    for other, uri, place in outputs:
+        if other != key and place == own_place:
+            hint = " (-o and -O of the command line set FEEDS)" if other == "FEEDS" else ""
+            named = f"{other} names {without_credentials(uri)!r}{hint}"
+            accepted = f"a place that no other output writes to, but {named}"
+            raise SettingError(key, without_credentials(own), accepted)
+
+
+def filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
+    """Fill in the placeholders of a feed's URI, such as ``%(name)s``, as FEEDS does.
+
+    :param options: of the feed; `uri_params` may name a function of the user's.
+    :raises Exception: whatever that function raises; a KeyError for an unknown placeholder.
+    """
+    spider = crawler.spider
+    change = options.get("uri_params", crawler.settings["FEED_URI_PARAMS"])
+    function = load_object(change) if change else None
+    if "%(" not in uri:
+        return uri
+    now = datetime.now(UTC)
+    params = {
+        **{name: getattr(spider, name) for name in dir(spider)},
+        "time": now.replace(microsecond=0).isoformat().replace(":", "-"),
+        "batch_time": now.isoformat().replace(":", "-"),
+        "batch_id": 1,
+    }
+    if function is not None:
+        changed = function(params, spider)
+        params = params if changed is None else changed
+    # Another percent sign is part of the URI, such as that of %20.
+    return re.sub(r"%(?!\()", "%%", uri) % params
+
+
+def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield the setting, the value and the place of each output."""
+    feeds = crawler.settings.getdict("FEEDS")
+    for setting, named in ((REPORT, settings.report), ("FEEDS", feeds)):
+        for key, options in named.items():
+            uri = str(key)
+            with suppress(Exception):  # of a function of the user's: who writes there says so
+                uri = filled_in(uri, options, crawler)
+            yield setting, str(key), _place(uri)
+    if settings.archive is not None:
+        yield ARCHIVE, settings.archive, _place(str(Path(settings.archive).absolute()))
+
+
+def _place(uri: str) -> str:
+    """Return a name of a place that does not depend on how it was written."""
+    try:
+        scheme = "" if PureWindowsPath(uri).drive else urlsplit(uri).scheme
+        if scheme == "file":
+            uri = file_uri_to_path(uri)
+        elif scheme == "stdout":
+            return "stdout:"
+        elif scheme:
+            return uri
+        return os.path.normcase(os.path.realpath(uri))
+    except ValueError:  # it is neither a URI nor a path, which the storage tells of
+        return uri

@@ -1,0 +1,155 @@
+"""The report of a crawl, ROBOTSTXT_REPORT: a record of each request that was decided.
+
+It hears of them by signals; `feed.py` writes the records.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from scrapy import Request
+from scrapy import signals as scrapy_signals
+from scrapy.crawler import Crawler
+
+from scrapy_robots_rfc import signals, stats
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.core.decision import Decision
+from scrapy_robots_rfc.core.text import (
+    error_text,
+    many,
+    printable,
+    utc_text,
+    without_credentials,
+)
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.policy.origins import without_userinfo
+from scrapy_robots_rfc.reporting import LossLog, counted_by_name
+from scrapy_robots_rfc.reporting.feed import Feed
+from scrapy_robots_rfc.reporting.places import REPORT, refuse_shared_place
+from scrapy_robots_rfc.settings import Settings
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+_NAMES = "time spider url referrer origin token reason line rule why robots_url digest outcome fresh_until version"
+#: The fields of a record, in their order, with the value of one where a record has no other.
+#: `docs/report.md` says what stands in them.
+FIELDS: dict[str, Any] = {
+    **dict.fromkeys(_NAMES.split()),
+    "stale": False,
+    "dry_run": False,
+    "allowed": False,
+    "count": 1,
+}
+
+
+class Report:
+    """The report of a crawl.
+
+    :param settings: its feed is a URI -> options, as in FEEDS.
+    :raises SettingError: Scrapy does not take the feed, or another output has its place.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+        assert crawler.spider is not None
+        assert crawler.stats is not None
+        self._spider, self._stats = crawler.spider, crawler.stats
+        self._runtime, self._dry_run = Runtime(), settings.dry_run
+        self._version = version("scrapy-robots-rfc")
+        # The URIs of local files are made now, because the working folder may be deleted later.
+        self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
+        look_for = "a full disk, missing rights, or a server that is down"
+        self._losses = LossLog(REPORT, stats.REPORT_ERRORS, look_for, self._runtime.clock)
+        self._decisions = self._lost = 0
+        refuse_shared_place(crawler, settings, REPORT)
+        [(uri, options)] = settings.report.items()
+        try:
+            self._feed = Feed(crawler, uri, options, self._exempt("", 0))
+        except Exception as error:  # noqa: BLE001 - whatever a class of the user's raises
+            key = f"{REPORT}[{without_credentials(uri)!r}]"
+            accepted = f"options that work: {error_text(error)}"
+            raise SettingError(key, dict(options), accepted) from None
+        self._place = without_credentials(self._feed.uri)
+        for signal in (signals.request_disallowed, signals.request_allowed):
+            crawler.signals.connect(self._decided, signal)
+        crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
+
+    def _decided(
+        self,
+        request: Request,
+        decision: Decision,
+        why: str,
+        robots: OriginPolicy | None,
+        line: int | None,
+    ) -> None:
+        """Write the record of a request that was decided; see `signals.py`."""
+        rule, header = decision.rule, request.headers.get("Referer")
+        referrer = None if header is None else header.decode("utf-8", "backslashreplace")
+        robots_url = None
+        if robots is not None:
+            local = robots.override
+            robots_url = robots.origin.robots_url if local is None else self._overrides.get(local)
+        record = self._record(
+            url=printable(without_userinfo(request.url)),
+            referrer=None if referrer is None else printable(without_userinfo(referrer)),
+            origin=decision.origin,
+            token=decision.token,
+            reason=decision.reason.value,
+            line=line,
+            rule=None if rule is None else str(rule),
+            why=printable(why),
+            robots_url=robots_url,
+            digest=None if robots is None or robots.file is None else robots.file.digest,
+            outcome=None if robots is None else robots.outcome.value,
+            fresh_until=None if robots is None else self._fresh_until(robots),
+            stale=decision.stale,
+            dry_run=self._dry_run,
+            allowed=decision.allowed,
+        )
+        if self._write(record):
+            self._decisions += 1
+            self._stats.inc_value(stats.REPORT_RECORDS)
+
+    async def _closed(self) -> None:
+        """Write the records of ROBOTSTXT_EXEMPT, and wait until all is stored."""
+        exempt = counted_by_name(self._stats.get_stats(), stats.EXEMPTED_BY)
+        for entry, count in exempt.items():
+            self._write(self._exempt(entry, count))
+        try:
+            await self._feed.close()
+        except Exception as error:  # noqa: BLE001 - whatever a storage raises
+            self._lose(error)
+        lost = f"; writes that failed: {self._lost}" if self._lost else ""
+        text = f"{many(self._decisions, 'decision')} in {self._place}{lost}"
+        logger.info("%s: %s", REPORT, text, extra={"spider": self._spider})
+
+    def _write(self, record: dict[str, Any]) -> bool:
+        """Write a record, and say whether it is in the report; never raises."""
+        try:
+            return self._feed.write(record)
+        except Exception as error:  # noqa: BLE001 - whatever a disk, or a class of the user's, raises
+            self._lose(error)
+            return False
+
+    def _lose(self, error: Exception) -> None:
+        """Count a record, or the whole file, that could not be written."""
+        self._lost += 1
+        self._stats.inc_value(stats.REPORT_ERRORS)
+        self._losses.tell(self._place, error, self._spider)
+
+    def _exempt(self, entry: str, count: int) -> dict[str, Any]:
+        why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
+        return self._record(reason="exempt", rule=entry, why=why, count=count)
+
+    def _record(self, **fields: object) -> dict[str, Any]:
+        time = utc_text(self._runtime.date())
+        fixed = {"time": time, "spider": self._spider.name, "version": self._version}
+        return {**FIELDS, **fixed, **fields}
+
+    def _fresh_until(self, robots: OriginPolicy) -> str | None:
+        left = robots.validity.fresh_until - self._runtime.clock()
+        return None if left == math.inf else utc_text(self._runtime.date() + left)

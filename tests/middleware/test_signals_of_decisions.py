@@ -1,0 +1,95 @@
+"""What the signals of decisions and of exchanges carry: enough for a report of the user's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc import signals
+from tests.support.crawling import crawl
+from tests.support.site import Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+
+
+class Heard:
+    """The arguments of a signal, each time that it was sent."""
+
+    def __init__(self, signal: object) -> None:
+        self.signal, self.sent = signal, list[dict[str, Any]]()
+
+    def prepare(self, crawler: Crawler) -> None:
+        """Connect."""
+        crawler.signals.connect(self.hear, self.signal)
+
+    def hear(self, **arguments: Any) -> None:
+        """Keep them."""
+        self.sent.append(arguments)
+
+
+@ensureDeferred
+async def test_disallowed(site: Site) -> None:
+    """A refusal comes with its reason in words, with what is known of the origin, and with the line that decided."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    heard = Heard(signals.request_disallowed)
+    await crawl([site.url("/private"), site.url("/a")], prepare=heard.prepare)
+    [sent] = heard.sent
+    assert (sent["why"], sent["line"]) == ("robots.txt line 2: Disallow: /private", 2)
+    assert str(sent["robots"].origin) == sent["decision"].origin == site.url("")
+
+
+@ensureDeferred
+async def test_the_line_of_a_use(site: Site) -> None:
+    """Where a record of use refuses, no rule decided, and the line is that of the record."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")
+    heard = Heard(signals.request_disallowed)
+    await crawl([site.url("/a")], {"ROBOTSTXT_USE": ["train-ai"]}, prepare=heard.prepare)
+    assert [(sent["decision"].rule, sent["line"]) for sent in heard.sent] == [(None, 2)]
+
+
+@ensureDeferred
+async def test_allowed_is_sent_where_it_is_asked_for(site: Site, tmp_path: Path) -> None:
+    """A request that is allowed costs no signal, but where the report is to have it."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    found = []
+    for options in ({}, {"allowed": False}, {"allowed": True}, {"allowed": "true"}):
+        heard = Heard(signals.request_allowed)
+        report = {tmp_path / "r.jsonl": options}
+        await crawl([site.url("/private"), site.url("/a")], {"ROBOTSTXT_REPORT": report}, prepare=heard.prepare)
+        found.append([(sent["request"].url, sent["decision"].allowed, sent["line"]) for sent in heard.sent])
+    assert found == [[], [], *([[(site.url("/a"), True, None)]] * 2)]
+
+
+@ensureDeferred
+async def test_exchanges(site: Site, other: Site) -> None:
+    """Each exchange of a fetch is signalled, a redirect and one without an answer, too, with the origin it is for."""
+    site.replies["/robots.txt"] = redirect(other.url("/rules"))
+    other.replies["/rules"] = robots("User-agent: *\nDisallow: /private\n")
+    other.replies["/robots.txt"] = Reply(503)
+    heard = Heard(signals.robots_exchanged)
+    settings: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+    await crawl([site.url("/private"), "http://127.0.0.1:1/a"], settings, prepare=heard.prepare)
+    found = [
+        (str(sent["origin"]), sent["request"].url, None if sent["response"] is None else sent["response"].status)
+        for sent in heard.sent
+    ]
+    assert sorted(found) == sorted([
+        (site.url(""), site.url("/robots.txt"), 302),
+        (site.url(""), other.url("/rules"), 200),
+        ("http://127.0.0.1:1", "http://127.0.0.1:1/robots.txt", None),
+    ])  # fmt: skip
+    assert {(tuple(sent["codings"]), sent["cut_off"]) for sent in heard.sent} == {((), False)}
+
+
+@ensureDeferred
+async def test_fetched(site: Site) -> None:
+    """The end of a fetch comes with what governs the origin from now on."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    heard = Heard(signals.robots_fetched)
+    await crawl([site.url("/a")], prepare=heard.prepare)
+    [sent] = heard.sent
+    assert not sent["robots"].decide(site.url("/private")).allowed

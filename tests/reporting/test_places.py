@@ -1,0 +1,135 @@
+"""One place that two outputs name is refused at start: the report, the archive, and the feeds of items."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_twisted import ensureDeferred
+
+from scrapy_robots_rfc.errors import SettingError
+from tests.support.crawling import crawl
+from tests.support.site import Site, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CSV = {"format": "csv"}
+
+
+def linked(folder: Path) -> str:
+    """A name of the same file by a link to its folder."""
+    (folder / "link").symlink_to(folder, target_is_directory=True)
+    return str(folder / "link" / "x.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (lambda _: "x.jsonl", lambda _: "x.jsonl"),
+        (lambda _: "x.jsonl", lambda folder: folder / "x.jsonl"),
+        (lambda folder: folder / "x.jsonl", lambda _: "./a/../x.jsonl"),
+        (lambda _: "x.jsonl", lambda folder: (folder / "x.jsonl").as_uri()),
+        (lambda folder: (folder / "x.jsonl").as_uri(), lambda _: Path("x.jsonl")),
+        (linked, lambda _: "x.jsonl"),
+        (lambda _: "%(name)s.jsonl", lambda _: "pages.jsonl"),
+        (lambda _: "pages.jsonl", lambda _: "%(name)s.jsonl"),
+        (lambda _: "stdout:", lambda _: "stdout:"),
+        (lambda _: "ftp://me:secret@h.example/x", lambda _: "ftp://me:secret@h.example/x"),
+    ],
+)
+@ensureDeferred
+async def test_report_and_items(
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    own: Callable[[Path], Any],
+    other: Callable[[Path], Any],
+) -> None:
+    """Whatever the place is called, the crawl does not start, and nothing is written; the error names both settings."""
+    monkeypatch.chdir(tmp_path)
+    report = own(tmp_path)
+    with pytest.raises(SettingError) as caught:
+        await crawl([site.url("/x")], {"FEEDS": {other(tmp_path): CSV}, "ROBOTSTXT_REPORT": {report: CSV}})
+    assert caught.value.key == "ROBOTSTXT_REPORT"
+    assert caught.value.value == str(report).replace("me:secret@", "")
+    assert " FEEDS names " in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert (site.targets, [path for path in tmp_path.iterdir() if path.is_file()]) == ([], [])  # noqa: ASYNC240 - short
+
+
+@ensureDeferred
+async def test_the_whole_error(site: Site) -> None:
+    """The error says which setting has which value, what is accepted, and where the other value may come from."""
+    with pytest.raises(SettingError) as caught:
+        await crawl([site.url("/x")], {"FEEDS": {"./x.jsonl": CSV}, "ROBOTSTXT_REPORT": {"x.jsonl": {}}})
+    assert str(caught.value) == (
+        "ROBOTSTXT_REPORT = 'x.jsonl' is not accepted; it must be a place that no other output writes to, but FEEDS "
+        "names './x.jsonl' (-o and -O of the command line set FEEDS)"
+    )
+
+
+SPIDER = """
+import scrapy
+
+class Pages(scrapy.Spider):
+    name = "pages"
+"""
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    """The file of `-O` is no place for a report: both would be lost. What is in it stays."""
+    (tmp_path / "pages.py").write_text(SPIDER, encoding="utf-8")
+    (tmp_path / "x.jsonl").write_text("old\n", encoding="utf-8")
+    settings = {"ADDONS": '{"scrapy_robots_rfc.Addon": 500}', "ROBOTSTXT_REPORT": '{"x.jsonl": {}}'}
+    options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
+    command = [sys.executable, "-m", "scrapy", "runspider", "pages.py", "-O", "x.jsonl", *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ROBOTSTXT_REPORT = 'x.jsonl' is not accepted" in done.stderr
+    assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == "old\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "named"),
+    [
+        ({"FEEDS": {"x.warc": CSV}}, "ROBOTSTXT_ARCHIVE", "FEEDS names 'x.warc'"),
+        ({"ROBOTSTXT_REPORT": {"./x.warc": CSV}}, "ROBOTSTXT_REPORT", "ROBOTSTXT_ARCHIVE names '"),
+    ],
+)
+@ensureDeferred
+async def test_the_archive(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], key: str, named: str
+) -> None:
+    """The archive has a place of its own, too."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingError) as caught:
+        await crawl([site.url("/x")], {**settings, "ROBOTSTXT_ARCHIVE": str(tmp_path / "x.warc")})
+    assert (caught.value.key, named in str(caught.value)) == (key, True)
+    assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - short
+
+
+@ensureDeferred
+async def test_places_of_their_own(site: Site, tmp_path: Path) -> None:
+    """Outputs with places of their own are all written, though one of items has a function that fails just then."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
+    settings = {
+        "FEEDS": {tmp_path / "items.csv": CSV, "%(nobody)s.csv": {**CSV, "uri_params": odd}},
+        "ROBOTSTXT_REPORT": {tmp_path / "report.csv": {}},
+        "ROBOTSTXT_ARCHIVE": str(tmp_path / "x.warc"),
+        "FEED_STORE_EMPTY": False,
+    }
+    odd.calls = 0  # type: ignore[attr-defined]
+    await crawl([site.url("/x")], settings)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.csv", "x.warc"]  # noqa: ASYNC240 - short
+
+
+def odd(params: dict[str, Any], _: object) -> dict[str, Any]:
+    """Fail at the first call."""
+    odd.calls += 1  # type: ignore[attr-defined]
+    if odd.calls == 1:  # type: ignore[attr-defined]
+        raise RuntimeError("not yet")
+    return {**params, "nobody": "n"}
