@@ -21,7 +21,7 @@ EVERYONE = frozenset({"*", "robots"})
 #: Octets of all header lines together that are read, and characters of all metas together.
 MAX_HEADERS = 65_536
 #: Members of all header lines together that are read, and of all metas together.
-MAX_MEMBERS = 1000
+MAX_MEMBERS = 500
 #: Members that restrict.
 RESTRICTS: frozenset[str] = frozenset({
     "nofollow", "noindex", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate", "noodp", "noyaca",
@@ -166,7 +166,8 @@ def read_members(text: str) -> Iterator[Member]:
 
 def _is_prefix(name: str, following: str) -> bool:
     """Return whether what stands before a colon is the name of a crawler: no directive, and no hours of a time."""
-    return name.lower() not in _KNOWN and not (_HOURS.search(name) and following[:2].isdigit())
+    is_time = following[:2].isdigit() and _HOURS.search(name) is not None
+    return not is_time and name.lower() not in _KNOWN
 
 
 def _member(name: str, value: str | None, bot: str) -> Member:

@@ -238,11 +238,13 @@ def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mappin
     whole = b", ".join(usage)
     void = len(whole) > MOST_OCTETS
     said = [] if void else [(parse_usage(whole), "Content-Usage", whole)]
-    left, lines = MOST_OCTETS, list(signals)
-    for line in lines:
-        left -= len(line)
-        if left >= 0:
-            said.append((parse_signal(line), "Content-Signal", line))
+    left, read = MOST_OCTETS, list[bytes]()
+    for line in signals:
+        left -= len(line) + len(b", ")  # one line (RFC 9110, 5.3), so that empty ones have a bound, too
+        if left < 0:
+            break
+        read.append(line)
+    said += [(parse_signal(line), "Content-Signal", line) for line in read]
     found = combined(*(_named(values, None, f"header {name}: {one.decode('latin-1')}") for values, name, one in said))
     return found, void or left < 0
 

@@ -44,11 +44,13 @@ MAX_DOCUMENT = 1_048_576
 #: contents of its metas. Real heads have a tenth of that.
 MAX_HEAD, MAX_TAGS, MAX_METAS = 65_536, 3000, 500
 #: Links of a document that are looked at, characters of their tags, and how many that say nofollow count.
-MAX_LINKS, MAX_LINK_TAGS, MAX_UNENDORSED = 5000, 262_144, 1000
-# Links, comments, scripts and what stands between them, of one document.
-_MOST_PIECES = 12_000
-# URLs that canonicalize_url has to look at, for one page; each takes a tenth of a millisecond.
-_MOST_CANONICAL = 100
+MAX_LINKS, MAX_LINK_TAGS, MAX_UNENDORSED = 3000, 196_608, 1000
+# Tags, comments, scripts and what stands between them, of one document: for its links, and for its metas where those
+# of the head cannot be told from others. One stands between each two tags; the second scan follows that of the head.
+_MOST_PIECES, _MOST_META_PIECES = 8000, 4000
+# URLs that canonicalize_url has to look at, for one page, and their characters: a URL takes a tenth of a millisecond,
+# and a thousand characters of a host outside ASCII take two.
+_MOST_CANONICAL, _MOST_CANONICAL_CHARACTERS = 100, 4096
 # Characters of a header line or a meta that the log and the report have.
 _LONGEST = 200
 # What `rel` says of a link that its page does not vouch for (HTML, 4.6.7). Scrapy's `Link.nofollow` knows one of them.
@@ -88,8 +90,9 @@ _DEEPEST = 2000
 
 # Words of a `rel` that are read.
 _RELS = 20
-# An absolute path, perhaps with a query, of which canonicalize_url would only sort the parameters.
+# An absolute path, perhaps of another site and with a query, of which canonicalize_url would only sort the parameters.
 _USUAL_HREF = re.compile(
+    r"(?P<site>https?://[a-z0-9]++(?:[.-][a-z0-9]++)*+)?+"
     r"(?P<path>/|(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)++/?+)"
     r"(?:\?(?P<query>(?:[A-Za-z0-9._-]++=[A-Za-z0-9._-]*+(?:&|\Z))*+))?+"
 )
@@ -190,11 +193,11 @@ def _head(text: str) -> tuple[str, str, bool]:
         kept.append(text[at : min(token.start(), at + left)])
         at = token.end()
         if token["body"]:
-            return _all_metas(text) if _is_deep(kept[1::2]) else "".join(kept), "//meta", False
+            return _all_metas(text) if _is_deep(kept[1::2]) else ("".join(kept), "//meta", False)
         kept.append("" if token["skipped"] else _kept(token)[:left])
         left -= len(kept[-1]) + len(kept[-2])
     if _is_deep(kept[1::2]):
-        return _all_metas(text), "//meta", cut
+        return _all_metas(text)
     return "".join([*kept, text[at : at + max(left, 0)]]), "/html/head//meta | /html/meta", cut
 
 
@@ -207,13 +210,20 @@ def _is_deep(tags: list[str]) -> bool:
     return deepest > _DEEPEST
 
 
-def _all_metas(text: str) -> str:
-    return "".join(f"{tag}>" for tag in _tags(_META, text))[:MAX_HEAD]
+def _all_metas(text: str) -> tuple[str, str, bool]:
+    tags, cut = _tags(_META, text, _MOST_META_PIECES)
+    metas = "".join(f"{tag}>" for tag in tags)
+    return metas[:MAX_HEAD], "//meta", cut or len(metas) > MAX_HEAD
 
 
-def _tags(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Return some tags of a document, without their last `>`."""
-    return [_kept(token) for token in islice(pattern.finditer(text, 0, MAX_DOCUMENT), _MOST_PIECES) if token["tag"]]
+def _tags(pattern: re.Pattern[str], text: str, most: int) -> tuple[list[str], bool]:
+    """Return some tags of a document, without their last `>`, and whether there is more than is looked at.
+
+    :param most: pieces of the document that are looked at: tags, what is skipped, and what stands between them.
+    """
+    pieces = pattern.finditer(text, 0, MAX_DOCUMENT)
+    tags = [_kept(piece) for piece in islice(pieces, most) if piece["tag"]]
+    return tags, next(pieces, None) is not None or len(text) > MAX_DOCUMENT
 
 
 def _kept(token: re.Match[str]) -> str:
@@ -334,7 +344,7 @@ def unendorsed(response: Response) -> set[str]:
             return set()
         urls = _CanonicalUrls(response)
         found = set(urls.of(marked[:MAX_UNENDORSED])) - set(urls.of(others))
-        if urls.left <= 0 or len(marked) > MAX_UNENDORSED:
+        if urls.cut or len(marked) > MAX_UNENDORSED:
             note_cut(response)
         return found
     except Exception:  # as in `metas_of`
@@ -344,9 +354,9 @@ def unendorsed(response: Response) -> set[str]:
 
 def _hrefs(response: HtmlResponse) -> tuple[list[str], list[str]]:
     """Return where the links of a document lead: those with such a `rel`, and the others; each once."""
-    tags = _tags(_LINK, response.text)
+    tags, cut = _tags(_LINK, response.text, _MOST_PIECES)
     text = "".join(f"{tag}></a>" for tag in tags[:MAX_LINKS])
-    if len(tags) > MAX_LINKS or len(text) > MAX_LINK_TAGS:
+    if cut or len(tags) > MAX_LINKS or len(text) > MAX_LINK_TAGS:
         note_cut(response)
     text = text[:MAX_LINK_TAGS]
     hrefs: dict[bool, dict[str, None]] = {True: {}, False: {}}
@@ -367,8 +377,9 @@ class _CanonicalUrls:
     def __init__(self, response: HtmlResponse) -> None:
         self._response = response
         self._root = response.urljoin("/").removesuffix("/")
-        #: How many more unusual ones are read.
-        self.left: int = _MOST_CANONICAL
+        self._urls, self._characters = _MOST_CANONICAL, _MOST_CANONICAL_CHARACTERS
+        #: Whether there are more than are read.
+        self.cut: bool = False
 
     def of(self, hrefs: Iterable[str]) -> Iterator[str]:
         """Yield the URLs of links; what is no URL is passed over."""
@@ -377,11 +388,16 @@ class _CanonicalUrls:
             if usual is not None:
                 pairs = sorted(pair.partition("=") for pair in (usual["query"] or "").split("&") if pair)
                 query = "&".join(map("".join, pairs))
-                yield f"{self._root}{usual['path']}{'?' if query else ''}{query}"
+                yield f"{usual['site'] or self._root}{usual['path']}{'?' if query else ''}{query}"
                 continue
-            self.left -= 1
-            if self.left < 0:
-                return
-            with suppress(ValueError):
-                url = self._response.urljoin(strip_html5_whitespace(href))
+            yield from self._canonical(href)
+
+    def _canonical(self, href: str) -> Iterator[str]:
+        with suppress(ValueError):
+            url = self._response.urljoin(strip_html5_whitespace(href))
+            self._urls -= 1
+            self._characters -= len(url)
+            if self._urls < 0 or self._characters < 0:
+                self.cut = True
+            else:
                 yield canonicalize_url(safe_url_string(url, self._response.encoding))

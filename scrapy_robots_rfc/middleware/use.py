@@ -41,10 +41,13 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 #: The meta key of what is permitted: label -> bool, or ``None`` where nobody says.
 PERMITTED_KEY = "robots_use"
-# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each so long at most.
+# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each of so many octets at
+# most. Thirty requests with the meta of one response then take less than 100 KB of JOBDIR.
 _MOST_OTHERS, _LONGEST_LABEL = 32, 64
-# Octets of a tdm-reservation, which is one digit, that are read.
-_RESERVATION = 20
+# Octets of a tdm-reservation, which is one digit, that are read, and its header lines.
+_RESERVATION, _MOST_RESERVATIONS = 20, 100
+# Lines of WWW-Authenticate that are read.
+_MOST_CHALLENGES = 100
 # Sites of which it is logged that they ask for payment.
 _MOST_TOLD = 1000
 _ACCEPTED = "a list of labels, or a string with commas"
@@ -146,17 +149,19 @@ def asks_for_payment(response: Response) -> bool:
     """Return whether a response asks for payment: a 402, or a 401 that asks for a License (RSL)."""
     if response.status != 401:
         return response.status == 402
-    return any(line.lower().split(None, 1)[:1] == [b"license"] for line in response.headers.getlist("WWW-Authenticate"))
+    challenges = response.headers.getlist("WWW-Authenticate")[:_MOST_CHALLENGES]
+    return any(challenge.lower().split(None, 1)[:1] == [b"license"] for challenge in challenges)
 
 
 def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]) -> Mapping[str, Preference]:
     headers, metas = response.headers, head_metas(response)
-    lines = (value[:_RESERVATION].decode("latin-1") for value in headers.getlist("tdm-reservation"))
+    reservations = headers.getlist("tdm-reservation")
+    lines = (value[:_RESERVATION].decode("latin-1") for value in reservations[:_MOST_RESERVATIONS])
     named = [(name, content[:_RESERVATION]) for name, content in metas if name.strip().lower() == "tdm-reservation"]
     tdm = [*tdm, *(("header tdm-reservation", value) for value in lines)]
     tdm += [(f"meta {name}", content) for name, content in named]
     stated, cut = of_headers(headers.getlist("Content-Usage"), headers.getlist("Content-Signal"))
-    if cut:
+    if cut or len(reservations) > _MOST_RESERVATIONS:
         note_cut(response)
     return combined(stated, of_page(rules_of(response, agent.tokens)), of_tdm(*tdm))
 
@@ -164,6 +169,6 @@ def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]
 def _permitted(uses: tuple[str, ...], said: Mapping[str, Preference]) -> dict[str, bool | None]:
     """Return what is permitted, for meta: a request that carries it may be stored in JOBDIR, so it is bounded."""
     known = {*uses, *LABELS}
-    others = (label for label in said if label not in known and len(label) <= _LONGEST_LABEL)
+    others = (label for label in said if label not in known and len(label.encode()) <= _LONGEST_LABEL)
     shown = [*(label for label in said if label in known), *islice(others, _MOST_OTHERS)]
     return {**dict.fromkeys(uses), **{label: said[label].allowed for label in shown}}

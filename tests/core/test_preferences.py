@@ -130,6 +130,13 @@ def test_header_lines_beyond_the_bound(lines: list[bytes]) -> None:
     assert found.keys() == (set() if len(lines) == 1 else {"search", "a", "b"})
 
 
+def test_empty_header_lines() -> None:
+    """Lines without a value count as octets, too: a response may have 350,000 of them."""
+    lines = [b""] * 17_000 + [b"search=no"]
+    assert of_headers([], lines) == ({}, True)
+    assert of_headers(lines, []) == ({}, True)
+
+
 @pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])
 def test_directives_of_the_page(directive: str) -> None:
     """These directives of a page refuse training."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,9 @@ from scrapy.http import HtmlResponse
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_robots_rfc.middleware.page_rules import is_cut, metas_of, rules_of, unendorsed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize("attributes", ["".join(f" a{number}=1" for number in range(70_000)), " a" * 100_000])
@@ -62,6 +66,8 @@ HOSTILE = {
     "links": "".join(f"<a rel=nofollow href=/x/{number}>" for number in range(32_000)),
     "unusual links": "".join(f"<a rel=nofollow href='/x?b={number}&a=%7e'>" for number in range(25_000)),
     "rels": f"<a href=/x rel='{'ugc ' * 250_000}'>",
+    "hosts": "".join(f"<a rel=ugc href='http://{number}{'é.x' * 300}/'>" for number in range(200)),
+    "bases": f"<base href='http://{'é.x' * 1300}/'>" + "".join(f"<a rel=ugc href='{n}'>" for n in range(5000)),
 }
 
 
@@ -72,16 +78,24 @@ def hostile(body: str, **headers: list[bytes]) -> HtmlResponse:
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_time_for_a_page(kind: str) -> None:
-    """No page stops the event loop: what is read is bounded. The bound here is ten times that of a quiet machine."""
-    seconds = []
-    for _ in range(3):
-        response = hostile(HOSTILE[kind], **{"X-Robots-Tag": [b"a," * 32_000], "Content-Usage": [b"a=y," * 8000]})
-        assert response.text
-        began = time.process_time()
-        rules_of(response, ["foobot"])
-        unendorsed(response)
-        seconds.append(time.process_time() - began)
-    assert min(seconds) < 0.2
+    """No page stops the event loop: to read its rules takes no longer than to parse a few usual pages of its size.
+
+    A quiet machine parses one in 15 ms, and reads what a hostile page asks for in 20 ms; this took up to 7 s.
+    """
+
+    def seconds(body: str, ask: Callable[[HtmlResponse], object]) -> float:
+        spent = []
+        for _ in range(3):
+            response = hostile(body, **{"X-Robots-Tag": [b"a," * 32_000]})
+            assert response.text
+            began = time.process_time()
+            ask(response)
+            spent.append(time.process_time() - began)
+        return min(spent)
+
+    usual = "<p class=x>Some words of a page. <a href=/x>A link</a></p>" * (MEBI // 57)
+    parsing = seconds(usual, lambda response: response.selector)
+    assert seconds(HOSTILE[kind], lambda response: (rules_of(response, ["foobot"]), unendorsed(response))) < 5 * parsing
 
 
 @pytest.mark.parametrize(
@@ -89,23 +103,29 @@ def test_time_for_a_page(kind: str) -> None:
     [
         (HEAD + "<meta name=x content=y>" * 500 + "<body>", False),
         (HEAD + "<meta name=x content=y>" * 501 + "<body>", True),
-        (HEAD + "<link>" * 2990 + "<body>", False),
-        (HEAD + "<link>" * 3001 + "<body>", True),
-        (f"{HEAD}<meta name=robots content='{'a,' * 999}'><body>", False),
-        (f"{HEAD}<meta name=robots content='{'a,' * 1000}'><body>", True),
+        (HEAD + "<b></b>" * 1498 + "<body>", False),
+        (HEAD + "<b></b>" * 1500 + "<body>", True),
+        (f"{HEAD}<meta name=robots content='{'a,' * 499}'><body>", False),
+        (f"{HEAD}<meta name=robots content='{'a,' * 500}'><body>", True),
         (f"{HEAD}<link href='{'x' * 65_000}'><link><body>", False),
         (f"{HEAD}<link href='{'x' * 66_000}'><link><body>", True),
-        ("<body>" + "<a href=/x>" * 5000, False),
-        ("<body>" + "<a href=/x>" * 5001, True),
+        (f"{HEAD}{'<p>' * 40_000}<body>", False),
+        (f"{HEAD}{'<p>' * 80_000}<body>", True),
+        ("<body>" + "<a href=/x>" * 3000, False),
+        ("<body>" + "<a href=/x>" * 3001, True),
+        ("<body>" + "<p>" * 120_000, False),
+        ("<body>" + "<p>" * 130_000, True),
+        ("<body>" + "x" * (MEBI - 6), False),
+        ("<body>" + "x" * MEBI, True),
         ("<body>" + "".join(f"<a rel=ugc href=/{number}>" for number in range(1000)), False),
         ("<body>" + "".join(f"<a rel=ugc href=/{number}>" for number in range(1001)), True),
-        ("".join(f"<a rel=ugc href=/~{number}>" for number in range(99)), False),
+        ("".join(f"<a rel=ugc href=/~{number}>" for number in range(100)), False),
         ("".join(f"<a rel=ugc href=/~{number}>" for number in range(101)), True),
     ],
 )
 def test_what_is_beyond_a_bound(body: str, cut: bool) -> None:
     """A page with more than is read is known as one, once."""
-    response = hostile(body)
+    response = HtmlResponse("https://e.example/", body=body.encode(), encoding="utf-8")
     rules_of(response, ["foobot"])
     unendorsed(response)
     assert (is_cut(response), is_cut(response)) == (cut, False)
@@ -119,12 +139,18 @@ def test_what_is_within_the_bounds_counts() -> None:
     assert len(unendorsed(hostile(links))) == 1000
 
 
-@given(href=st.text("aB1._-/?=&%~#", max_size=12))
-def test_urls_of_links_are_canonical(href: str) -> None:
+def test_links_to_other_sites_count() -> None:
+    """A page may have as many links to other sites as to its own which say nofollow, as forums have."""
+    links = [f"https://{number}.example/a?b=1" for number in range(900)]
+    assert unendorsed(hostile("".join(f"<a rel=ugc href={link}>" for link in links))) == {*links}
+
+
+@given(href=st.text("aB1._-/?=&%~#", max_size=12), start=st.sampled_from(["", "http:/", "https://e", "http://a-b.c"]))
+def test_urls_of_links_are_canonical(href: str, start: str) -> None:
     """The URL of a link is the one that Scrapy's filter of duplicates compares, also where that is read off."""
-    response = hostile(f"<a rel=ugc href='/{href}'>")
+    response = hostile(f"<a rel=ugc href='{start}/{href}'>")
     try:
-        expected = {canonicalize_url(safe_url_string(response.urljoin(f"/{href}"), "utf-8"))}
+        expected = {canonicalize_url(safe_url_string(response.urljoin(f"{start}/{href}"), "utf-8"))}
     except ValueError:
         expected = set()
     assert unendorsed(response) == expected

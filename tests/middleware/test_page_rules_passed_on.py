@@ -61,9 +61,9 @@ class Copying(Pages):
 async def test_meta_that_callbacks_pass_on(site: Site, tmp_path: Path) -> None:
     """Thirty requests with the meta of a hostile page take at most 100 KB of JOBDIR."""
     tags = [", ".join(f"{number}-{line}-{'x' * 40}" for number in range(100)) for line in range(12)]
-    usage = [", ".join(f"a{number}-{line}-{'x' * 40}=y" for number in range(100)) for line in range(6)]
+    signals = [", ".join(f"{number}{'é' * size}=yes" for number in range(50)) for size in (61, 31)]
     reply = page(f"<meta name=robots content='{', '.join(tags)}'>", *tags)
-    reply = replace(reply, headers=(*reply.headers, *(("Content-Usage", one) for one in usage)))
+    reply = replace(reply, headers=(*reply.headers, *(("Content-Signal", one) for one in signals)))
     site.replies["/first"] = reply
     settings = obeying("nofollow", JOBDIR=str(tmp_path), ROBOTSTXT_USE=["search"], CONCURRENT_REQUESTS=1)
     result = await run([site.url("/first")], settings, spider=Copying)
