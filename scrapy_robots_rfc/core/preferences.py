@@ -240,7 +240,8 @@ def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mappin
     said = [] if void else [(parse_usage(whole), "Content-Usage", whole)]
     left, read = MOST_OCTETS, list[bytes]()
     for line in signals:
-        left -= len(line) + len(b", ")  # one line (RFC 9110, 5.3), so that empty ones have a bound, too
+        # They are one line with commas (RFC 9110, 5.3). So empty lines have a bound, too.
+        left -= len(line) + len(b", ")
         if left < 0:
             break
         read.append(line)

@@ -45,11 +45,12 @@ MAX_DOCUMENT = 1_048_576
 MAX_HEAD, MAX_TAGS, MAX_METAS = 65_536, 3000, 500
 #: Links of a document that are looked at, characters of their tags, and how many that say nofollow count.
 MAX_LINKS, MAX_LINK_TAGS, MAX_UNENDORSED = 3000, 196_608, 1000
-# Tags, comments, scripts and what stands between them, of one document: for its links, and for its metas where those
-# of the head cannot be told from others. One stands between each two tags; the second scan follows that of the head.
+# Tags, comments, scripts and what stands between them, of one document: for its links, and for its
+# metas where those of the head cannot be told from others. What stands between two links is a piece,
+# too. For metas there are fewer, since the head was looked through before.
 _MOST_PIECES, _MOST_META_PIECES = 8000, 4000
-# URLs that canonicalize_url has to look at, for one page, and their characters: a URL takes a tenth of a millisecond,
-# and a thousand characters of a host outside ASCII take two.
+# URLs that canonicalize_url has to look at, for one page, and their characters: a URL takes a tenth
+# of a millisecond, and a thousand characters of a host outside ASCII take two.
 _MOST_CANONICAL, _MOST_CANONICAL_CHARACTERS = 100, 4096
 # Characters of a header line or a meta that the log and the report have.
 _LONGEST = 200
@@ -90,7 +91,8 @@ _DEEPEST = 2000
 
 # Words of a `rel` that are read.
 _RELS = 20
-# An absolute path, perhaps of another site and with a query, of which canonicalize_url would only sort the parameters.
+# An absolute path, perhaps of another site and with a query, of which canonicalize_url would only
+# sort the parameters.
 _USUAL_HREF = re.compile(
     r"(?P<site>https?://[a-z0-9]++(?:[.-][a-z0-9]++)*+)?+"
     r"(?P<path>/|(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)++/?+)"
@@ -217,9 +219,9 @@ def _all_metas(text: str) -> tuple[str, str, bool]:
 
 
 def _tags(pattern: re.Pattern[str], text: str, most: int) -> tuple[list[str], bool]:
-    """Return some tags of a document, without their last `>`, and whether there is more than is looked at.
+    """Return some tags of a document, without their last `>`, and whether not all is looked at.
 
-    :param most: pieces of the document that are looked at: tags, what is skipped, and what stands between them.
+    :param most: how many pieces of it are: tags, what is skipped, and what stands between them.
     """
     pieces = pattern.finditer(text, 0, MAX_DOCUMENT)
     tags = [_kept(piece) for piece in islice(pieces, most) if piece["tag"]]

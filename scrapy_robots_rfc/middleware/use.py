@@ -41,8 +41,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 #: The meta key of what is permitted: label -> bool, or ``None`` where nobody says.
 PERMITTED_KEY = "robots_use"
-# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each of so many octets at
-# most. Thirty requests with the meta of one response then take less than 100 KB of JOBDIR.
+# Labels that no draft has and the crawl does not declare: so many of a page are in its meta, each of
+# so many octets at most. Thirty requests with that meta then take less than 100 KB of JOBDIR.
 _MOST_OTHERS, _LONGEST_LABEL = 32, 64
 # Octets of a tdm-reservation, which is one digit, that are read, and its header lines.
 _RESERVATION, _MOST_RESERVATIONS = 20, 100
@@ -169,6 +169,7 @@ def _of_response(response: Response, agent: Agent, tdm: list[tuple[str, object]]
 def _permitted(uses: tuple[str, ...], said: Mapping[str, Preference]) -> dict[str, bool | None]:
     """Return what is permitted, for meta: a request that carries it may be stored in JOBDIR, so it is bounded."""
     known = {*uses, *LABELS}
-    others = (label for label in said if label not in known and len(label.encode()) <= _LONGEST_LABEL)
-    shown = [*(label for label in said if label in known), *islice(others, _MOST_OTHERS)]
+    others = (label for label in said if label not in known)
+    short = (label for label in others if len(label.encode()) <= _LONGEST_LABEL)
+    shown = [*(label for label in said if label in known), *islice(short, _MOST_OTHERS)]
     return {**dict.fromkeys(uses), **{label: said[label].allowed for label in shown}}
