@@ -240,12 +240,13 @@ def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mappin
     said = [] if void else [(parse_usage(whole), "Content-Usage", whole)]
     left, read = MOST_OCTETS, list[bytes]()
     for line in signals:
-        # They are one line with commas (RFC 9110, 5.3). So empty lines have a bound, too.
+        # They are one line with commas (RFC 9110, 5.3). So empty ones have a bound, too.
         left -= len(line) + len(b", ")
         if left < 0:
             break
         read.append(line)
-    said += [(parse_signal(line), "Content-Signal", line) for line in read]
+    signal = b", ".join(read)
+    said.append((parse_signal(signal), "Content-Signal", signal))
     found = combined(*(_named(values, None, f"header {name}: {one.decode('latin-1')}") for values, name, one in said))
     return found, void or left < 0
 

@@ -116,7 +116,7 @@ def test_header_lines() -> None:
     found, cut = of_headers([b"train-ai=y", b"search=n"], [b"ai-train=no", b"ai-input=yes"])
     assert said(found) == {"train-ai": "no", "search": "no", "ai-input": "yes"}
     assert found["search"].source == "header Content-Usage: train-ai=y, search=n"
-    assert found["train-ai"].source == "header Content-Signal: ai-train=no"
+    assert found["train-ai"].source == "header Content-Signal: ai-train=no, ai-input=yes"
     assert (of_headers([], []), cut) == (({}, False), False)
 
 
