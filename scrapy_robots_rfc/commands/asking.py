@@ -114,19 +114,21 @@ class GivenFile:
     def doubt(self, console: Console) -> None:
         """Warn where it is no robots.txt."""
         name = source_name(self.source)
-        doubt(self.file, name, self.source if self.source == STANDARD else name, console)
+        if text := doubt(self.file, name, self.source if self.source == STANDARD else name):
+            console.complain(text)
 
 
-def doubt(file: RobotsTxt, name: str, again: str, console: Console) -> None:
-    """Warn where a file is a web page or a binary one: as a robots.txt it would allow everything.
+def doubt(file: RobotsTxt, name: str, again: str) -> str | None:
+    """Return a warning of a web page or a binary file: as a robots.txt it would allow everything.
 
     :param name: of the file, for people.
     :param again: what `scrapy robots lint` is given to say more.
     """
     binary = any("\0" in line for line in file.raw_lines[:_BINARY_LINES])
-    if binary or markup_line(file.lines()):
-        what = "a binary file" if binary else "an HTML page"
-        console.complain(f"{name} looks like {what}, no robots.txt: see scrapy robots lint {again}")
+    if not binary and markup_line(file.lines()) is None:
+        return None
+    what = "a binary file" if binary else "an HTML page"
+    return f"{name} looks like {what}, no robots.txt: see scrapy robots lint {again}"
 
 
 def prepared(settings: ScrapySettings) -> Settings:

@@ -47,8 +47,8 @@ _SQLITE = b"SQLite format 3\0"
 _RESULTS = {
     "successful": (GOOD, "the rules of the file below are obeyed"),
     "stale": (DOUBT, "the file below is obeyed, although it could not be fetched again"),
-    "unavailable": (GOOD, "there is no file, everything may be fetched"),
-    "unreachable": (BAD, "nobody knows the rules, nothing may be fetched"),
+    "unavailable": (GOOD, "there is no file, everything is allowed"),
+    "unreachable": (BAD, "nobody knows the rules, nothing is allowed"),
     "unreadable": (BAD, ""),
 }
 

@@ -117,16 +117,23 @@ def _found_about(
     if opts.archive:
         from scrapy_robots_rfc.commands.archived import found_in  # noqa: PLC0415 - it needs an extra
 
-        return found_in(opts.archive, opts.at, origins, ours, console)
+        return _doubted(found_in(opts.archive, opts.at, origins, ours, console), console)
     if opts.robots is None:
-        found = asking.found_about(settings, origins, console)
-        for each in found.values():
-            if each.robots.robots is not None:
-                asking.doubt(each.robots.robots, each.source, each.source, console)
-        return found
+        return _doubted(asking.found_about(settings, origins, console), console)
     (given,) = asking.given_files(settings, [opts.robots], console)
     given.doubt(console)
     return {origin: given.found(origin, ours) for origin in origins}
+
+
+def _doubted(
+    found: Mapping[Origin, FoundRobots | str] | Mapping[Origin, FoundRobots], console: Console
+) -> Mapping[Origin, FoundRobots | str]:
+    """Return what governs origins, after warnings of files that are no robots.txt."""
+    known = [each for each in found.values() if isinstance(each, FoundRobots)]
+    files = [(each.robots.robots, each.source) for each in known]
+    doubts = [asking.doubt(file, source, source) for file, source in files if file is not None]
+    console.complain_of([text for text in doubts if text is not None])
+    return found
 
 
 def _show(url: str, record: dict[str, Any], found: FoundRobots | str, agent: Agent, console: Console) -> None:

@@ -6,6 +6,7 @@ Parsing reads almost nothing: a question to a large file reads only the groups o
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -33,6 +34,9 @@ _MOST_ASKED = 64
 # Octets of memory that a file takes beside its own, as measured: for its objects, for a user-agent line, and for a
 # rule or record of `groups` and `records`.
 _OBJECTS, _AGENT_LINE, _READ_LINE = 2000, 250, 400
+
+# How a page begins in whose place a robots.txt was expected.
+_MARKUP = re.compile(rb"\s*<").match
 
 _NO_GROUP = Decision(True, Reason.NO_GROUP)
 
@@ -228,9 +232,10 @@ class RobotsTxt:
         lower = self._content.octets.lower()
         return any(key.encode("ascii") in lower for key in keys)
 
-    def groups_begin(self) -> bool:
-        """Return whether there is a user-agent line, without which nothing is forbidden."""
-        return bool(self._agent_lines())
+    @property
+    def is_page(self) -> bool:
+        """Whether it begins as HTML or XML does, and has no group, so that everything is allowed."""
+        return _MARKUP(self._content.octets) is not None and not self._agent_lines()
 
     def records_by_group(self, *keys: str) -> Iterator[tuple[tuple[str, ...], list[Record]]]:
         """Yield the tokens of each group, in the form in which they compare, and its records of some keys."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from scrapy.utils.datatypes import LocalCache
+
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.text import listed
@@ -31,6 +33,10 @@ KEPT_CAUSES = 100
 
 #: How many failing origins are kept, for those who look at a crawl; the one that was added first is dropped first.
 KEPT_FAILING = 1000
+
+# Origins of which it is remembered that their INFO line was logged. After so many others, it may be
+# logged again.
+_KEPT_TOLD = 10_000
 
 #: What governs an origin whose file could not be fetched -> what follows, as log lines say it.
 _FOLLOWS = {
@@ -97,6 +103,8 @@ class OriginLog:
         #: Origins whose last fetch failed.
         self.failing: dict[Origin, Failing] = {}
         self._waiting: dict[Origin, str] = {}  # those that are asked again, and did not count as unreachable before
+        # Hashes of the origins, with what was said of each at INFO.
+        self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
         #: What is to be done, by the cause of a local fault.
         self.local_advice: dict[str, str] = {}
 
@@ -151,15 +159,15 @@ class OriginLog:
         if warned:
             made = pending.route.attempts + 1
             message = (
-                "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; given up in %s s if it "
-                "answers at once, in %s s at the latest (%s)"
+                "%s is still unreachable (%s) after attempt %d of %d: asked again after %s s; "
+                "given up in about %s s if it answers at once, in %s s at the latest (%s)"
             )
             first, left = _seconds(to_come[0]), _seconds(latest)
             logger.info(message, url, cause, made, made + len(to_come), first, _seconds(soonest), left, until)
             return
         message = (
-            "%s is unreachable (%s): its requests wait while it is asked again after %s s; given up in %s s if it "
-            "answers at once, in %s s at the latest (%s), then %s"
+            "%s is unreachable (%s): its requests wait while it is asked again after %s s; "
+            "given up in about %s s if it answers at once, in %s s at the latest (%s), then %s"
         )
         pauses = listed([_seconds(delay) for delay in to_come])
         logger.warning(message, url, cause, pauses, _seconds(soonest), _seconds(latest), until, then)
@@ -201,14 +209,14 @@ class OriginLog:
             self._closes(origin, robots.cause)
         elif changed:
             self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
-            self._tell_what_opens(robots)
+            if robots.outcome is Outcome.UNAVAILABLE:
+                _count_cause(self.unavailable, robots.cause)
+        self._tell_what_opens(robots)
         if reached and attempts > 1:
             self._count(stats.RECOVERED)
-        known = attempt.pending.last.validity if attempt.pending.last is not None else before
-        warned = known is not None and known.unreachable_since is not None
-        if reached and (warned or attempts > 1):  # a failure of a proxy alone is not the site's
-            level = logging.WARNING if warned else logging.INFO
-            logger.log(level, "%s can be reached again (%s)", origin.robots_url, robots.cause)
+        known_to_fail = before is not None and before.unreachable_since is not None
+        if reached and (attempts > 1 or known_to_fail):  # the log told of that at WARNING, too
+            logger.warning("%s can be reached again (%s)", origin.robots_url, robots.cause)
         elif attempts > 1:
             self._gave_up(robots, attempts, self._follows[robots.outcome])
         if robots.stale and not (before is not None and before.stale):
@@ -216,20 +224,23 @@ class OriginLog:
             self.stale.add(str(origin), robots.cause)
 
     def _tell_what_opens(self, robots: OriginPolicy) -> None:
-        """Say of an origin that is open, or partly so, for another reason than its rules; a missing file is none."""
+        """Say once that an origin is open, or in part, for other reasons than its rules or a 404."""
         url, cause, file = robots.origin.robots_url, robots.cause, robots.file
-        if robots.outcome is Outcome.UNAVAILABLE:
-            if cause in self.unavailable or len(self.unavailable) < KEPT_CAUSES:
-                self.unavailable[cause] += 1
-            else:
-                self.unavailable["other"] += 1
-            if robots.status is not None and robots.status // 100 == 3:
-                logger.info("%s is unavailable (%s): everything is allowed", url, cause)
+        # A status alone says that there is no file. Any other cause is a redirect that leads nowhere.
+        lost = robots.outcome is Outcome.UNAVAILABLE and cause != str(robots.status)
+        if lost and robots.validity.unreachable_since is None and robots.status is not None:
+            text = f"is {robots.outcome.explained(cause)}"
         elif file is not None and file.size > self._settings.max_size:
-            message = "%s is longer than ROBOTSTXT_MAX_SIZE: only its first %d octets count"
-            logger.info(message, url, self._settings.max_size)
-        elif file is not None and file.is_page:
-            logger.info("%s is a web page and no robots.txt: it has no rules, so everything is allowed", url)
+            limit = f"{self._settings.max_size} octets"
+            text = f"is longer than ROBOTSTXT_MAX_SIZE: only its first {limit} count"
+        elif file is not None and file.robots is not None and file.robots.is_page:
+            text = "is a web page and no robots.txt: it has no rules, so everything is allowed"
+        else:
+            return
+        key = hash((robots.origin, text))
+        if key not in self._told:
+            self._told[key] = None
+            logger.info("%s %s", url, text)
 
     def _fails(self, robots: OriginPolicy, again: float) -> None:
         """Keep since when an origin fails."""
@@ -249,8 +260,12 @@ class OriginLog:
         self._waiting.pop(origin, None)
         self.unreachable.add(str(origin), cause)
         self._count(stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value))
-        known = cause in self.causes or len(self.causes) < KEPT_CAUSES
-        self.causes[cause if known else "other"] += 1
+        _count_cause(self.causes, cause)
+
+
+def _count_cause(causes: Counter[str], cause: str) -> None:
+    known = cause in causes or len(causes) < KEPT_CAUSES
+    causes[cause if known else "other"] += 1
 
 
 def _seconds(number: float) -> str:

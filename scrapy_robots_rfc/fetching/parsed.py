@@ -40,9 +40,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 # make it grow.
 _KEPT_PACES = 16
 
-# Lines of a file in which a page for people begins.
-_PAGE_LINES = 20
-
 # Octets of memory that a token with its pace takes, and, about, an octet of a file that another parser holds: Protego
 # takes seven to nine for a usual file.
 _PACE, _FOREIGN_OCTET = 600, 10
@@ -96,14 +93,6 @@ class ParsedRobots:
                 logger.exception("%s.allowed() failed: the page is treated as disallowed", type(self.parser).__name__)
                 self._told = True
             return Decision(False, Reason.PARSER)
-
-    @property
-    def is_page(self) -> bool:
-        """Whether it begins as HTML or XML does, and has no group: then it is a page, and allows everything."""
-        if self.robots is None or self.robots.groups_begin():
-            return False
-        first = next((line for line in self.robots.raw_lines[:_PAGE_LINES] if line.strip()), "")
-        return first.lstrip().startswith("<")
 
     def prepare(self, agent: Agent) -> None:
         """Do what takes long for the questions of an agent, if the core reads the file. May be called on any thread."""

@@ -30,12 +30,12 @@ _PREFIXES = ("ROBOTSTXT_", "ROBOTSTAG_")
 # The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
 _NEED_OBEY = ("dry_run", "early", "overrides", "report")
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
-# Names that users give, how those begin that are looked at, and how like one of them a name is that was meant for it.
+# Names that users give; what those contain that are looked at; how like one of ours a name is that was
+# meant for it.
 _ATTRIBUTES = (USER_AGENT_KEY, USE_KEY)
-_META_KEYS = (
-    *_ATTRIBUTES, "dont_obey_robotstxt", "dont_obey_robots_tag", "robots_tag", "robots_use", "robotstxt_waited",
-)  # fmt: skip
-_NAMES_BEGIN = ("robots", "dont_obey_robot")
+_META_KEYS = (*_ATTRIBUTES, "dont_obey_robotstxt", "dont_obey_robots_tag")
+_WRITTEN_KEYS = frozenset({"robots_tag", "robots_use", "robotstxt_waited"})  # by this package
+_PART = "robot"
 _CLOSE = 0.85
 # Keys of metas that are remembered; a spider may make up one for each request.
 _MOST_KEYS = 1000
@@ -92,7 +92,7 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
 
 
 class Misspelt:
-    """Warns once of each name that begins like one of ours in a spider's attributes or a request's meta, and is none.
+    """Warns once of each name among a spider's attributes and keys of metas that is almost ours.
 
     :param spider: of the crawl, once it is open.
     """
@@ -100,7 +100,7 @@ class Misspelt:
     def __init__(self, spider: Spider) -> None:
         self._spider = spider
         #: Keys of metas that were looked at; a meta with others is given to `look_at`. Few requests have others.
-        self.seen: set[object] = set()
+        self.seen: set[object] = set(_WRITTEN_KEYS)
         names = {name for kind in (spider, *type(spider).__mro__) for name in getattr(kind, "__dict__", ())}
         for name in sorted(names):
             self._warn_of(name, _ATTRIBUTES, "The spider's attribute")
@@ -113,11 +113,11 @@ class Misspelt:
                 self._warn_of(key, _META_KEYS, "Request meta")
 
     def _warn_of(self, name: object, known: Collection[str], what: str) -> None:
-        if not isinstance(name, str) or name in known or not name.startswith(_NAMES_BEGIN):
+        if not isinstance(name, str) or name in known or _PART not in name.lower():
             return
         from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
-        for near in get_close_matches(name, known, n=1, cutoff=_CLOSE):
+        for near in get_close_matches(name.lower(), known, n=1, cutoff=_CLOSE):
             text = "%s %r is read by nobody, so nothing comes of it; the nearest name that is: %r"
             logger.warning(text, what, name, near, extra={"spider": self._spider})
 

@@ -120,14 +120,14 @@ class CrawlSummary:
                 yield key.format(origin=origin), count
 
     def _origins(self) -> str:
-        origins = {item.value: self._count(stats.ORIGINS.format(outcome=item.value)) for item in Outcome}
-        open_by = _most(self.origins.unavailable, "other causes", _CAUSES)
-        details = {
-            Outcome.UNAVAILABLE.value: f"{open_by}: everything is allowed" if open_by else "",
-            Outcome.SUCCESSFUL.value: _listed({"stale": self._count(stats.CACHE_STALE_ORIGINS)}),
-            Outcome.UNREACHABLE.value: _most(self.origins.causes, "other causes", _CAUSES),
+        causes = {Outcome.UNAVAILABLE: self.origins.unavailable, Outcome.UNREACHABLE: self.origins.causes}
+        stale = _listed({"stale": self._count(stats.CACHE_STALE_ORIGINS)})
+        names = {outcome: outcome.explained(_by_cause(counts)) for outcome, counts in causes.items()}
+        names[Outcome.SUCCESSFUL] = f"successful ({stale})" if stale else "successful"
+        counted = {
+            names.get(item, item.value): self._count(stats.ORIGINS.format(outcome=item.value)) for item in Outcome
         }
-        return _listed(origins, details)
+        return _listed(counted)
 
     def _requests(self) -> str:
         forbidden = {item.value: self._count(stats.FORBIDDEN_BY.format(reason=item.value)) for item in Reason}
@@ -197,6 +197,11 @@ def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
     named = [f"{count} {short(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
     return ", ".join([*named, f"{others} {rest}"] if others else named)
+
+
+def _by_cause(counts: Mapping[str, int]) -> str:
+    """Name the only cause, or the most frequent ones with their counts."""
+    return short(next(iter(counts))) if len(counts) == 1 else _most(counts, "other causes", _CAUSES)
 
 
 def _listed(counts: Mapping[str, int], details: Mapping[str, str] | None = None) -> str:

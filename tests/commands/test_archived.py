@@ -60,6 +60,16 @@ def test_replayed_when_the_site_is_gone(path: Path) -> None:
     assert run("check", "--archive", path.name, urls[0], folder=path.parent).code == 1
 
 
+def test_a_web_page_in_an_archive_is_warned_of(path: Path) -> None:
+    """A page that stood in the place of a robots.txt is warned of, as where the site is asked."""
+    with Site({"/robots.txt": Reply(200, b"<!DOCTYPE html><title>Sorry</title>")}) as site:
+        archive(path, site.url("/x"))
+    url = site.url("/robots.txt")
+    done = run("check", "--archive", path.name, site.url("/x"), folder=path.parent)
+    assert done.code == 0
+    assert done.err.startswith(f"scrapy robots check: {url} looks like an HTML page, no robots.txt: ")
+
+
 def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last conclusion up to a time counts, over all files of an archive."""
     now = time.time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import time
 from itertools import product
 from typing import TYPE_CHECKING
@@ -203,3 +204,28 @@ def test_a_plain_rule_has_the_number_of_its_first_line(lines: list[str], line: i
     robots = RobotsTxt.parse("\n".join(["User-agent: *", *lines, ""]).encode())
     robots.prepare("*")
     assert robots.decide("/a", "*").rule == Rule(RuleKind.DISALLOW, "/", line)
+
+
+@pytest.mark.parametrize(
+    ("body", "page"),
+    [
+        (b"\r\n \t<!DOCTYPE html>", True),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>", True),
+        (b"<html>\nUser-agent: *\n", False),
+        (b"# <html>\n", False),
+        (b"", False),
+    ],
+)
+def test_a_page_begins_with_markup_and_has_no_group(body: bytes, page: bool) -> None:
+    """What begins as HTML or XML does, and has no group, is a page for people."""
+    assert RobotsTxt(body).is_page is page
+
+
+def test_asking_whether_it_is_a_page_keeps_nothing() -> None:
+    """A hostile page of very many lines takes no more memory once it is known to be a page."""
+    file = RobotsTxt(b"<p>\n" + b"a\n" * 250_000)
+    tracemalloc.start()
+    assert file.is_page
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 10_000

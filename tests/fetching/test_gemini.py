@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from contextlib import contextmanager, suppress
 from threading import Thread
@@ -16,7 +17,7 @@ from demo.certificate import tls_context
 from demo.gemini import Capsule
 from scrapy_robots_rfc import RobotsDisallowed, robots_service
 from tests.support.command_line import run
-from tests.support.crawling import Crawl, Pages, crawl
+from tests.support.crawling import Crawl, Pages, crawl, records
 from tests.support.early_crawls import EARLY
 
 if TYPE_CHECKING:
@@ -148,6 +149,16 @@ async def test_a_capsule_without_a_file(capsule: Capsule, answer: str, reason: s
     capsule.pages = {"/open": (TEXT, "x"), "/robots.txt": (answer, "")}
     ends, _ = await pages(capsule)
     assert ends == {"/open": 20 if reason is None else reason}
+
+
+@ensureDeferred
+async def test_redirect_that_leads_nowhere_is_told(capsule: Capsule, caplog: pytest.LogCaptureFixture) -> None:
+    """One INFO line says that a redirect leads nowhere, so that everything is allowed."""
+    capsule.pages = {"/open": (TEXT, "x"), "/robots.txt": ("31 https://a.example/robots.txt", "")}
+    await pages(capsule)
+    told = [line for line in records(caplog, logging.INFO) if "/robots.txt is" in line]
+    because = "31 without a usable Location"
+    assert told == [f"{capsule.url('/robots.txt')} is unavailable ({because}): everything is allowed"]
 
 
 @ensureDeferred

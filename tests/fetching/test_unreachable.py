@@ -13,13 +13,19 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_robots_rfc._runtime import LATE, Runtime
 from tests.support.crawling import Pages, crawl, lines, records
 from tests.support.scenarios_unreachable import Failing, short
-from tests.support.site import Reply, robots
+from tests.support.service_crawls import run
+from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from scrapy_robots_rfc import RobotsService
     from tests.support.runtimes import Results
-    from tests.support.site import Site
+    from tests.support.service_crawls import Clock
+
+DAY = 86_400.0
+RULES = "User-agent: *\nDisallow: /x\n"
+HTML = b"\n<!DOCTYPE html><title>Sorry</title>"
 
 
 def test_asked_again_until_it_is_there(results: Results) -> None:
@@ -89,8 +95,8 @@ async def test_log_says_what_failed_and_how_it_ended(site: Site, other: Site, ca
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
     await crawl(urls, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01, 0.02]})
     wait = (
-        "its requests wait while it is asked again after 0.01 and 0.02 s; given up in 1.03 s if it answers at once, "
-        "in 62 s at the latest (1 + 61.03 s)"
+        "its requests wait while it is asked again after 0.01 and 0.02 s; "
+        "given up in about 1.03 s if it answers at once, in 62 s at the latest (1 + 61.03 s)"
     )
     assert sorted(records(caplog)) == sorted(
         [
@@ -110,14 +116,14 @@ async def test_log_says_what_failed_and_how_it_ended(site: Site, other: Site, ca
             ),
             (
                 f"{other.url('/robots.txt')} is still unreachable (500) after attempt 2 of 3: asked again after 0.02 "
-                "s; given up in 1.02 s if it answers at once, in 32 s at the latest (1 + 30.52 s)"
+                "s; given up in about 1.02 s if it answers at once, in 32 s at the latest (1 + 30.52 s)"
             ),
             f"{other.url('/robots.txt')} stays unreachable (500) after 3 attempts: none of its pages is fetched",
         ]
     )
     assert told[3:] == [
         "What robots.txt did to this crawl (spider pages):",
-        "  origins: 1 successful, 1 unreachable (1 500)",
+        "  origins: 1 successful, 1 unreachable (500): nothing is allowed",
         "  requests: 1 allowed, 3 forbidden (1 rule, 2 unreachable)",
         "  origins that cost most requests:",
         f"    2  {other.url('')}",
@@ -159,7 +165,7 @@ async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixt
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01]})
     wait = (
-        "its requests wait while it is asked again after 0.01 s; given up in 1.01 s if it answers at once, "
+        "its requests wait while it is asked again after 0.01 s; given up in about 1.01 s if it answers at once, "
         "in 32 s at the latest (1 + 30.51 s)"
     )
     said = f"{site.url('/robots.txt')} is unreachable (503): {wait}, then none of its pages is fetched"
@@ -256,11 +262,11 @@ async def test_unreachable_origin_counts_once(site: Site) -> None:
     ("reply", "line"),
     [
         (
-            robots("User-agent: *\nDisallow: /x\n" + "# filler\n" * 60_000),
+            robots(RULES + "# filler\n" * 60_000),
             "is longer than ROBOTSTXT_MAX_SIZE: only its first 512000 octets count",
         ),
         (
-            Reply(body=b"\n<!DOCTYPE html><title>Sorry</title>", headers=(("Content-Type", "text/html"),)),
+            Reply(body=HTML, headers=(("Content-Type", "text/html"),)),
             "is a web page and no robots.txt: it has no rules, so everything is allowed",
         ),
         (Reply(302, headers=(("Location", "/robots.txt?again"),)), "is unavailable ("),
@@ -285,8 +291,36 @@ async def test_files_that_do_not_say_all(
 
 @pytest.mark.reactor
 @ensureDeferred
+async def test_file_that_becomes_a_page(site: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """A file in whose place a web page comes later, or a longer file, is told of when that comes, and once."""
+    page = "is a web page and no robots.txt: it has no rules, so everything is allowed"
+    long = "is longer than ROBOTSTXT_MAX_SIZE: only its first 512000 octets count"
+    days = [robots(RULES), Reply(body=HTML), Reply(body=HTML), robots(RULES + "#\n" * 300_000)]
+
+    async def script(service: RobotsService) -> None:
+        for reply in days:
+            site.replies["/robots.txt"] = reply
+            await service.robots(site.url("/"))
+            clock.now += DAY
+
+    await run(script)
+    told = [said for said in records(caplog, logging.INFO) if said.startswith(site.url("/robots.txt"))]
+    assert told == [f"{site.url('/robots.txt')} {text}" for text in (page, long)]
+
+
+@pytest.mark.reactor
+@ensureDeferred
+async def test_summary_counts_causes(caplog: pytest.LogCaptureFixture) -> None:
+    """Where files are not there for several causes, the sums say how often each was the cause."""
+    with Site({"/robots.txt": Reply(404)}) as one, Site({"/robots.txt": Reply(403)}) as other:
+        await crawl([one.url("/"), other.url("/")])
+    assert "  origins: 2 unavailable (1 403, 1 404): everything is allowed" in lines(caplog, logging.INFO)
+
+
+@pytest.mark.reactor
+@ensureDeferred
 async def test_summary_says_what_unavailable_means(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The sums name the causes of files that are not there, and say that everything is allowed."""
     caplog.set_level(logging.INFO)
     await crawl([site.url("/a")])
-    assert "  origins: 1 unavailable (1 404: everything is allowed)" in lines(caplog, logging.INFO)
+    assert "  origins: 1 unavailable (404): everything is allowed" in lines(caplog, logging.INFO)

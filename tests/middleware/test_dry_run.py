@@ -74,7 +74,7 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
     last = records(caplog, logging.INFO)[-1].splitlines()
     assert last[:4] == [
         "What robots.txt did to this crawl (spider pages):",
-        "  origins: 1 successful, 1 unreachable (1 503)",
+        "  origins: 1 successful, 1 unreachable (503): nothing is allowed",
         "  requests: 2 forbidden (1 rule, 1 unreachable)",
         "  dry run: 2 of the forbidden were let through",
     ]

@@ -146,6 +146,8 @@ class Mistyped(Pages):
     """Has names that nobody reads, beside some of its own."""
 
     robotstxt_user_agents = "foobot"
+    ROBOTSTXT_USE = "train-ai"
+    robot_txt_use = "train-ai"
     robots_seen = 0
     robot = "r2"
 
@@ -153,12 +155,21 @@ class Mistyped(Pages):
 @ensureDeferred
 async def test_names_that_nobody_reads(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A typo in a spider's attribute or in meta is warned of once, with the nearest name that is read."""
-    meta = {"dont_obey_robots": True, "robotstxt_user_agents": "x", "robot": 1, "mine": 2}
+    meta = {
+        "dont_obey_robots": True,
+        "robots_meta": 3,
+        "robotstxt_url": 4,
+        "robotstxt_user_agents": "x",
+        "robot": 1,
+        "mine": 2,
+    }
     requests = [Request(site.url(f"/{number}"), meta=meta) for number in range(3)]
     await crawl(requests, {"USER_AGENT": "foobot/1.0"}, spider=Mistyped)
     assert [line for line in records(caplog) if "read by nobody" in line] == [
         f"{what} is read by nobody, so nothing comes of it; the nearest name that is: {near!r}"
         for what, near in (
+            ("The spider's attribute 'ROBOTSTXT_USE'", "robotstxt_use"),
+            ("The spider's attribute 'robot_txt_use'", "robotstxt_use"),
             ("The spider's attribute 'robotstxt_user_agents'", "robotstxt_user_agent"),
             ("Request meta 'dont_obey_robots'", "dont_obey_robotstxt"),
             ("Request meta 'robotstxt_user_agents'", "robotstxt_user_agent"),

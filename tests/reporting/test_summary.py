@@ -65,7 +65,12 @@ def test_nothing_to_say_is_no_text() -> None:
 def test_a_quiet_crawl_has_two_lines() -> None:
     """Where nothing was forbidden, slow or failing, two lines say so."""
     counted = {"robotstxt/origins/successful": 1, "robotstxt/origins/unavailable": 2, "robotstxt/allowed": 9}
-    assert text(counted) == ["  origins: 1 successful, 2 unavailable", "  requests: 9 allowed"]
+    told = troubles()
+    told.unavailable["404"] = 2
+    assert text(counted, told=told) == [
+        "  origins: 1 successful, 2 unavailable (404): everything is allowed",
+        "  requests: 9 allowed",
+    ]
 
 
 def test_requests_that_local_files_decided_are_counted() -> None:
@@ -164,7 +169,7 @@ def test_hostile_text_is_escaped_and_shortened() -> None:
     assert all(line.isprintable() and len(line) < 200 for line in lines)
     assert "Disallow: /\\x1b[2J\\u202e\\ryyy" in lines[4]
     assert lines[4].endswith("y...")
-    assert "(1 bad\\n\\x1b]0;owned\\x07zzz" in lines[0]
+    assert "(bad\\n\\x1b]0;owned\\x07zzz" in lines[0]
 
 
 def test_stats_have_what_the_text_lists() -> None:
@@ -194,5 +199,7 @@ def test_seconds_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     second = attempt()
     second.pending.last = policy("503")
     troubles().failed(policy("503"), second, [119.994])
-    times = [re.findall(r"(?:after|in) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage()) for record in caplog.records]
+    times = [
+        re.findall(r"(?:after|in|about) ([0-9.]+(?: and [0-9.]+)?) s", record.getMessage()) for record in caplog.records
+    ]
     assert times == [["300"], ["0.5"], ["9.99"], ["0.25 and 120", "121", "121"], ["120", "121", "121"]]
