@@ -76,13 +76,13 @@ class Crawl:
         made = Request(
             f"http://{site.host}:{self.ports[ask.site]}{site.pages[ask.page].path}",
             spider.parse,
-            errback=spider.failed if ask.errback or not self.plan.settings["ROBOTSTXT_EARLY"] else None,
+            errback=spider.failed,
             meta=meta,
             headers={"X-Number": str(number), "X-Exempt": str(int(ask.exempt))},
             dont_filter=ask.dont_filter,
             priority=ask.priority,
         )
-        self.note(made, "yielded", proxy=ask.proxy, errback=made.errback is not None)
+        self.note(made, "yielded", proxy=ask.proxy)
         return made
 
     def hit(self, part: Part, request: Request) -> bool:
@@ -165,7 +165,7 @@ class Faulted(Spider):
         )
 
     def on_disallowed(self, request: Request, decision: Any) -> None:  # noqa: ANN401 - a Decision, or nothing
-        """Note a refusal: the requests without errback have no other witness."""
+        """Note a refusal."""
         CRAWL.note(request, "disallowed", reason=decision.reason.value)
 
     def on_dropped(self, request: Request) -> None:

@@ -218,11 +218,6 @@ class Judge:
             if one.page is not None
         }
         reached |= {(one["site"], one["path"]) for one in self._logs.told if one["event"] in ends}
-        reached |= {
-            (one["site"], one["path"])
-            for one in self._logs.told
-            if one["event"] == "yielded" and self._has_no_witness(one, reached)
-        }
         ended = {one["number"] for one in self._logs.told if one["event"] in ends}
         ended |= {
             one["number"]
@@ -232,19 +227,12 @@ class Judge:
         for one in self._logs.told:
             if one["event"] == "failed" and one["kind"] == "RobotsUndecided" and closed == ["finished"]:
                 yield Finding("lost", f"undecided at the end: {self._said(one['site'], one['path'], one['time'])}")
-            if one["event"] != "yielded" or one["number"] in ended or self._has_no_witness(one, reached):
+            if one["event"] != "yielded" or one["number"] in ended:
                 continue
             if closed == ["finished"]:
                 yield Finding("lost", f"request {one['number']}: {self._said(one['site'], one['path'], one['time'])}")
             else:
                 self._judged.left += 1
-
-    def _has_no_witness(self, one: dict[str, Any], reached: set[tuple[int, str]]) -> bool:
-        """Whether a request without errback ended where nobody is told."""
-        if one["errback"]:
-            return False
-        down = bool(self._plan.sites[one["site"]].down)
-        return down or one["proxy"] in {"dead", "407"} or (one["site"], one["path"]) in reached
 
     def _errors(self) -> Iterator[Finding]:
         if self._logs.code is None:

@@ -52,7 +52,6 @@ class Ask:
     proxy: str
     dont_filter: bool
     priority: int
-    errback: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +186,6 @@ def _settings(source: random.Random, statuses: list[int]) -> dict[str, Any]:
         "ROBOTSTXT_UNREACHABLE_STATUSES": statuses,
         "ROBOTSTXT_MAX_WAITING": source.choice((100_000, 100_000, 2, 0)),
         "ROBOTSTXT_CONCURRENT_FETCHES": source.choice((500, 500, 2)),
-        "ROBOTSTXT_EARLY": source.random() < 0.3,
         "JOBDIR": source.random() < 0.3,
         "ROBOTSTXT_REPORT": source.random() < 0.2,
     }
@@ -228,7 +226,6 @@ class _Asks:
             proxy="" if self._left_out else proxy,
             dont_filter=source.random() < 0.1,
             priority=source.choice((0, 0, 0, 5, -5)),
-            errback=source.random() < 0.8,
         )
 
     def any(self) -> Ask:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.fetching.service import RobotsService as RobotsService
     from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware as RfcRobotsTxtMiddleware
     from scrapy_robots_rfc.middleware.downloader import robots_service as robots_service
-    from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware as RfcEarlyMiddleware
     from scrapy_robots_rfc.middleware.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
     from scrapy_robots_rfc.middleware.page_rules import page_rules as page_rules
     from scrapy_robots_rfc.middleware.sitemaps import RobotsSitemaps as RobotsSitemaps
@@ -35,7 +34,6 @@ _MODULES = {
     "PacedPriorityQueue": "throttling.queue",
     "PageRules": "core.page_rules",
     "Reason": "core.decision",
-    "RfcEarlyMiddleware": "middleware.early",
     "RfcPageRulesMiddleware": "middleware.page_rules",
     "RfcRobotParser": "parser",
     "RfcRobotsTxtMiddleware": "middleware.downloader",

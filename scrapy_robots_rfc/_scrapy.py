@@ -18,7 +18,6 @@ from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.http.request import NO_CALLBACK
-from scrapy.spiders import CrawlSpider
 from twisted.internet import defer
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -66,10 +65,6 @@ A robots.txt of an FTP site is read to its end, however long it is, and for as l
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
 robots.txt files are not kept in the HTTP cache, and not looked up there
     HttpCacheMiddleware.policy HttpCacheMiddleware.storage
-ROBOTSTXT_EARLY leaves all requests to the downloader middleware
-    ExecutionEngine._slot _Slot.scheduler Scheduler.df
-ROBOTSTXT_EARLY leaves the requests of a CrawlSpider to the downloader middleware
-    CrawlSpider._errback CrawlSpider._rules
 The robots.txt files in sitemap_urls of a RobotsSitemaps spider are fetched a second time
     SitemapSpider._parse_sitemap
 `fetch` in `scrapy shell` waits for a site that is down (ROBOTSTXT_UNREACHABLE_BACKOFF)
@@ -199,12 +194,9 @@ class EngineSlot:
         (slot.add_request if on else slot.remove_request)(self._doorstop)
 
 
-def filter_of_duplicates(crawler: Crawler, *, own: bool = False) -> Private:
-    """The one of the scheduler; ``None`` where it has none of Scrapy's kind.
-
-    :param own: whether to warn of a scheduler, too, that is none of Scrapy's.
-    """
-    return _find(crawler, crawler.engine, "ExecutionEngine._slot", "_Slot.scheduler", "Scheduler.df", own=own)
+def filter_of_duplicates(crawler: Crawler) -> Private:
+    """The one of the scheduler; ``None`` where it has none of Scrapy's kind."""
+    return _find(crawler, crawler.engine, "ExecutionEngine._slot", "_Slot.scheduler", "Scheduler.df")
 
 
 def _downloader(crawler: Crawler) -> Private:
@@ -356,15 +348,6 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
     found: Private = crawler.get_downloader_middleware(HttpCacheMiddleware)
     known = found is not None and _has(crawler, found, "HttpCacheMiddleware.policy storage")
     return (found.policy, found.storage) if known else None
-
-
-def has_errback(crawler: Crawler, request: Request) -> bool:
-    """Whether somebody is told when a request fails: CrawlSpider's errback does nothing where its rule has none."""
-    errback: Private = request.errback
-    spider = getattr(errback, "__self__", None)
-    if not isinstance(spider, CrawlSpider) or not _has(crawler, spider, "CrawlSpider._errback _rules"):
-        return errback is not None
-    return errback.__func__ is not CrawlSpider._errback or spider._rules[request.meta["rule"]].errback is not None
 
 
 def sitemap_callback(spider: Spider) -> Private:

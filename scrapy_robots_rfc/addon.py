@@ -12,7 +12,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.startup import SPIDER_MIDDLEWARES, loaded, stands_for
+from scrapy_robots_rfc.middleware.startup import PAGE_RULES, PAGE_RULES_POSITION, loaded, stands_for
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
@@ -42,8 +42,7 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Put `RfcRobotsTxtMiddleware` in the place of Scrapy's own, and set `DEFAULTS` where the user set nothing.
 
-        `RfcEarlyMiddleware` is added too; it does nothing unless the user sets `ROBOTSTXT_EARLY`. So is
-        `RfcPageRulesMiddleware`, if the user sets `ROBOTSTAG_OBEY`.
+        `RfcPageRulesMiddleware` is added too, if the user sets `ROBOTSTAG_OBEY`.
 
         A position that the user gave to one of them, or to a subclass, stays. If that of `RfcRobotsTxtMiddleware` is
         `None`, no downloader middleware is changed. Values of `DEFAULTS` that the user, or an earlier add-on, set stay
@@ -51,33 +50,30 @@ class Addon:
 
         :param settings: those of the crawler, before they are frozen.
         """
-        if self._put_middleware(settings):
-            self._put_spider_middleware(settings, "early")
+        self._put_middleware(settings)
         if settings["ROBOTSTAG_OBEY"]:
-            self._put_spider_middleware(settings, "page_rules")
+            self._put_page_rules(settings)
         for name, value in DEFAULTS.items():
             if name == _QUEUE and settings.getint("CONCURRENT_REQUESTS_PER_IP"):
                 continue  # the queue that ours is made from refuses this setting
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
 
-    def _put_middleware(self, settings: BaseSettings) -> bool:
-        """Return whether `RfcRobotsTxtMiddleware` is on."""
+    def _put_middleware(self, settings: BaseSettings) -> None:
         middlewares = _components(settings, _MIDDLEWARES)
         ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
         if ours and all(value is None for value in ours):
-            return False
+            return
         changed = {key: value for key, value in middlewares.items() if loaded(key) is not RobotsTxtMiddleware}
         changed[STOCK] = None
         if not ours:
             changed[OURS] = _position_of_stock(middlewares, settings)
         _put(settings, _MIDDLEWARES, changed)
-        return True
 
-    def _put_spider_middleware(self, settings: BaseSettings, field: str) -> None:
-        middlewares, (path, position) = _components(settings, "SPIDER_MIDDLEWARES"), SPIDER_MIDDLEWARES[field]
-        if not any(stands_for(key, load_object(path)) for key in middlewares):
-            _put(settings, "SPIDER_MIDDLEWARES", {**middlewares, path: position})
+    def _put_page_rules(self, settings: BaseSettings) -> None:
+        middlewares = _components(settings, "SPIDER_MIDDLEWARES")
+        if not any(stands_for(key, load_object(PAGE_RULES)) for key in middlewares):
+            _put(settings, "SPIDER_MIDDLEWARES", {**middlewares, PAGE_RULES: PAGE_RULES_POSITION})
 
 
 def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:

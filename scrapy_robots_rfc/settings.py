@@ -333,10 +333,6 @@ class Settings:
         "ROBOTSTXT_RETRY_AFTER_MAX", "seconds", 300.0, "a number, at least 0", _number(0),
         "How long the Retry-After header of an unreachable file is heeded at most.",
     )
-    early: bool = _setting(
-        "ROBOTSTXT_EARLY", "bool", False, "True or False", _boolean,
-        "Whether requests that a file in memory forbids are dropped before they are queued.",
-    )
     page_rules: frozenset[str] = _setting(
         "ROBOTSTAG_OBEY", "list of str", [], f"a list, or a string with commas, of {_PAGE_RULE}",
         _each(_one_of(*PAGE_RULES), _PAGE_RULE, frozenset),

@@ -15,7 +15,6 @@ FORBIDDEN = "robotstxt/forbidden"
 # Keys of this package.
 ALLOWED = "robotstxt/allowed"
 FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
-EARLY = "robotstxt/early"
 DRY_RUN = "robotstxt/dry_run"
 PAGE = "robotstxt/page/{directive}/{source}"
 OVERRIDDEN = "robotstxt/overridden"

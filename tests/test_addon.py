@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from scrapy import Spider
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
-from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc import RfcEarlyMiddleware, RfcPageRulesMiddleware, RfcRobotsTxtMiddleware
+from scrapy_robots_rfc import RfcPageRulesMiddleware, RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.addon import Addon
 from tests.support.documents import block, settings
 
@@ -22,8 +21,6 @@ OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 OURS_IN_FULL = "scrapy_robots_rfc.middleware.downloader.RfcRobotsTxtMiddleware"
 PARSER = "scrapy_robots_rfc.RfcRobotParser"
 OTHER = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
-EARLY = "scrapy_robots_rfc.RfcEarlyMiddleware"
-EARLY_IN_FULL = "scrapy_robots_rfc.middleware.early.RfcEarlyMiddleware"
 PAGES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
 TAG = {"ROBOTSTAG_OBEY": ["nofollow"]}
 PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
@@ -38,12 +35,8 @@ class Stricter(RfcRobotsTxtMiddleware):
     """A user's own subclass of ours."""
 
 
-class Earlier(RfcEarlyMiddleware):
-    """A user's own subclass of the spider middleware."""
-
-
 class OwnPages(RfcPageRulesMiddleware):
-    """A user's own subclass of the other one."""
+    """A user's own subclass of the spider middleware."""
 
 
 class OwnStock(RobotsTxtMiddleware):
@@ -57,7 +50,7 @@ class Row:
     says: str
     user: dict[str, Any]
     middlewares: dict[Any, Any] = field(default_factory=lambda: {STOCK: None, OURS: 100})
-    spider_middlewares: dict[Any, Any] = field(default_factory=lambda: {EARLY: 10})
+    spider_middlewares: dict[Any, Any] = field(default_factory=dict)
     obey: Any = True
     parser: Any = PARSER
     priority: str = "project"
@@ -73,7 +66,7 @@ def spider_mw(middlewares: Any) -> dict[str, Any]:
     return {"SPIDER_MIDDLEWARES": middlewares}
 
 
-def early(middlewares: dict[Any, Any]) -> dict[str, Any]:
+def spider(middlewares: dict[Any, Any]) -> dict[str, Any]:
     """Name the field that says what comes of it."""
     return {"spider_middlewares": middlewares}
 
@@ -103,35 +96,28 @@ TABLE = (
     Row("ours by hand", mw({STOCK: None, OURS: 100})),
     Row("a subclass of ours", mw({Stricter: 50}), {STOCK: None, Stricter: 50}),
     Row("a subclass instead of ours", mw({Stricter: 50, OURS: None}), {STOCK: None, Stricter: 50, OURS: None}),
-    Row("ours switched off", mw({OURS: None, STOCK: 60}), {OURS: None, STOCK: 60}, **early({})),
+    Row("ours switched off", mw({OURS: None, STOCK: 60}), {OURS: None, STOCK: 60}),
     Row("a subclass of stock stays", mw({OwnStock: 50}), {OwnStock: 50, STOCK: None, OURS: 100}),
     Row("no middlewares at all", mw(None)),
     Row("no base", {"DOWNLOADER_MIDDLEWARES_BASE": {}}),
     Row("stock moved in the base", {"DOWNLOADER_MIDDLEWARES_BASE": {STOCK: 33}}, {STOCK: None, OURS: 33}),
     Row("stock off in the base", {"DOWNLOADER_MIDDLEWARES_BASE": {STOCK: None}}),
     Row("a key that is no class", mw({"my.nowhere.Class": 1}), {"my.nowhere.Class": 1, STOCK: None, OURS: 100}),
-    Row("other spider middlewares", spider_mw({"my.Other": 5}), **early({"my.Other": 5, EARLY: 10})),
-    Row("early placed, by path", spider_mw({EARLY: 7}), **early({EARLY: 7})),
-    Row("early placed, by full path", spider_mw({EARLY_IN_FULL: 7}), **early({EARLY_IN_FULL: 7})),
-    Row("early placed, by class", spider_mw({RfcEarlyMiddleware: 7}), **early({RfcEarlyMiddleware: 7})),
-    Row("a subclass of early", spider_mw({Earlier: 7}), **early({Earlier: 7})),
-    Row("early switched off", spider_mw({EARLY: None}), **early({EARLY: None})),
-    Row("early placed by a spider", spider_mw({EARLY: 7}), **early({EARLY: 7}), priority="spider"),
+    Row("other spider middlewares", spider_mw({"my.Other": 5}), **spider({"my.Other": 5})),
     Row(
         "others by a command line",
         spider_mw('{"my.Other": 5}'),
-        **early({"my.Other": 5, EARLY: 10}),
+        **spider({"my.Other": 5}),
         priority="cmdline",
     ),
     Row("no spider middlewares at all", spider_mw(None)),
-    Row("rules of pages", TAG, **early({EARLY: 10, PAGES: 1000})),
-    Row("rules of pages, by a string", {"ROBOTSTAG_OBEY": "nofollow"}, **early({EARLY: 10, PAGES: 1000})),
+    Row("rules of pages", TAG, **spider({PAGES: 1000})),
+    Row("rules of pages, by a string", {"ROBOTSTAG_OBEY": "nofollow"}, **spider({PAGES: 1000})),
     Row("no rules of pages", {"ROBOTSTAG_OBEY": []}),
-    Row("rules of pages placed", {**TAG, **spider_mw({PAGES: 7})}, **early({PAGES: 7, EARLY: 10})),
-    Row("a subclass for pages", {**TAG, **spider_mw({OwnPages: 7})}, **early({OwnPages: 7, EARLY: 10})),
-    Row("rules of pages switched off", {**TAG, **spider_mw({PAGES: None})}, **early({PAGES: None, EARLY: 10})),
+    Row("rules of pages placed", {**TAG, **spider_mw({PAGES: 7})}, **spider({PAGES: 7})),
+    Row("a subclass for pages", {**TAG, **spider_mw({OwnPages: 7})}, **spider({OwnPages: 7})),
+    Row("rules of pages switched off", {**TAG, **spider_mw({PAGES: None})}, **spider({PAGES: None})),
     Row("rules of pages without ours", {**TAG, **mw({OURS: None})}, {OURS: None}, {PAGES: 1000}),
-    Row("early without ours", {**mw({OURS: None}), **spider_mw({EARLY: 7})}, {OURS: None}, {EARLY: 7}),
 )
 
 
@@ -191,7 +177,7 @@ def test_its_name_in_the_log() -> None:
 
 def test_the_priority_is_the_addons() -> None:
     """What the add-on sets has the priority of an add-on, so that whatever the user says later still wins."""
-    settings = Settings()
+    settings = Settings(TAG)
     Addon().update_settings(settings)
     names = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ROBOTSTXT_OBEY", "ROBOTSTXT_PARSER")
     assert [settings.getpriority(name) for name in names] == [15, 15, 15, 15]
@@ -222,19 +208,6 @@ def test_the_place_is_that_of_scrapys_own() -> None:
     stock = middlewares_of({"ROBOTSTXT_OBEY": True})
     assert RobotsTxtMiddleware in stock
     assert middlewares_of(ADDON) == [RfcRobotsTxtMiddleware if made is RobotsTxtMiddleware else made for made in stock]
-
-
-@pytest.mark.parametrize("early", [False, True])
-def test_the_place_of_early(early: bool) -> None:
-    """ROBOTSTXT_EARLY puts its middleware behind all of Scrapy's own; without it there is none."""
-    crawler = Crawler(
-        Spider, {"TELNETCONSOLE_ENABLED": False, "TWISTED_REACTOR": None, **ADDON, "ROBOTSTXT_EARLY": early}
-    )
-    crawler._apply_settings()
-    crawler.spider = Spider(name="named")
-    made = [type(middleware) for middleware in SpiderMiddlewareManager.from_crawler(crawler).middlewares]
-    assert (made[0] is RfcEarlyMiddleware) is early
-    assert (RfcEarlyMiddleware in made) is early
 
 
 def test_a_spiders_own_settings_count() -> None:

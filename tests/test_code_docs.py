@@ -12,7 +12,7 @@ from pytest_twisted import ensureDeferred
 
 from tests.support.crawling import crawl, lines, make_crawler
 from tests.support.documents import block, executed, imported, plain, settings
-from tests.support.early_crawls import run
+from tests.support.linked_crawls import Linked
 from tests.support.redis_server import RedisServer
 from tests.support.site import Reply, robots
 from tests.support.timed_site import Following, fetched
@@ -35,22 +35,6 @@ BY_HAND = settings(block("docs/addon.md", "python", "DOWNLOADER_MIDDLEWARES"))
 @pytest.mark.parametrize(
     "shown",
     [
-        {**ADDON, **settings(block("docs/early.md", "python", "ROBOTSTXT_EARLY", without="SPIDER_MIDDLEWARES"))},
-        {**BY_HAND, **settings(block("docs/early.md", "python", "SPIDER_MIDDLEWARES"))},
-    ],
-    ids=["add-on", "by hand"],
-)
-@ensureDeferred
-async def test_early(site: Site, shown: dict[str, Any]) -> None:
-    """Either way to switch it on drops a link that is forbidden before it is queued."""
-    site.replies["/robots.txt"] = FORBID
-    result, _ = await run([site.url("/"), site.url("/private")], shown)
-    assert (result.stat("early"), result.stat("forbidden"), site.pages) == (1, 1, ["/"])
-
-
-@pytest.mark.parametrize(
-    "shown",
-    [
         {**ADDON, **settings(block("docs/page_rules.md", "python", "link-nofollow"))},
         {**BY_HAND, **settings(block("docs/page_rules.md", "python", "SPIDER_MIDDLEWARES"))},
     ],
@@ -60,7 +44,7 @@ async def test_early(site: Site, shown: dict[str, Any]) -> None:
 async def test_obeyed_rules_of_pages(site: Site, shown: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     """Either way to switch it on drops what the page forbids, and the log has the lines that the document shows."""
     site.replies["/"] = Reply(headers=(("X-Robots-Tag", "none"),))
-    await run([site.url("/"), site.url("/a")], shown)
+    await crawl([site.url("/"), site.url("/a")], shown, spider=Linked)  # type: ignore[arg-type]  # it keeps no outcomes
     assert site.pages == ["/"]
     found = "\n".join(lines(caplog)).replace(site.url("/"), "https://example.com/").splitlines()
     expected = block("docs/page_rules.md", "text", "an item").splitlines()

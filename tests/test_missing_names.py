@@ -13,7 +13,6 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy_robots_rfc import _runtime, _scrapy
 from scrapy_robots_rfc.errors import RobotsError
 from tests.support.crawling import crawl, make_crawler, records
-from tests.support.early_crawls import EARLY
 from tests.support.site import PAGE, Reply, Site
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ HANDLERS = {
 
 
 class Followed(CrawlSpider):
-    """Follows links, by a rule without errback."""
+    """Follows links."""
 
     name = "followed"
     rules = (Rule(LinkExtractor()),)
@@ -106,7 +105,6 @@ async def test_a_crawl_without_a_name(
     site_of(site, monkeypatch)
     blind = Blind(key, monkeypatch)
     settings = {
-        **EARLY,
         "DOWNLOAD_HANDLERS": {"http": handlers[0]} if handlers else {},
         "HTTPCACHE_ENABLED": True,
         "HTTPCACHE_DIR": str(tmp_path / "cache"),

@@ -145,18 +145,6 @@ def test_sitemaps(results: Results) -> None:
     }
 
 
-def test_early(results: Results) -> None:
-    """What is known to be forbidden is not queued, whatever kind of callback yields it, and counts as ever."""
-    plain, ahead = [2, 0, 5, 1, 2], [2, 2, 3, 1, 2]  # the first page is queued twice: it was set aside
-    assert results["early"] == {
-        "linked False": plain,
-        "linked True": ahead,
-        "async False": plain,
-        "async True": ahead,
-        "pages": sorted(["/", "/a"] * 4),
-    }
-
-
 def test_page_rules(results: Results) -> None:
     """What a page forbids is dropped, whatever kind of callback yields it."""
     by_header = [{"robotstxt/page/nofollow/header": 2, "robotstxt/page/noindex/header": 1}, 0]

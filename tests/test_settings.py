@@ -54,7 +54,6 @@ def test_defaults() -> None:
         concurrent_fetches=500,
         unreachable_backoff=(5, 15, 45),
         retry_after_max=300,
-        early=False,
         page_rules=frozenset(),
         dry_run=False,
         exempt=(),

@@ -28,7 +28,6 @@ from scrapy_robots_rfc.fetching.overrides import announcements
 from scrapy_robots_rfc.fetching.parsed import load_parser
 from scrapy_robots_rfc.middleware import startup
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.early import RfcEarlyMiddleware
 from scrapy_robots_rfc.middleware.page_rules import RfcPageRulesMiddleware
 from scrapy_robots_rfc.middleware.startup import placed, stands_for
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, default_header
@@ -114,7 +113,7 @@ def _set_up(crawler: Crawler, spider: str | None) -> dict[str, Any]:
             tokens = naming.default().tokens
             if (advice := naming.advice()) is not None:
                 lines.append((logging.WARNING, advice))
-            startup.check_spider_middlewares(read, settings)
+            startup.check_page_rules(read, settings)
             if read.obey:
                 load_parser(read, crawler)
     except SettingError as error:
@@ -165,7 +164,7 @@ def _row(key: str, value: object, settings: ScrapySettings, read: Settings | Non
 
 def _middlewares(settings: ScrapySettings, name: str) -> list[dict[str, Any]]:
     """Return the middlewares that are on, in their order, and whether each is one of this package."""
-    ours = (RfcRobotsTxtMiddleware, RfcEarlyMiddleware, RfcPageRulesMiddleware)
+    ours = (RfcRobotsTxtMiddleware, RfcPageRulesMiddleware)
     return [
         {"position": position, "name": startup.path_of(key), "ours": any(stands_for(key, kind) for kind in ours)}
         for position, key in placed(settings, name)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice
+from typing import Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
 from parsel import Selector
@@ -22,11 +23,10 @@ from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_robots_rfc import signals, stats
-from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.page_rules import PageRules, combine, parse_headers, parse_metas
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.middleware.early import OutputFilter
 from scrapy_robots_rfc.middleware.enforcement import request_text
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
@@ -238,7 +238,7 @@ def _kept(token: re.Match[str]) -> str:
     return re.split(r"[\s/]", tag, maxsplit=1)[0] if crowded else tag
 
 
-class RfcPageRulesMiddleware(OutputFilter):
+class RfcPageRulesMiddleware:
     """Spider middleware that drops requests and items against which a page has a rule that ROBOTSTAG_OBEY names.
 
     It puts the rules of each response into its meta, as `robots_tag`, before the callback gets it.
@@ -249,7 +249,8 @@ class RfcPageRulesMiddleware(OutputFilter):
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
+        assert crawler.stats is not None
+        self._crawler, self._count = crawler, crawler.stats.inc_value
         settings = read_settings(crawler.settings)
         if not settings.page_rules:
             raise NotConfigured
@@ -257,12 +258,33 @@ class RfcPageRulesMiddleware(OutputFilter):
         # Responses that callbacks got. Others went to an errback, whose requests and items are not dropped.
         self._given: WeakSet[Response] = WeakSet()
 
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware of a crawl."""
+        with logged_in_one_line():
+            return cls(crawler)
+
     def process_spider_input(self, response: Response) -> None:
         """Put the rules into meta; those of another page may be there, because a callback copied its meta."""
         self._given.add(response)
         response.meta[RULES_KEY] = page_rules(response, self._crawler)
 
+    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
+        """Leave out what is dropped."""
+        drops = self._judge(response)
+        for item in result:
+            if not drops(item):
+                yield item
+
+    async def process_spider_output_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Do the same for a callback that is an asynchronous generator."""
+        drops = self._judge(response)
+        async for item in result:
+            if not drops(item):
+                yield item
+
     def _judge(self, response: Response) -> Callable[[object], bool]:
+        """Return what says of anything that the callback of a response yields whether it is dropped."""
         if response not in self._given:
             return lambda _: False
         rules, drops = page_rules(response, self._crawler), self._drops(response)

@@ -1,4 +1,4 @@
-"""What a request meets on its way to the queue: the scheduler, its filter of duplicates, `allowed_domains`."""
+"""What a request meets on its way to the queue: the scheduler and its filter of duplicates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 
 from scrapy_robots_rfc import _scrapy
 
@@ -93,25 +92,3 @@ def _unfiltered(crawler: Crawler, request: Request) -> Iterator[None]:
         request.dont_filter = filtered
         with contextlib.suppress(AttributeError):
             known.request_seen = seen
-
-
-def is_offsite(crawler: Crawler, request: Request) -> bool:
-    """Whether Scrapy drops a request on its way to the scheduler because of `allowed_domains`."""
-    middleware = crawler.get_downloader_middleware(OffsiteMiddleware)
-    if middleware is None or request.dont_filter or request.meta.get("allow_offsite"):
-        return False
-    assert crawler.spider is not None
-    return not middleware.should_follow(request, crawler.spider)
-
-
-def is_duplicate(crawler: Crawler, request: Request) -> bool:
-    """Ask the scheduler's filter of duplicates about a request that never comes to the scheduler.
-
-    A duplicate is logged, counted and signalled as the scheduler does it.
-    """
-    known = _scrapy.filter_of_duplicates(crawler)
-    if request.dont_filter or not known.request_seen(request):
-        return False
-    known.log(request, crawler.spider)
-    crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=crawler.spider)
-    return True

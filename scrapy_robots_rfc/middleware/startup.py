@@ -28,7 +28,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _PREFIXES = ("ROBOTSTXT_", "ROBOTSTAG_")
 # The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
-_NEED_OBEY = ("dry_run", "early", "overrides", "report")
+_NEED_OBEY = ("dry_run", "overrides", "report")
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 # Names that users give; what those contain that are looked at; how like one of ours a name is that was
 # meant for it.
@@ -39,13 +39,10 @@ _PART = "robot"
 _CLOSE = 0.85
 # Keys of metas that are remembered; a spider may make up one for each request.
 _MOST_KEYS = 1000
-#: The spider middlewares that settings need: field -> path and position. The first is close to the engine, so that
-#: Scrapy's own have set the Referer and the depth of a request. The second is next to the spider: what its
+#: The spider middleware that ROBOTSTAG_OBEY needs, and its position next to the spider: what its
 #: `process_spider_input` sees goes to a callback, and what does not goes to an errback.
-SPIDER_MIDDLEWARES = {
-    "early": ("scrapy_robots_rfc.RfcEarlyMiddleware", 10),
-    "page_rules": ("scrapy_robots_rfc.RfcPageRulesMiddleware", 1000),
-}
+PAGE_RULES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
+PAGE_RULES_POSITION = 1000
 
 
 def settings_of(crawler: Crawler, ours: type) -> Settings:
@@ -55,7 +52,7 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     :raises SettingError: one is not accepted.
     """
     settings = read_settings(crawler.settings)
-    check_spider_middlewares(settings, crawler.settings)
+    check_page_rules(settings, crawler.settings)
     if not settings.obey:
         for level, line in startup_lines(crawler.settings, settings, ours):
             logging.getLogger(ours.__module__).log(level, line, extra={"spider": crawler.spider})
@@ -122,17 +119,18 @@ class Misspelt:
             logger.warning(text, what, name, near, extra={"spider": self._spider})
 
 
-def check_spider_middlewares(settings: Settings, scrapy_settings: BaseSettings) -> None:
-    """Check that a crawl has the spider middlewares that its settings need, or subclasses of them.
+def check_page_rules(settings: Settings, scrapy_settings: BaseSettings) -> None:
+    """Check that a crawl has the spider middleware that ROBOTSTAG_OBEY needs, or a subclass of it.
 
-    :raises SettingError: one is missing.
+    :raises SettingError: it is missing.
     """
+    if not settings.page_rules:
+        return
     there = [key for _, key in placed(scrapy_settings, "SPIDER_MIDDLEWARES")]
-    for field, (path, position) in SPIDER_MIDDLEWARES.items():
-        row, counts = BY_FIELD[field], settings.obey or field != "early"
-        if counts and getattr(settings, field) and not any(stands_for(key, load_object(path)) for key in there):
-            accepted = f"{row.default}, or SPIDER_MIDDLEWARES must have {path!r}: {position}"
-            raise SettingError(row.key, written(row, scrapy_settings), accepted)
+    if not any(stands_for(key, load_object(PAGE_RULES)) for key in there):
+        row = BY_FIELD["page_rules"]
+        accepted = f"{row.default}, or SPIDER_MIDDLEWARES must have {PAGE_RULES!r}: {PAGE_RULES_POSITION}"
+        raise SettingError(row.key, written(row, scrapy_settings), accepted)
 
 
 def unknown(settings: BaseSettings) -> list[str]:

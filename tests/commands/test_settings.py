@@ -139,7 +139,7 @@ def test_middlewares_stand_in_their_order(folder: Path) -> None:
     positions = [row["position"] for row in found["downloader_middlewares"]]
     assert positions == sorted(positions)
     marked = [row["name"] for kind in ("downloader", "spider") for row in found[f"{kind}_middlewares"] if row["ours"]]
-    assert marked == [OURS, "scrapy_robots_rfc.RfcEarlyMiddleware"]
+    assert marked == [OURS]
     both = json.dumps({OURS: 100})
     by_hand = asked("-s", "ADDONS={}", "-s", f"DOWNLOADER_MIDDLEWARES={both}", "-s", "ROBOTSTXT_OBEY=1", folder=folder)
     assert (by_hand["obeyed"], by_hand["code"]) == ("yes", 1)

@@ -18,7 +18,6 @@ from demo.gemini import Capsule
 from scrapy_robots_rfc import RobotsDisallowed, robots_service
 from tests.support.command_line import run
 from tests.support.crawling import Crawl, Pages, crawl, records
-from tests.support.early_crawls import EARLY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -261,11 +260,11 @@ class Asking(Pages):
 
 
 @ensureDeferred
-async def test_service_early_drop_and_pace_know_capsules(capsule: Capsule) -> None:
-    """A spider's question, ROBOTSTXT_EARLY and Crawl-delay work as on the web."""
+async def test_service_and_pace_know_capsules(capsule: Capsule) -> None:
+    """A spider's question and Crawl-delay work as on the web."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 1\n")}
     urls = [capsule.url("/open"), capsule.url("/closed*")]
-    settings = {**SETTINGS, **EARLY, "ROBOTSTXT_CRAWL_DELAY_MAX": 0.05}
+    settings = {**SETTINGS, "ROBOTSTXT_CRAWL_DELAY_MAX": 0.05}
     done = await crawl(urls, settings, spider=Asking)
     assert done.outcomes == {"delay": 1, urls[0]: 20}
-    assert (done.stat("early"), done.stat("request_count"), done.stat("crawl_delay/sites")) == (1, 1, 1)
+    assert (done.stat("forbidden"), done.stat("request_count"), done.stat("crawl_delay/sites")) == (1, 1, 1)

@@ -15,7 +15,7 @@ from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import Ruleset, WildcardRules
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-from tests.support.crawling import Pages, close_when, crawl
+from tests.support.crawling import close_when, crawl
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
     from scrapy_robots_rfc import RobotsService
     from tests.support.service_crawls import Clock
@@ -134,28 +133,6 @@ async def test_each_product_token_has_it_read_on_the_thread(site: Site, elsewher
     assert short(result.outcomes) == expected
     assert site.fetches == 1
     assert elsewhere == [True] * 4  # the crawl's own token has it read first
-
-
-class Following(Pages):
-    """Follows from the first page to others, by product tokens of their own."""
-
-    def parse(self, response: Response, **_: Any) -> Iterator[Request]:
-        """Note the page, and ask for two more."""
-        super().parse(response)
-        if response.url.endswith("/first"):
-            for path in "ab":
-                yield by("bota", response.urljoin(path)).replace(callback=self.parse)
-
-
-@ensureDeferred
-async def test_dropped_before_it_is_queued_only_if_it_is_read(site: Site, elsewhere: list[bool]) -> None:
-    """A request whose product token has not asked yet goes to the downloader, which has the thread."""
-    site.replies["/robots.txt"] = robots(GROUPS)
-    early = {"SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcEarlyMiddleware": 100}, "ROBOTSTXT_EARLY": True}
-    result = await crawl([site.url("/first")], early, spider=Following)
-    assert short(result.outcomes) == {"first": 200, "b": 200}
-    assert (result.stat("forbidden"), result.stat("early")) == (1, 0)
-    assert elsewhere == [True] * 2
 
 
 @pytest.fixture

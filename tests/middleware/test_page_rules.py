@@ -21,7 +21,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of, unendorsed
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import crawl, lines, make_crawler, records
-from tests.support.early_crawls import AsyncLinked, Linked, Starts
+from tests.support.linked_crawls import AsyncLinked, Linked, Starts
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:

@@ -126,10 +126,13 @@ WRONG = {
     "SpiderMiddlewareAlone": (
         {
             "ADDONS": {},
-            "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcEarlyMiddleware": 10},
-            "ROBOTSTXT_EARLY": 7,
+            "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
+            "ROBOTSTAG_OBEY": "sometimes",
         },
-        "The crawl does not start: ROBOTSTXT_EARLY = 7 is not accepted; it must be True or False",
+        (
+            "The crawl does not start: ROBOTSTAG_OBEY[0] = 'sometimes' is not accepted; "
+            "it must be 'nofollow', 'noindex' or 'link-nofollow'"
+        ),
     ),
 }
 STORE = """\

@@ -14,7 +14,6 @@ from scrapy.spiders import SitemapSpider
 
 from scrapy_robots_rfc import RobotsSitemaps, _scrapy
 from tests.support.crawling import Pages, crawl, records
-from tests.support.early_crawls import EARLY
 from tests.support.scenarios_obeying import OURS, Gate
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, Site, redirect, robots
@@ -178,15 +177,6 @@ async def test_stale_file_gives_its_sitemaps(site: Site, clock: Clock) -> None:
     result = await run(site, KEPT)
     assert site.targets == ["/robots.txt", "/a.xml", "/page"]
     assert result.stat("reused") == 1
-
-
-@ensureDeferred
-async def test_forbidden_sitemaps_are_dropped_early(site: Site) -> None:
-    """With ROBOTSTXT_EARLY what is forbidden, a sitemap or a page of one, is not queued either."""
-    fill(site)
-    result = await run(site, EARLY)
-    assert site.targets == ["/robots.txt", "/a.xml", "/page"]
-    assert (result.stat("early"), result.stat("forbidden/rule")) == (2, 2)
 
 
 @pytest.mark.parametrize("status", [404, 503])

@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.spiders import SitemapSpider
 
 from scrapy_robots_rfc import RobotsSitemaps
-from tests.support.early_crawls import EARLY, FORBID, AsyncLinked, Linked
+from tests.support.linked_crawls import AsyncLinked, Linked
 from tests.support.scenarios_obeying import OURS, Gate
 from tests.support.site import Reply, Site, robots
 
@@ -57,20 +57,6 @@ async def sitemaps(run: Run) -> dict[str, Any]:
         }
 
 
-async def early(run: Run) -> dict[str, Any]:
-    """Crawl the links of a site, with callbacks of both kinds, without ROBOTSTXT_EARLY and with it."""
-    with Site({"/robots.txt": robots(FORBID)}) as site:
-        found: dict[str, Any] = {}
-        for spider in (Linked, AsyncLinked):
-            for settings in ({}, EARLY):
-                urls = [site.url(target) for target in ("/", "/private/1", "/a", "/private/2", "/private/1")]
-                result = await run(spider, settings, urls)
-                counted = [result.stat(key) for key in ("forbidden", "early")]
-                queued = [result.stats[key] for key in ("scheduler/enqueued", "dupefilter/filtered")]
-                found[f"{spider.name} {bool(settings)}"] = [*counted, *queued, len(result.spider.came)]
-        return {**found, "pages": site.pages}
-
-
 async def page_rules(run: Run) -> dict[str, Any]:
     """Crawl a page that forbids its links and its items, with callbacks of both kinds."""
     settings = {
@@ -94,6 +80,5 @@ async def page_rules(run: Run) -> dict[str, Any]:
 
 SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
     "sitemaps": sitemaps,
-    "early": early,
     "page_rules": page_rules,
 }
