@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.middleware.downloader import robots_service as robots_service
     from scrapy_robots_rfc.middleware.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
     from scrapy_robots_rfc.middleware.page_rules import page_rules as page_rules
-    from scrapy_robots_rfc.middleware.sitemaps import RobotsSitemaps as RobotsSitemaps
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
     from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue as PacedPriorityQueue
 
@@ -39,7 +38,6 @@ _MODULES = {
     "RfcRobotsTxtMiddleware": "middleware.downloader",
     "RobotsDisallowed": "errors",
     "RobotsService": "fetching.service",
-    "RobotsSitemaps": "middleware.sitemaps",
     "RobotsTxt": "core.robotstxt",
     "Rule": "core.decision",
     "RuleKind": "core.decision",

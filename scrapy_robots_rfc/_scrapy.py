@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.http.request import NO_CALLBACK
@@ -65,8 +65,6 @@ A robots.txt of an FTP site is read to its end, however long it is, and for as l
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
 robots.txt files are not kept in the HTTP cache, and not looked up there
     HttpCacheMiddleware.policy HttpCacheMiddleware.storage
-The robots.txt files in sitemap_urls of a RobotsSitemaps spider are fetched a second time
-    SitemapSpider._parse_sitemap
 `fetch` in `scrapy shell` waits for a site that is down (ROBOTSTXT_UNREACHABLE_BACKOFF)
     Crawler.crawling
 `scrapy robots settings` does not show what add-ons set
@@ -348,11 +346,6 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
     found: Private = crawler.get_downloader_middleware(HttpCacheMiddleware)
     known = found is not None and _has(crawler, found, "HttpCacheMiddleware.policy storage")
     return (found.policy, found.storage) if known else None
-
-
-def sitemap_callback(spider: Spider) -> Private:
-    """The method with which a SitemapSpider reads sitemaps; ``None`` where it has none of Scrapy's name."""
-    return _find(getattr(spider, "crawler", None), spider, "SitemapSpider._parse_sitemap")
 
 
 def asks_once(crawler: Crawler) -> bool:

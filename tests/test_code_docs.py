@@ -15,7 +15,7 @@ from tests.support.documents import block, executed, imported, plain, settings
 from tests.support.linked_crawls import Linked
 from tests.support.redis_server import RedisServer
 from tests.support.site import Reply, robots
-from tests.support.timed_site import Following, fetched
+from tests.support.timed_site import fetched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,13 +108,19 @@ async def test_signal(site: Site) -> None:
 
 
 @ensureDeferred
-async def test_reuse(proxy: Site) -> None:
-    """A request for a robots.txt that is made so is answered with the file that the crawl has."""
-    proxy.replies["http://shop.example/robots.txt"] = FORBID
-    request = executed(plain(block("docs/sitemaps.md", "python", "robotstxt_reuse")), scrapy=scrapy)["request"]
-    result = await crawl(["http://shop.example/"], spider=Following, following=[request])
-    assert proxy.targets == ["http://shop.example/robots.txt", "http://shop.example/"]
-    assert (fetched(result), result.stat("reused")) == (2, 1)
+async def test_sitemaps(proxy: Site, tmp_path: Path) -> None:
+    """The spider asks for the sitemaps that robots.txt allows, in the one fetch of it."""
+    shop = "http://shop.example"
+    proxy.replies[f"{shop}/robots.txt"] = robots(
+        "User-agent: *\nDisallow: /private\nSitemap: /a.xml\nSitemap: /private.xml\n"
+    )
+    locations = "".join(f"<url><loc>{shop}{path}</loc></url>" for path in ("/page", "/private/page"))
+    proxy.replies[f"{shop}/a.xml"] = Reply(body=f"<urlset>{locations}</urlset>".encode())
+    page = imported(plain(block("docs/service.md", "python", "class ShopSpider")), tmp_path)
+    crawler = make_crawler(page.ShopSpider)
+    await crawler.crawl()
+    assert proxy.targets == [f"{shop}{path}" for path in ("/robots.txt", "/a.xml", "/page")]
+    assert crawler.stats.get_value("item_scraped_count") == 1
 
 
 @pytest.mark.usefixtures("redis_installed")

@@ -25,7 +25,7 @@ RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
 LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
 
 #: What no crawl of the web looks up: a command does, and a crawl that does not start.
-ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "SitemapSpider._parse_sitemap", "defer.log"}
+ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "defer.log"}
 _HANDLERS = "scrapy.core.downloader.handlers"
 #: Download handlers that have to be asked for, and where their private names are.
 HANDLERS = {

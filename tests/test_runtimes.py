@@ -136,15 +136,6 @@ def test_stores(results: Results, name: str, expected: dict[str, Any]) -> None:
     assert results[name] == expected
 
 
-def test_sitemaps(results: Results) -> None:
-    """Sitemaps are taken from the one fetch of robots.txt, and none is asked for that it forbids."""
-    assert results["sitemaps"] == {
-        "targets": ["/a.xml", "/beside", "/page", "/robots.txt"],
-        "came": 2,
-        "counted": [1, 2, 2],
-    }
-
-
 def test_page_rules(results: Results) -> None:
     """What a page forbids is dropped, whatever kind of callback yields it."""
     by_header = [{"robotstxt/page/nofollow/header": 2, "robotstxt/page/noindex/header": 1}, 0]

@@ -208,18 +208,6 @@ def content_of(body: bytes, max_size: int) -> Content:
     return Content(octets[:end], octets[end : end + MAX_LINE], truncated, size, encoding)
 
 
-def whole_lines(body: bytes, max_size: int) -> bytes:
-    """Return the octets of a file that count, unchanged: parsed without a limit, they give the same groups (2.5).
-
-    :param body: the file.
-    :param max_size: the limit in octets of the body.
-    """
-    cut = body[:max_size]
-    if len(body) <= max_size or body[max_size : max_size + 1] in (b"\n", b"\r"):
-        return cut
-    return cut[: max(cut.rfind(b"\n"), cut.rfind(b"\r")) + 1]
-
-
 def _all_flags(line: ParsedLine, in_group: bool) -> set[Code]:
     """Return the flags of a line, with those of its value and of its place in the file."""
     flags = set(line.flags)

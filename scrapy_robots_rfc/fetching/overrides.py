@@ -44,17 +44,14 @@ class Overrides:
     ) -> None:
         self._agent = agent
         self._overrides: dict[Origin, OriginPolicy] = {}
-        self._octets: dict[Origin, bytes] = {}
         for origin, path in settings.overrides.items():
             try:
-                octets = _read(Path(path), settings.max_size)
-                file = parse(octets, origin)
+                file = parse(_read(Path(path), settings.max_size), origin)
             except Exception as error:  # a parser of the user's may raise anything
                 problem = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
                 accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
                 raise SettingError(f"ROBOTSTXT_OVERRIDES[{str(origin)!r}]", path, accepted) from error
             self._overrides[origin] = OriginPolicy(origin, _OVERRIDDEN, None, path, file, agent, override=path)
-            self._octets[origin] = octets
         self._sites = settings.exempt
         self._exempt = lru_cache(_KEPT)(self._exempted)
 
@@ -64,10 +61,6 @@ class Overrides:
         A local file wins over an exemption: it is for this origin, and the pattern of an exemption may be for many.
         """
         return self._overrides.get(origin) or self._exempt(origin)
-
-    def octets(self, origin: Origin) -> bytes | None:
-        """Return the local file of an origin, as it was read; ``None`` if there is none."""
-        return self._octets.get(origin)
 
     def _exempted(self, origin: Origin) -> OriginPolicy | None:
         site = next((site for site in self._sites if site.covers(origin)), None)

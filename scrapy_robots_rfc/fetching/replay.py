@@ -19,7 +19,6 @@ from scrapy.http import Response
 
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.lines import whole_lines
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import without_codings
 from scrapy_robots_rfc.fetching.overrides import Overrides
@@ -134,14 +133,7 @@ class Replay(Overrides):
 
     def robots(self, origin: Origin) -> OriginPolicy:
         """Return what is known of an origin; if the cache has no robots.txt, nothing is forbidden."""
-        return super().robots(origin) or self._known(origin)[0]
-
-    def octets(self, origin: Origin) -> bytes | None:
-        """Return the file that decides for an origin, as it came; ``None`` if there is none."""
-        if super().robots(origin) is not None:
-            return super().octets(origin)
-        body = self._known(origin)[1]
-        return None if body is None else whole_lines(body, self._settings.max_size)
+        return super().robots(origin) or self._known(origin)
 
     def why_closed(self, request: Request, origin: Origin) -> str | None:
         """Why a request would be sent, so that it is refused whatever robots.txt says; ``None``: it would not be sent.
@@ -153,8 +145,8 @@ class Replay(Overrides):
         why = self._cache.why_passed_on(request)
         return None if why is None else f"{IGNORE_MISSING} is on, so this must not be sent, and would be: {why}"
 
-    def _replayed(self, origin: Origin) -> tuple[OriginPolicy, bytes | None]:
-        """Follow the answers in the cache, as a fetch follows those of servers; return what is known, and the file."""
+    def _replayed(self, origin: Origin) -> OriginPolicy:
+        """Follow the answers in the cache, as a fetch follows those of servers; return what is known."""
         state: Asking | Access = Asking(origin.robots_url, scheme=self._settings.schemes[origin.scheme])
         made: float | None = None
         while isinstance(state, Asking):
@@ -187,5 +179,4 @@ class Replay(Overrides):
             old = "of unknown age" if age == math.inf else f"{age / 86_400:.1f} days old"
             logger.info("%s is obeyed as the HTTP cache has it, %s: %s", origin.robots_url, old, cause)
         validity = Validity(state.outcome, math.inf, unreachable_since=since)
-        octets = state.body if isinstance(state, Successful) else None  # the parsed file has them too
-        return OriginPolicy(origin, validity, state.status, cause, file, self._agent), octets
+        return OriginPolicy(origin, validity, state.status, cause, file, self._agent)

@@ -1,4 +1,4 @@
-"""RfcRobotsTxtMiddleware: each request goes on, is set aside, answered, or refused (`RobotsDisallowed`).
+"""RfcRobotsTxtMiddleware: each request goes on, is set aside, or refused (`RobotsDisallowed`).
 
 `process_request` asks for its turn, `_judge` and `_finish` have the other steps in their order. See
 `fetching/service.py` for how a robots.txt is fetched, and `enforcement.py` for what follows from a decision.
@@ -36,7 +36,6 @@ from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
-from scrapy_robots_rfc.middleware.sitemaps import answer_from_cache, is_robots_txt, wants_copy
 from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of, startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents, kind_of
 from scrapy_robots_rfc.policy.origins import Origin
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
 
     #: What `process_request` may return, as a value or later.
-    _Passed: TypeAlias = Coroutine[Any, Any, Request | Response | None] | Request | Response | None
+    _Passed: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -140,7 +139,7 @@ class RfcRobotsTxtMiddleware:
             return cls(crawler)
 
     def process_request(self, request: Request) -> _Passed:
-        """Let a request through, set it aside, or raise. A request for a robots.txt may be answered from the cache.
+        """Let a request through, set it aside, or raise.
 
         This is no coroutine function, so that a request whose file is at hand does not pay for a coroutine.
 
@@ -161,7 +160,7 @@ class RfcRobotsTxtMiddleware:
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._schemes:
             return self._pass_exempt(request)
         origin = self.origin_of(request)
-        own = parts.path == ROBOTS_TXT and is_robots_txt(parts)
+        own = parts.path == ROBOTS_TXT and not parts.query and not parts.params
         if origin is None:  # no robots.txt belongs to such a request
             why = None if own else "no valid authority"
         else:
@@ -170,10 +169,10 @@ class RfcRobotsTxtMiddleware:
             closed = Decision(False, Reason.UNREACHABLE, origin=None if origin is None else str(origin))
             self.enforcement.refuse(request, closed, f"{UNREACHABLE}{why}")
             return None
-        if origin is None or (own and not wants_copy(request)):
+        if origin is None or own:
             self._let_through(None if origin is None else self.service.at_hand(origin, counted=False))
             return None
-        agent = None if own else self.user_agents.of(request)
+        agent = self.user_agents.of(request)
         if self._deferred.leaving and (wait := self._deferred.returned(request)) is not None:
             # It was returned to be set aside, and came back without passing the scheduler.
             return self._wait_in_place(request, agent, wait, past_scheduler=True)
@@ -197,7 +196,7 @@ class RfcRobotsTxtMiddleware:
         self._count(stats.EXEMPTED)
         return None
 
-    def _wait(self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy]) -> _Passed:
+    def _wait(self, request: Request, agent: Agent, wait: RouteWait[OriginPolicy]) -> _Passed:
         """Set a request aside by returning it to the engine; if too many are set aside, let it wait in place."""
         self._throttle.release(request)  # the request for the robots.txt needs that turn
         if wait.value is not None:  # without asyncio, the fetch may be over already
@@ -213,8 +212,8 @@ class RfcRobotsTxtMiddleware:
         return request
 
     async def _wait_in_place(
-        self, request: Request, agent: Agent | None, wait: RouteWait[OriginPolicy], *, past_scheduler: bool = False
-    ) -> Request | Response | None:
+        self, request: Request, agent: Agent, wait: RouteWait[OriginPolicy], *, past_scheduler: bool = False
+    ) -> Request | None:
         self._throttle.release(request)  # if it came past the scheduler, it has taken the turn once more
         robots = await self._deferred.wait_in_place(wait)
         if robots is not None:
@@ -226,20 +225,13 @@ class RfcRobotsTxtMiddleware:
         logger.debug("Not decided before the spider closed: %s", request_text(request), extra=self._extra)
         raise undecided(wait.key)
 
-    def _finish(self, request: Request, robots: OriginPolicy, agent: Agent | None) -> _Passed:
-        """Judge a page; a request for the file itself, which has no agent, is answered if the file is at hand."""
-        if agent is not None:
-            if robots.file is not None and robots.file.unread(agent):
-                return self._wait_in_place(request, agent, self.service.read_for(robots, agent))
-            if self.enforcement.judge(request, robots, agent):
-                return None
-            return self._wait_for_turn(request, lambda: self._finish(request, robots, agent))
-        body = None if robots.file is None else self.service.octets(robots.origin)
-        if body is None:  # the site has to answer it
-            self._let_through(robots)
+    def _finish(self, request: Request, robots: OriginPolicy, agent: Agent) -> _Passed:
+        """Judge a request."""
+        if robots.file is not None and robots.file.unread(agent):
+            return self._wait_in_place(request, agent, self.service.read_for(robots, agent))
+        if self.enforcement.judge(request, robots, agent):
             return None
-        self._count(stats.REUSED)
-        return answer_from_cache(request, body)
+        return self._wait_for_turn(request, lambda: self._finish(request, robots, agent))
 
     def _let_through(self, robots: OriginPolicy | None) -> None:
         """Count a request for a robots.txt itself, which may always be fetched (RFC 9309, 2.2.2)."""
@@ -275,7 +267,7 @@ class RfcRobotsTxtMiddleware:
 
     async def _wait_for_turn_in_place(
         self, request: Request, then: Callable[[], _Passed], *, past_scheduler: bool
-    ) -> Request | Response | None:
+    ) -> Request | None:
         try:
             await self._throttle.wait_in_place(request)
         except RobotsUndecided:

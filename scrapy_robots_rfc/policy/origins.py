@@ -7,12 +7,12 @@ the userinfo of its URL.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 from urllib.parse import quote, unquote, urlsplit
 
-from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
+from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme, joined
 
 # A host with one of these characters is refused, because two programs could read it as two different hosts.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
@@ -200,3 +200,23 @@ def named_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     if site.scheme is None or site.port is None or site.below:
         raise ValueError(text)
     return Origin(site.scheme, site.host, site.port)
+
+
+def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
+    """Return the absolute URLs of sitemaps, each once, and no others than http, https and the scheme of the file.
+
+    A site may name ``file:///etc/passwd``, or an address in the user's own network.
+
+    :param values: of the Sitemap records; they may be malformed.
+    :param base: the URL of the file, against which relative values are resolved.
+    """
+    urls = dict[str, None]()
+    for value in values:
+        try:
+            url = joined(base, value)
+        except ValueError:  # such as brackets without an IPv6 address
+            continue
+        origin = Origin.of(url)
+        if origin is not None and origin.scheme in ("http", "https", base.partition(":")[0]):
+            urls[url] = None
+    return list(urls)

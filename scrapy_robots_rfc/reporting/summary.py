@@ -137,7 +137,6 @@ class CrawlSummary:
             "forbidden": self._count(stats.FORBIDDEN),
             "undecided": self._count(stats.UNDECIDED),
             "exempt": sum(exempt.values()),
-            "reused": self._count(stats.REUSED),
         }
         return _listed(
             requests, {"forbidden": _listed(forbidden), "exempt": _most(exempt, "of other sites", stats.LISTED)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrapy_robots_rfc.core.findings import Code
-from scrapy_robots_rfc.core.lines import MAX_LINE, Line, LineKind, whole_lines
+from scrapy_robots_rfc.core.lines import MAX_LINE, Line, LineKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 
@@ -68,12 +68,3 @@ def test_limit_at_a_line_end() -> None:
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /xyz\nAllow: /\n", max_size=28)
     assert robots.truncated
     assert not robots.decide("/xyz", "Foo").allowed
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-def test_whole_lines(end: bytes) -> None:
-    """Wherever the limit falls, the lines that count say by themselves what the file says with the limit."""
-    body = end.join([b"User-agent: *", b"Disallow: /x", b"Sitemap: http://e.example/s.xml", b"Disallow: /", b""])
-    for limit in range(len(body) + 2):
-        cut, limited = RobotsTxt.parse(whole_lines(body, limit)), RobotsTxt.parse(body, max_size=limit)
-        assert (cut.groups, cut.sitemaps) == (limited.groups, limited.sitemaps)

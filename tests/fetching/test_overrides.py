@@ -69,12 +69,11 @@ def test_first_entry_counts(entries: list[str]) -> None:
     assert known.exempt == entries[0]
 
 
-@pytest.mark.parametrize("meta", [{}, {"robotstxt_reuse": True}], ids=["fetched", "reused"])
 @ensureDeferred
-async def test_robots_txt_of_an_exempt_site(site: Site, meta: dict[str, Any]) -> None:
+async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
     """A spider's own request for the robots.txt of such a site is exempt as its pages are, and counts as one."""
     site.replies["/robots.txt"] = robots(CLOSED)
-    own = Request(site.url("/robots.txt"), meta=meta)
+    own = Request(site.url("/robots.txt"))
     result = await crawl([own, site.url("/x")], {"ROBOTSTXT_EXEMPT": [site.url("")]})
     assert result.outcomes == {own.url: 200, site.url("/x"): 200}
     assert (result.stat("exempted"), result.stat("allowed"), site.fetches) == (2, 0, 1)

@@ -21,6 +21,7 @@ from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from tests.support.service_crawls import Clock
@@ -172,6 +173,24 @@ async def test_what_a_spider_can_read(site: Site) -> None:
 
     result = await run(script, {"ROBOTSTXT_USER_AGENT": "FooBot", "USER_AGENT": "FooBot/1.0"})
     assert not result.stat("allowed")
+
+
+@ensureDeferred
+async def test_sitemaps_that_a_spider_may_ask_for(site: Site, tmp_path: Path) -> None:
+    """Sitemaps are absolute URLs, each once, none of a scheme that a site has no business with, and 1,000 at most."""
+    many = "".join(f"Sitemap: /{number}.xml\n" for number in range(2_000))
+    site.replies["/robots.txt"] = robots(f"Sitemap: /0.xml\nSitemap: file:///etc/passwd\n{many}")
+    own = tmp_path / "robots.txt"
+    own.write_text("Sitemap: https://b.example/own.xml\n", encoding="utf-8")
+
+    async def script(service: RobotsService) -> None:
+        assert await service.sitemaps("http://own.example/") == ["https://b.example/own.xml"]
+        assert await service.sitemaps(site.url("/x")) == [site.url(f"/{number}.xml") for number in range(998)]
+        with pytest.raises(ValueError, match="http or https"):
+            await service.sitemaps("data:,x")
+
+    await run(script, {"ROBOTSTXT_OVERRIDES": {"http://own.example": str(own)}})
+    assert site.fetches == 1
 
 
 @ensureDeferred
