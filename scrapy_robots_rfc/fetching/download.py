@@ -128,8 +128,6 @@ class Downloader:
     def __init__(self, crawler: Crawler, max_size: int, hooks: Hooks, routes: Routes) -> None:
         self._crawler, self._hooks, self._routes = crawler, hooks, routes
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
-        #: Octets of the bodies that came, before they were decoded.
-        self.octets: int = 0
         self._transfers = 0
         self._schemes: set[str] = set()
         # What ended the connection whose octets are being handed over: nothing yet. It is added when that ends.
@@ -223,7 +221,6 @@ class Downloader:
             if not self._transfers:
                 manager.send_catch_log = self._send  # type: ignore[method-assign]
             self._signal_exchanged(transfer, transfer.request or request, response)
-        self.octets += len(response.body)
         body = self._body(response, transfer)
         self._hooks.kept(request.url, response, body)
         return response, body

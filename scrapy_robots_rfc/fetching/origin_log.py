@@ -9,7 +9,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from scrapy.utils.datatypes import LocalCache
 
@@ -31,9 +30,6 @@ NAMED = 10
 #: How many causes are counted by name. A site can cause any number of them, because they may contain what it sends.
 KEPT_CAUSES = 100
 
-#: How many failing origins are kept, for those who look at a crawl; the one that was added first is dropped first.
-KEPT_FAILING = 1000
-
 # Origins of which it is remembered that their INFO line was logged. After so many others, it may be
 # logged again.
 _KEPT_TOLD = 10_000
@@ -49,19 +45,6 @@ _FOLLOWS = {
 # The same in a dry run, where nothing is dropped.
 _FETCHED = "all of its pages are forbidden, and fetched: this is a dry run"
 _FOLLOWS_DRY = {**_FOLLOWS, Outcome.UNREACHABLE: _FETCHED, Outcome.LOCAL: _FETCHED}
-
-
-class Failing(NamedTuple):
-    """An origin whose robots.txt cannot be fetched.
-
-    :param cause: what happened last.
-    :param since: when the first of these failures was.
-    :param again: from when on it is asked for again.
-    """
-
-    cause: str
-    since: float
-    again: float
 
 
 @dataclass
@@ -100,8 +83,6 @@ class OriginLog:
         #: Origins whose pages were forbidden because their file was unreachable; origins with an earlier copy obeyed.
         self.unreachable: Names = Names()
         self.stale: Names = Names()
-        #: Origins whose last fetch failed.
-        self.failing: dict[Origin, Failing] = {}
         self._waiting: dict[Origin, str] = {}  # those that are asked again, and did not count as unreachable before
         # Hashes of the origins, with what was said of each at INFO.
         self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
@@ -124,7 +105,6 @@ class OriginLog:
         :param that_way: whether it is about the requests of one route only.
         """
         url, cause, pending = robots.origin.robots_url, robots.cause, attempt.pending
-        self._fails(robots, self._runtime.clock() + to_come[0] if to_come else robots.validity.fresh_until)
         if to_come and not that_way and attempt.changes(Outcome.UNREACHABLE):
             self._waiting[robots.origin] = cause
         if other_route and pending.untried() is not None:
@@ -184,7 +164,6 @@ class OriginLog:
 
     def local(self, robots: OriginPolicy, access: Local) -> None:
         """Log that the crawl itself failed, once for each cause: the same failure may concern every origin."""
-        self._fails(robots, robots.validity.fresh_until)
         if access.cause in self.local_advice or len(self.local_advice) >= KEPT_CAUSES:
             return
         self.local_advice[access.cause] = access.advice
@@ -201,8 +180,6 @@ class OriginLog:
         """Count what governs an origin after its last attempt, and log how several attempts ended."""
         origin, attempts, before = robots.origin, attempt.pending.attempts + 1, attempt.before
         reached = robots.validity.unreachable_since is None
-        if reached:
-            self.failing.pop(origin, None)
         self._waiting.pop(origin, None)
         changed = attempt.changes(robots.outcome)
         if changed and robots.outcome is Outcome.UNREACHABLE:
@@ -241,15 +218,6 @@ class OriginLog:
         if key not in self._told:
             self._told[key] = None
             logger.info("%s %s", url, text)
-
-    def _fails(self, robots: OriginPolicy, again: float) -> None:
-        """Keep since when an origin fails."""
-        since, earlier = robots.validity.unreachable_since, self.failing.get(robots.origin)
-        since = self._runtime.clock() if since is None else since
-        since = since if earlier is None else min(since, earlier.since)
-        self.failing[robots.origin] = Failing(robots.cause, since, again)
-        if len(self.failing) > KEPT_FAILING:
-            del self.failing[next(iter(self.failing))]
 
     def _gave_up(self, robots: OriginPolicy, attempts: int, follows: str) -> None:
         message = "%s stays unreachable (%s) after %d attempts: %s"

@@ -163,7 +163,7 @@ class FetchQueue:
         settled: Callable[[PendingFetch], object],
     ) -> None:
         self._runtime, self._timeout, self._free = runtime, settings.timeout, settings.concurrent_fetches
-        self._roomy, self._backoff = self._free * 3 // 4, settings.unreachable_backoff
+        self._roomy = self._free * 3 // 4
         self._closing, self._work, self._late = closing, work, late
         self._queued, self._settled = queued, settled
         self._pending: dict[Origin, PendingFetch] = {}
@@ -175,20 +175,6 @@ class FetchQueue:
 
     def __contains__(self, origin: Origin) -> bool:
         return origin in self._pending
-
-    def given_up(self, origin: Origin) -> float | None:
-        """Return when the fetch for an origin ends at the latest, if its server asks for no longer pauses.
-
-        ``None``: there is none. A fetch that stands in line is taken to begin now.
-        """
-        pending = self._pending.get(origin)
-        if pending is None:
-            return None
-        pauses = self._backoff[pending.route.attempts :]
-        attempts = (1 + len(pauses)) * min(len(pending.routes), MOST_ROUTES)
-        # The queue notices the end of a pause, and that of an attempt, up to a tick late.
-        began = self._runtime.clock() if pending.due is None else pending.due
-        return began + sum(pauses) + attempts * (self._timeout + 2 * TICK)
 
     def ask(self, origin: Origin, asker: Request | None = None, route: Hashable = None) -> RouteWait[OriginPolicy]:
         """Return the wait for what governs an origin; begin to find it out unless that is under way.

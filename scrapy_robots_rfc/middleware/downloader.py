@@ -111,7 +111,7 @@ class RfcRobotsTxtMiddleware:
         self._declare_use(settings)
         self._bridge = SchedulerBridge(crawler, self._request_scheduled)
         self._deferred = self._make_deferred(runtime)
-        self._progress = Progress(crawler, self._deferred, throttle, runtime, self.service)
+        self._progress = Progress(crawler, self._deferred, throttle, runtime)
 
     def _make_deferred(self, runtime: Runtime) -> DeferredRequests[OriginPolicy]:
         return DeferredRequests(

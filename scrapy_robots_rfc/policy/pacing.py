@@ -173,13 +173,11 @@ def _when(window: VisitTime | None) -> str:
 class Held(NamedTuple):
     """A site whose requests wait for their turns.
 
-    :param name: its origin.
     :param requests: how many wait.
     :param interval: the seconds from one request to the next.
     :param seconds: after so many the next request may go, at the soonest.
     """
 
-    name: str
     requests: int
     interval: float
     seconds: float

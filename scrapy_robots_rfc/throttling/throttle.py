@@ -186,7 +186,7 @@ class Throttle:
             if (paced := self.origins.get(name)) is not None:
                 interval = paced.interval(utc)
                 first = paced.turns.wait(None, interval, now, patient=False) or 0.0
-                found.append(Held(name, count, interval, first))
+                found.append(Held(count, interval, first))
         return found
 
     def left(self) -> int:

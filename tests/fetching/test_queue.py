@@ -160,21 +160,6 @@ def test_again_after_the_delay() -> None:
     assert desk.told == [("a", "A")]
 
 
-def test_given_up_at_the_latest() -> None:
-    """The end of a fetch at the latest does not move while an attempt or a pause is under way, and has all of them."""
-    desk, pauses = Desk(limit=1), (5.0, 15.0, 45.0)
-    desk.ask("a", "b")
-    ends = sum(pauses) + 4 * (TIMEOUT + 2 * TICK)
-    assert desk.queue.given_up(origin("a")) == ends
-    desk.runtime.pass_time(7)
-    assert desk.queue.given_up(origin("a")) == ends
-    assert desk.queue.given_up(origin("b")) == 7 + ends  # it still stands in line
-    desk.end("a", again=5)
-    desk.runtime.pass_time(3)
-    assert desk.queue.given_up(origin("a")) == 7 + sum(pauses) + 3 * (TIMEOUT + 2 * TICK)
-    assert desk.queue.given_up(origin("c")) is None
-
-
 def test_new_ones_go_first() -> None:
     """One that has failed stands behind those that were never tried."""
     desk = Desk(limit=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.middleware.progress import Progress
@@ -44,9 +44,8 @@ class Timers(Clock):
 def begun(room: Room, clock: Timers, interval: float) -> Progress:
     """The line of a crawl that has begun."""
     room.room._runtime = clock
-    progress = Progress(
-        make_crawler(settings={"LOGSTATS_INTERVAL": interval}), room.room, room.throttle, clock, cast("Any", None)
-    )
+    crawler = make_crawler(settings={"LOGSTATS_INTERVAL": interval})
+    progress = Progress(crawler, room.room, room.throttle, clock)
     progress.begin()
     return progress
 
