@@ -1,6 +1,6 @@
 """Tasks, timers, waiters, threads and clocks for every runtime of Scrapy: asyncio, another reactor, or no reactor.
 
-Also the classes of their errors, and one log line for an error of ours that stops a crawl: see `logged_in_one_line`.
+Also the classes of their errors.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -23,11 +22,6 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
 
-from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc.errors import RobotsError
-
-logger: logging.Logger = logging.getLogger(__name__)
-
 _T = TypeVar("_T")
 
 #: What is raised if there was no answer in time; download handlers of others raise the last two.
@@ -35,10 +29,6 @@ LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, 
 
 #: What is raised inside a coroutine that was cancelled; Twisted's is a subclass of `Exception`.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
-
-# Name of the attribute that marks an error of ours that stops a crawl at its start. Weak references do not serve: they
-# are cleared before the error is logged, because it is part of a cycle that is collected.
-_MARK = "_stopped_a_crawl"
 
 # A date is shown that is at most this many seconds ahead, some thirty years: far dates cannot be shown.
 _LONGEST = 1e9
@@ -192,59 +182,3 @@ class Threads:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
-
-
-@contextlib.contextmanager
-def logged_in_one_line() -> Iterator[None]:
-    """Have an error of ours that is raised within logged in one line, if nobody asks for it; its text says all.
-
-    Scrapy gives such an error to whoever began the crawl. Scrapy's commands do not ask for it: then asyncio logs it
-    with a traceback when the task is collected, and Twisted when the Deferred is. Only this log changes. A caller who
-    asks gets the error, and all other errors are logged as usual.
-    """
-    try:
-        yield
-    except RobotsError as error:
-        error.__dict__[_MARK] = True
-        logging.getLogger("asyncio").addFilter(_is_other_record)
-        twisted_logger = _scrapy.log_of_deferreds()
-        if twisted_logger is not None and not isinstance(twisted_logger.observer, _Observer):
-            twisted_logger.observer = _Observer(twisted_logger.observer)
-        raise
-
-
-def _is_other_record(record: logging.LogRecord) -> bool:
-    """Whether a record of asyncio's is about anything else; ours is logged here."""
-    return not (record.exc_info and _logged(record.exc_info[1]))
-
-
-def _logged(error: BaseException | None) -> bool:
-    if _MARK not in getattr(error, "__dict__", ()):
-        return False
-    logger.error("The crawl does not start: %s", error)
-    return True
-
-
-class _Observer:
-    """Stands between Twisted's Deferreds and its log, and logs errors of ours in one line.
-
-    For an error that nobody asked for, Twisted logs two events, one right after the other: a headline and the failure.
-
-    :param observer: gets all other events.
-    """
-
-    def __init__(self, observer: Callable[[dict[str, Any]], None]) -> None:
-        self._observer = observer
-        self._headline: dict[str, Any] | None = None
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        """Hold a headline back until its failure is known."""
-        failure, headline, self._headline = event.get("log_failure"), self._headline, None
-        if failure is not None and _logged(failure.value):
-            return
-        if headline is not None:
-            self._observer(headline)
-        if failure is None and event.get("isError"):
-            self._headline = event
-        else:
-            self._observer(event)

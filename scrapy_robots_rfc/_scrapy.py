@@ -18,7 +18,6 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.http.request import NO_CALLBACK
-from twisted.internet import defer
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -69,8 +68,6 @@ robots.txt files are not kept in the HTTP cache, and not looked up there
     Crawler.crawling
 `scrapy robots settings` does not show what add-ons set
     Crawler.addons AddonManager.load_settings
-An error that stops a crawl at its start is logged with a traceback
-    defer.log
 """
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
@@ -361,8 +358,3 @@ def apply_addons(crawler: Crawler) -> bool:
     if known:  # else the command that asks says what is lost
         crawler.addons.load_settings(crawler.settings)
     return known
-
-
-def log_of_deferreds() -> Private:
-    """Twisted's log of errors in Deferreds that nobody asks for; ``None`` where it cannot be had."""
-    return _find(None, defer, "defer.log", own=True)

@@ -7,7 +7,6 @@ from typing import Self
 from scrapy.crawler import Crawler
 from scrapy.robotstxt import RobotParser
 
-from scrapy_robots_rfc._runtime import logged_in_one_line
 from scrapy_robots_rfc.core.agents import product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.settings import BY_FIELD, read_row
@@ -32,8 +31,7 @@ class RfcRobotParser(RobotParser):
         :raises SettingError: the value of the setting is not accepted. A crawl with Scrapy's own middleware gets the
             error at its start, because that middleware makes a parser then.
         """
-        with logged_in_one_line():
-            max_size = RobotsTxt.MAX_SIZE if crawler is None else read_row(BY_FIELD["max_size"], crawler.settings)
+        max_size = RobotsTxt.MAX_SIZE if crawler is None else read_row(BY_FIELD["max_size"], crawler.settings)
         return cls(robotstxt_body, max_size=max_size)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:

@@ -10,8 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_robots_rfc import _runtime, _scrapy
-from scrapy_robots_rfc.errors import RobotsError
+from scrapy_robots_rfc import _scrapy
 from tests.support.crawling import crawl, make_crawler, records
 from tests.support.site import PAGE, Reply, Site
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
 LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
 
-#: What no crawl of the web looks up: a command does, and a crawl that does not start.
-ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings", "defer.log"}
+#: What no crawl of the web looks up: a command does.
+ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings"}
 _HANDLERS = "scrapy.core.downloader.handlers"
 #: Download handlers that have to be asked for, and where their private names are.
 HANDLERS = {
@@ -135,12 +134,3 @@ def test_the_settings_without_the_addons(key: str, monkeypatch: pytest.MonkeyPat
     assert _scrapy.apply_addons(crawler)
     Blind(key, monkeypatch)
     assert not _scrapy.apply_addons(crawler)
-
-
-def test_an_error_without_the_log_of_twisted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the log of Deferreds cannot be had, an error that stops a crawl comes through, and one warning is given."""
-    Blind("defer.log", monkeypatch)
-    with pytest.raises(RobotsError), _runtime.logged_in_one_line():
-        raise RobotsError
-    [warning] = records(caplog)
-    assert warning.startswith("An error that stops a crawl at its start is logged with a traceback: ")

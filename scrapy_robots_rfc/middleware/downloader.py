@@ -18,7 +18,7 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
@@ -135,8 +135,7 @@ class RfcRobotsTxtMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
-        with logged_in_one_line():
-            return cls(crawler)
+        return cls(crawler)
 
     def process_request(self, request: Request) -> _Passed:
         """Let a request through, set it aside, or raise.

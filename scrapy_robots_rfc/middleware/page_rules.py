@@ -23,7 +23,7 @@ from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_robots_rfc import signals, stats
-from scrapy_robots_rfc._runtime import Runtime, logged_in_one_line
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.page_rules import PageRules, combine, parse_headers, parse_metas
 from scrapy_robots_rfc.core.text import printable
@@ -261,8 +261,7 @@ class RfcPageRulesMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware of a crawl."""
-        with logged_in_one_line():
-            return cls(crawler)
+        return cls(crawler)
 
     def process_spider_input(self, response: Response) -> None:
         """Put the rules into meta; those of another page may be there, because a callback copied its meta."""

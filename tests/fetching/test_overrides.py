@@ -294,9 +294,7 @@ def test_missing_file_stops_a_process(site: Site, tmp_path: Path) -> None:
     )
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert (
-        f"The crawl does not start: ROBOTSTXT_OVERRIDES['{site.url('')}'] = 'nowhere/own.txt' is not accepted" in stderr
-    )
+    assert f"SettingError: ROBOTSTXT_OVERRIDES['{site.url('')}'] = 'nowhere/own.txt' is not accepted" in stderr
     assert f"({tmp_path}/nowhere/own.txt: No such file or directory)" in stderr
     assert site.targets == []
 

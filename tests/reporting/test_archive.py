@@ -245,7 +245,7 @@ async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
 
 @ensureDeferred
 async def test_path_that_cannot_be_written(tmp_path: Path) -> None:
-    """A path where no file can be made stops the crawl at start, in one line."""
+    """A path where no file can be made stops the crawl at start."""
     with pytest.raises(ValueError, match=r"ROBOTSTXT_ARCHIVE = .* is not accepted; it must be the path of a file that"):
         await crawl(["http://127.0.0.1:1/"], {"ROBOTSTXT_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")})
 
