@@ -66,8 +66,6 @@ robots.txt files are not kept in the HTTP cache, and not looked up there
     HttpCacheMiddleware.policy HttpCacheMiddleware.storage
 `fetch` in `scrapy shell` waits for a site that is down (ROBOTSTXT_UNREACHABLE_BACKOFF)
     Crawler.crawling
-`scrapy robots settings` does not show what add-ons set
-    Crawler.addons AddonManager.load_settings
 """
 
 #: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
@@ -350,11 +348,3 @@ def asks_once(crawler: Crawler) -> bool:
     module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
     commands = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")  # view is a kind of fetch
     return module in commands or _find(crawler, crawler, "Crawler.crawling") is False
-
-
-def apply_addons(crawler: Crawler) -> bool:
-    """Let the add-ons of a crawl change its settings, as they do when it starts; false where Scrapy has no such way."""
-    known = _there(crawler, "Crawler.addons") and _there(crawler.addons, "AddonManager.load_settings")
-    if known:  # else the command that asks says what is lost
-        crawler.addons.load_settings(crawler.settings)
-    return known

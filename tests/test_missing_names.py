@@ -11,7 +11,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_robots_rfc import _scrapy
-from tests.support.crawling import crawl, make_crawler, records
+from tests.support.crawling import crawl, records
 from tests.support.site import PAGE, Reply, Site
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
 LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
 
-#: What no crawl of the web looks up: a command does.
-ELSEWHERE = {"Crawler.addons", "AddonManager.load_settings"}
 _HANDLERS = "scrapy.core.downloader.handlers"
 #: Download handlers that have to be asked for, and where their private names are.
 HANDLERS = {
@@ -92,7 +90,7 @@ def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-@pytest.mark.parametrize("key", sorted(_scrapy.PRIVATE.keys() - ELSEWHERE))
+@pytest.mark.parametrize("key", sorted(_scrapy.PRIVATE))
 @ensureDeferred
 async def test_a_crawl_without_a_name(
     site: Site, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -125,12 +123,3 @@ async def test_a_crawl_without_a_name(
     assert warning.startswith(f"{lost}: ")
     if key != "HttpxDownloadHandler._client":  # without it, the names of newer versions are looked up
         assert f" has no `{key.partition('.')[2]}` (a private name of Scrapy {seen})" in warning
-
-
-@pytest.mark.parametrize("key", ["Crawler.addons", "AddonManager.load_settings"])
-def test_the_settings_without_the_addons(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where add-ons cannot be applied, `scrapy robots settings` is told."""
-    crawler = make_crawler()
-    assert _scrapy.apply_addons(crawler)
-    Blind(key, monkeypatch)
-    assert not _scrapy.apply_addons(crawler)

@@ -1,4 +1,4 @@
-"""`scrapy robots check URL...`: may these URLs be fetched, and why. `diff` takes its verdicts from here, too.
+"""`scrapy robots check URL...`: may these URLs be fetched, and why.
 
 The verdicts are the same that a crawl comes to.
 """

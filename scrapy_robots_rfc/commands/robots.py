@@ -13,17 +13,17 @@ from typing import NoReturn
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from scrapy_robots_rfc.commands import cache, check, diff, lint, page, report, settings, show
+from scrapy_robots_rfc.commands import cache, check, lint, page, report, show
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import SettingError
 
 #: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`. The last one returns
 #: the parsers of its actions, if the topic has any.
-_MODULES = (check, show, diff, lint, page, report, cache, settings)
+_MODULES = (check, show, lint, page, report, cache)
 _TOPICS = {topic.__name__.rpartition(".")[2]: topic for topic in _MODULES}
 #: Those whose exit code is an answer, which there is none of where the output cannot be written.
-_ANSWERS = frozenset({"check", "diff", "lint", "page", "settings"})
+_ANSWERS = frozenset({"check", "lint", "page"})
 
 
 class Command(ScrapyCommand):

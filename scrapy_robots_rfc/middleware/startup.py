@@ -1,6 +1,6 @@
 """Settings at the start of a crawl, and log lines about them: misspelt names, middlewares and parsers that collide.
 
-`scrapy robots settings` prints the same lines. See `Settings` for values that are not accepted, which are errors.
+See `Settings` for values that are not accepted, which are errors.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     return settings
 
 
-def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> Iterator[tuple[int, str]]:
+def startup_lines(settings: BaseSettings, read: Settings, ours: type) -> Iterator[tuple[int, str]]:
     """Yield the lines, each after its logging level.
 
     :param settings: of the crawl, with those of its spider and its add-ons.
-    :param read: the same settings, checked; ``None``: one of them is wrong.
+    :param read: the same settings, checked.
     :param ours: the class `RfcRobotsTxtMiddleware`.
     """
     for key in unknown(settings):
@@ -75,7 +75,7 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
     middlewares = [key for _, key in placed(settings, _MIDDLEWARES)]
     if not any(stands_for(key, ours) for key in middlewares):
         return
-    if obeys(settings):
+    if read.obey:
         yield from _beside(middlewares, ours)
         yield from _parser(settings)
     else:
@@ -83,7 +83,7 @@ def startup_lines(settings: BaseSettings, read: Settings | None, ours: type) -> 
         off = f"RfcRobotsTxtMiddleware is in {_MIDDLEWARES}, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
         advice = f"{off}; set ROBOTSTXT_OBEY = True, or take the middleware out"
         yield (logging.INFO, off) if chosen else (logging.WARNING, advice)
-        asked = (BY_FIELD[name].key for name in _NEED_OBEY if read is not None and getattr(read, name))
+        asked = (BY_FIELD[name].key for name in _NEED_OBEY if getattr(read, name))
         if unheeded := ", ".join(asked):
             yield logging.WARNING, f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"
 
@@ -151,14 +151,6 @@ def nearest(key: str) -> str:
     names = {known.partition("_")[2]: known for known in keys}
     (name,) = get_close_matches(rest, names, n=1, cutoff=0)
     return names[name]
-
-
-def obeys(settings: BaseSettings) -> bool:
-    """Whether ROBOTSTXT_OBEY is on; false if its value is not accepted."""
-    try:
-        return settings.getbool("ROBOTSTXT_OBEY")
-    except ValueError:
-        return False
 
 
 def _beside(middlewares: list[str | type], ours: type) -> Iterator[tuple[int, str]]:

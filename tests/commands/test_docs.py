@@ -95,8 +95,6 @@ def folder(tmp_path: Path) -> Path:
         store.put(key, encode(copy), 30 * DAY)
     store.close()
     (tmp_path / "robots.txt").write_text(NEWS)
-    (tmp_path / "new.txt").write_text(NEWS.replace("Disallow: /*.pdf$", "Disallow: /*.pdf$\nDisallow: /archive/"))
-    (tmp_path / "urls.txt").write_text("https://news.example/today\nhttps://news.example/archive/2001\n")
     (tmp_path / "article.html").write_text(block("docs/cli.md", "html", "newsbot"))
     (tmp_path / "shop.txt").write_text(block("docs/cli.md", "text", "User-agent"))
     report = exported(crawl())
@@ -108,7 +106,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_document_shows_what_commands_print(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 20
+    assert len(sessions()) == 19
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))

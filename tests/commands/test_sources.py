@@ -56,7 +56,7 @@ def test_a_url_that_has_no_file_is_one_line(replies: dict[str, Any], because: st
     assert f"/r.txt cannot be fetched: {because}; check the address" in done.err.replace("Download", "")
 
 
-@pytest.mark.parametrize("topic", ["lint {}", "diff {} robots.txt", "check http://a.example/ --robots {}"])
+@pytest.mark.parametrize("topic", ["lint {}", "check http://a.example/ --robots {}"])
 def test_a_file_that_cannot_be_decoded_is_one_line(topic: str, tmp_path: Path) -> None:
     """What is wrong with a file that is there is said as a crawl says it."""
     (tmp_path / "robots.txt").write_text(FILE)
@@ -91,7 +91,6 @@ def long(size: int) -> str:
     ("arguments", "says", "code"),
     [
         (("check", f"{SITE}/x.pdf", "--agent", "foobot", "--robots"), "disallowed   https://a.example/x.pdf", 1),
-        (("diff", "short.txt"), "0 rules removed or added", 0),
         (("lint",), "1 error", 3),
     ],
     ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
@@ -156,14 +155,12 @@ def test_the_url_of_a_site_means_its_robots_txt(path: str, tmp_path: Path) -> No
     with Site({"/": Reply(200, HTML.encode()), "/robots.txt": file(FILE)}) as site:
         url, shown = site.url(path).replace("://", "://me:secret@"), site.url("/robots.txt")
         checked = run("check", f"{SITE}/x", "--robots", url, "--json", folder=tmp_path)
-        compared = run("diff", "robots.txt", url, folder=tmp_path)
         linted = run("lint", url, folder=tmp_path)
         asked = [(each.target, "Authorization" in each.headers) for each in site.asked]
-    assert asked == [("/robots.txt", True)] * 3
+    assert asked == [("/robots.txt", True)] * 2
     assert (checked.code, json.loads(checked.out)["robots_txt"]["url"]) == (1, shown)
-    assert (compared.code, compared.out) == (0, "0 rules removed or added\n")
     assert (linted.code, linted.out) == (0, f"{shown}: nothing found\n")
-    assert [done.err for done in (checked, compared, linted)] == [""] * 3
+    assert [done.err for done in (checked, linted)] == [""] * 2
 
 
 def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
@@ -175,8 +172,6 @@ def test_a_web_page_is_warned_of(tmp_path: Path) -> None:
             text = f"{called} looks like an HTML page, no robots.txt: see scrapy robots lint {again}\n"
             done = run("check", f"{SITE}/x", f"{SITE}/y", "--robots", name, folder=tmp_path, stdin=HTML)
             assert (done.code, done.err) == (0, f"scrapy robots check: {text}")
-            done = run("diff", name, "page", folder=tmp_path, stdin=HTML)
-            assert (done.code, done.err.splitlines(True)[0]) == (0, f"scrapy robots diff: {text}")
 
 
 @pytest.mark.parametrize(

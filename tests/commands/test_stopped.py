@@ -57,7 +57,7 @@ def test_stopped_while_it_reads(arguments: tuple[str, ...], folder: Path) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("diff", "robots.txt", "other.txt"),
+        ("lint", "robots.txt"),
         ("cache", "export", "--store", STORE),
     ],
     ids=lambda arguments: arguments[0],

@@ -44,7 +44,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "robots.txt").write_text(FILE, encoding="utf-8")
     (tmp_path / "page.html").write_text(f"<meta name=robots content='noindex, caf\xe9 {'long ' * 30}, x'>", "utf-8")
-    (tmp_path / "old.txt").write_text("User-agent: *\nDisallow: /y\n", encoding="utf-8")
     (tmp_path / "robots.jsonl").write_bytes(exported([record(rule=f"Disallow: /{'long' * 30}", spider="caf\xe9")]))
     store = SqliteStore(tmp_path / "robots.sqlite")
     store.open()
@@ -58,15 +57,12 @@ TAKE_A_URL = (
     ("check", "{}", "--robots", "robots.txt"),
     ("check", "{}"),
     ("show", "{}"),
-    ("diff", "robots.txt", "robots.txt", "--urls", "-"),
     ("cache", "show", "{}", "--store", STORE),
     ("cache", "purge", "{}", "--store", STORE),
 )
 #: Those that take a file, or a URL.
 TAKE_A_FILE = (
     ("check", "http://a.example/", "--robots", "{}"),
-    ("diff", "robots.txt", "{}"),
-    ("diff", "{}", "robots.txt"),
     ("lint", "{}"),
     ("page", "{}"),
 )
@@ -141,9 +137,7 @@ def test_a_wrong_setting_is_refused_by_all(robots: Callable[..., Done], argument
 ON_A_TERMINAL = (
     (("check", "http://a.example/x", "--robots", "robots.txt"), "disallowed"),
     (("lint", "robots.txt"), "error"),
-    (("diff", "old.txt", "robots.txt"), "  - line 2: Disallow: /y"),
     (("cache", "ls", "--store", STORE), "unreachable"),
-    (("settings", "-s", "ROBOTSTXT_TIMEOUT=x", "-s", "ROBOTSTXT_OBEY=1"), "error"),
 )
 
 
@@ -170,7 +164,6 @@ def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], re
         ("check", "http://a.example/café", "--robots", "robots.txt", "--json"),
         ("lint", "robots.txt", "--json"),
         ("page", "page.html", "--json"),
-        ("diff", "old.txt", "robots.txt", "--json"),
         ("report", "robots.jsonl", "--json"),
         ("cache", "ls", "--json", "--store", STORE),
         ("cache", "show", "http://a.example/", "--json", "--store", STORE),
@@ -198,7 +191,7 @@ def test_json_of_a_site_has_the_same_keys(folder: Path) -> None:
 _FETCH = ("check", "show")
 
 
-@pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}robots.txt", "diff {}robots.txt robots.txt"])
+@pytest.mark.parametrize("topic", ["check {}", "show {}", "lint {}robots.txt"])
 def test_an_error_of_the_project_is_told_as_that(topic: str, folder: Path) -> None:
     """An error of the project's own code is told as that, and not as one of the output, whatever its kind is."""
     (folder / "own.py").write_text("class Reads:\n    def __init__(self):\n        open('not-there')\n")
