@@ -68,10 +68,12 @@ def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def printed(log: str) -> list[str]:
-    """The lines of a log that are not empty.
+    """The lines of a log that are not empty, without two noises of others.
 
     Scrapy leaves two sessions of aiohttp open whenever a downloader cannot be made, and aiohttp says so.
+    Twisted before 22.8 hands to logging a traceback that Python 3.11 cannot read, and logging says so at length.
     """
+    log = log.partition("--- Logging error ---")[0]
     noise = ("Unclosed client session", "client_session: ")
     return [line for line in log.splitlines() if line and not any(words in line for words in noise)]
 
