@@ -312,10 +312,6 @@ class Settings:
         "ROBOTSTXT_CRAWL_DELAY_OVER", "str", "clamp", "'clamp' or 'forbid'", Over,
         "What becomes of a site that asks for more: the maximum is kept (clamp), or no page is fetched (forbid).",
     )
-    crawl_delay_shared: bool = _setting(
-        "ROBOTSTXT_CRAWL_DELAY_SHARED", "bool", True, "True or False", _boolean,
-        "Whether crawls that share a Redis server, or a process, keep a site's interval together.",
-    )
     max_waiting: int = _setting(
         "ROBOTSTXT_MAX_WAITING", "requests", 100_000, "a whole number, at least 0", _number(0, whole=True),
         "How many requests that wait for a robots.txt or a turn are set aside; more wait in CONCURRENT_REQUESTS.",

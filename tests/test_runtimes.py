@@ -102,11 +102,6 @@ def test_pacing(results: Results) -> None:
     assert results["pacing"] == {"pages": 4, "requests": 8, "kept": True, "sites": 1}
 
 
-def test_together(results: Results) -> None:
-    """Crawls of one process fetch a robots.txt once and keep one pace towards its site, without a setting."""
-    assert results["together"] == {"outcomes": [[200] * 3] * 3, "fetches": 1, "kept": True, "left": 0}
-
-
 def test_slow_store(results: Results) -> None:
     """While a store takes its time, the crawl goes on with everything else."""
     assert results["slow_store"] == {"outcomes": [200, 200], "in_time": True, "errors": 0}

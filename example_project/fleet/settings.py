@@ -15,7 +15,7 @@ DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
 SCHEDULER_PERSIST = True  # a worker that closes leaves the queue to the others
 MAX_IDLE_TIME_BEFORE_CLOSE = 3  # seconds without anything to do, after which a worker closes
 
-# robots.txt: one line to obey it, one to share it. Paces are shared with it: see ROBOTSTXT_CRAWL_DELAY_SHARED.
+# robots.txt: one line to obey it, one to share it. The paces of sites are shared with it.
 ADDONS = {"scrapy_robots_rfc.Addon": 500}
 ROBOTSTXT_CACHE = REDIS_URL
 

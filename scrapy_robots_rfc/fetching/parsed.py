@@ -154,12 +154,12 @@ class FileParser:
         assert crawler.stats is not None
         self._crawler, self._settings = crawler, settings
         self._failed = partial(crawler.stats.inc_value, stats.PARSER_ERRORS)
-        self.parser_class: type[Any] = load_parser(settings, crawler)
+        self._parser_class: type[Any] = load_parser(settings, crawler)
 
     def __call__(self, body: bytes, origin: Origin) -> ParsedRobots:
         """Return the parsed file of a site; raises whatever a parser of the user's raises."""
         gemini = gemini_file(body, self._settings, origin.scheme)
-        parser = build_from_crawler(self.parser_class, self._crawler, body if gemini is None else gemini.octets)
+        parser = build_from_crawler(self._parser_class, self._crawler, body if gemini is None else gemini.octets)
         told = self._settings.report or self._settings.archive
         digest = f"sha256:{sha256(body[: self._settings.max_size]).hexdigest()}" if told else None
         # A subclass with an allowed() of its own decides by that method, as a foreign parser does.

@@ -7,7 +7,6 @@ account: it closes the site for the requests of that route only.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from typing import TypeAlias
 from urllib.request import getproxies
 
@@ -52,14 +51,6 @@ class Routes:
     def usual(self, request: Request) -> Route:
         """Return the route that a request takes if it names none."""
         return self.of(Request(request.url)) if self._environment else None
-
-    def way(self, asker: Request | None) -> Hashable:
-        """Return route and local address of a fetch: crawls for which they are equal get the same answer.
-
-        :param asker: the request that the file is fetched for; ``None``: there is none, as for a spider's question.
-        """
-        route, address = self.of(asker), None if asker is None else asker.meta.get("bindaddress")
-        return None if route is None and address is None else (route, address)
 
 
 def has_account(request: Request) -> bool:

@@ -1,6 +1,6 @@
 """RobotsService: from an origin to what its robots.txt says. The way of a fetch is read here from top to bottom.
 
-A fetch looks into memory, the store and the other crawls of the process, asks the site (`fetch.py`), concludes what
+A fetch looks into memory and the store, asks the site (`fetch.py`), concludes what
 governs the origin (`fetch.py`, `policy/`), keeps the result, and tells those who wait. However many ask, an origin has
 one fetch at a time (`queue.py`).
 """
@@ -19,7 +19,7 @@ from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import Runtime, Threads
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.locks import FetchLocks, Peers, pause
+from scrapy_robots_rfc.cache.locks import FetchLocks, pause
 from scrapy_robots_rfc.cache.memory import LARGE, MemoryCache
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
@@ -72,7 +72,6 @@ class RobotsService:
         #: Gives the routes of requests; makes exchanges, also those of commands, and for tdmrep.json.
         self.routes: Routes = Routes(crawler)
         self.download: Downloader = Downloader(crawler, settings.max_size, hooks, self.routes)
-        self._peers = Peers(self.routes.way, self._closing)
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
         self._threads = Threads(1, self._runtime, "robots.txt parser")
@@ -177,16 +176,8 @@ class RobotsService:
         self._runtime.spawn(self._read_for(wait, robots, agent))
         return wait
 
-    # The crawl begins and ends.
-
-    def join(self, kind: Hashable) -> None:
-        """Share files and fetches with the other crawls of the process that are of the same kind, until `close`."""
-        if self._sharing is None or not self._sharing.shared:  # else they share through the store
-            self._peers.join(self._runtime.loop(), kind, self.memory.entry)
-
     async def close(self) -> None:
         """Write what is still to be written, for a second or two at most, and close the store."""
-        self._peers.leave()
         self._threads.stop()
         if self._sharing is not None:
             await self._sharing.close()
@@ -207,7 +198,7 @@ class RobotsService:
             robots = await self._revive_aside(attempt, held)
             self.memory.put(attempt.origin, robots, held)
             return Attempted(robots)
-        found = await self._look_into_store(attempt) or await self._look_at_peers(attempt)
+        found = await self._look_into_store(attempt)
         if found is None:
             if attempt.held is not None and self._sharing is not None and self._sharing.shared:
                 self._hooks.expected(await self._revive_aside(attempt, attempt.held))
@@ -232,30 +223,14 @@ class RobotsService:
     # Look.
 
     async def _look_into_store(self, attempt: Attempt) -> Result:
-        """Return what the store has, or that another crawl fetches the file; ``None``: neither."""
+        """Return what the store has, or when to look again as another crawl fetches the file; ``None``: neither."""
         if self._sharing is None:
             return None
         attempt.held, fresh, ours = await attempt.wait_aside(self._sharing.look(attempt.origin, attempt.held))
         if fresh and attempt.held is not None and attempt.suits(attempt.held):
             return await self._adopt(attempt, attempt.held)
-        return None if ours or fresh else self._look_later(attempt)
-
-    async def _look_at_peers(self, attempt: Attempt) -> Result:
-        """Do the same with the other crawls of the process; ``None``: they wait for this one from now on."""
-        entry, busy = self._peers.look(attempt.origin, attempt.pending.route.asker)
-        if entry is not None and (attempt.held is None or entry.fetched > attempt.held.fetched):
-            now = self._runtime.clock()
-            attempt.held = entry = entry.reviewed(now, self._settings)
-            if now < entry.validity.fresh_until:
-                return await self._adopt(attempt, entry, shared=True)
-        if busy:
-            self._peers.end(attempt.origin)
-            return self._look_later(attempt)
-        self._peers.begin(attempt.origin, attempt.pending.route.asker)
-        return None
-
-    def _look_later(self, attempt: Attempt) -> float:
-        """Return in how many seconds to look again, because another crawl fetches the file."""
+        if ours or fresh:
+            return None
         if not attempt.pending.looks:
             self._count(stats.CACHE_LEASE_WAITS)
         return pause(attempt.pending.looks)
@@ -271,16 +246,13 @@ class RobotsService:
         self._sharing.leave(attempt.origin)
         return await self._adopt(attempt, newer)
 
-    async def _adopt(self, attempt: Attempt, entry: CacheEntry, *, shared: bool = False) -> Attempted:
-        """Go by a fresh entry of the store, or of another crawl.
-
-        :param shared: whether other crawls of the process may take it from this one.
-        """
+    async def _adopt(self, attempt: Attempt, entry: CacheEntry) -> Attempted:
+        """Go by a fresh entry of the store."""
         self._count(stats.CACHE_STORE_HITS)
         robots = await self._revive_aside(attempt, entry)
         if robots.validity.unreachable_since is not None:
             self.origin_log.failed(robots, attempt)
-        self._keep(attempt, robots, entry, shared=shared)
+        self._keep(attempt, robots, entry)
         return Attempted(robots)
 
     # Conclude.
@@ -314,7 +286,7 @@ class RobotsService:
                 to_come = backoff.to_come(attempt.pending.route.attempts, access.retry_after, limits)
             self.origin_log.failed(robots, attempt, to_come, other_route=alone, that_way=of_route)
         if not of_route and not to_come:
-            self._keep(attempt, robots, entry, shared=fetched.freshness.stored)
+            self._keep(attempt, robots, entry)
             if self._sharing is not None:
                 self._sharing.publish(attempt.origin, entry, stored=fetched.freshness.stored, since=attempt.began)
         return Attempted(robots, to_come[0] if to_come else None, alone=alone)
@@ -385,16 +357,14 @@ class RobotsService:
 
     # Keep.
 
-    def _keep(self, attempt: Attempt, robots: OriginPolicy, entry: CacheEntry, *, shared: bool) -> None:
+    def _keep(self, attempt: Attempt, robots: OriginPolicy, entry: CacheEntry) -> None:
         """Remember what governs an origin from now on."""
         self.origin_log.concluded(robots, attempt)
         self.memory.put(attempt.origin, robots, entry)
-        self._peers.keep(attempt.origin, attempt.pending.route.asker, shared=shared)
 
     def _settled(self, pending: PendingFetch) -> None:
         """Let other crawls go on; keep the failure of each route, if none of them brought a result for all."""
         origin = pending.origin
-        self._peers.end(origin)
         if not pending.alone:
             return
         kept = self.memory.get(origin)
@@ -416,7 +386,7 @@ class RobotsService:
     async def _tell(self, attempt: Attempt, robots: OriginPolicy, access: Access | None) -> None:
         """Tell what governs an origin to the middleware and to signal handlers.
 
-        :param access: how the fetch ended; ``None``: it came out of a store or another crawl.
+        :param access: how the fetch ended; ``None``: it came out of the store.
         """
         self._hooks.found(robots)
         send, asker = self._crawler.signals.send_catch_log_async, attempt.pending.route.asker

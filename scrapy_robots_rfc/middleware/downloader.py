@@ -37,7 +37,7 @@ from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of, startup_lines
-from scrapy_robots_rfc.middleware.user_agent import UserAgents, kind_of
+from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.throttling.throttle import Throttle
 
@@ -77,7 +77,7 @@ class RfcRobotsTxtMiddleware:
         self._count, runtime = crawler.stats.inc_value, Runtime()
         self._origins = lru_cache(_KEPT_ORIGINS)(lambda start: Origin.of(start, settings.schemes))
         self.user_agents: UserAgents = UserAgents(crawler, settings.user_agent)
-        parse = self._parse = FileParser(crawler, settings)
+        parse = FileParser(crawler, settings)
         # Leaves hear of the end after this middleware, which completes the sums then. They are made
         # before a store is opened: their settings may be wrong.
         for name in ("spider_opened", "spider_idle", "spider_closed"):
@@ -92,8 +92,7 @@ class RfcRobotsTxtMiddleware:
         elif settings.exempt or settings.overrides:
             overrides = Overrides(settings, parse, agent)
         store = self._open_store(settings)
-        alone = (lambda _: False) if overrides is None else lambda origin: overrides.robots(origin) is not None
-        throttle = self._throttle = Throttle(crawler, settings, self.origin_of, runtime, store, alone)
+        throttle = self._throttle = Throttle(crawler, settings, self.origin_of, runtime, store)
         hooks = Hooks(
             parse,
             agent,
@@ -350,8 +349,6 @@ class RfcRobotsTxtMiddleware:
         if self.enforcement.use is not None:
             self.enforcement.use.opened()
         self._progress.begin()
-        self._throttle.join()
-        self.service.join(kind_of(self._crawler.settings, self._settings.max_size, self._parse.parser_class, spider))
 
     def _open_store(self, settings: Settings) -> CacheClient | None:
         # What an offline replay knows may be of any age, so that no other crawl may have it.

@@ -6,7 +6,6 @@ See `core/agents.py` for how tokens are read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -152,21 +151,3 @@ def default_header(settings: BaseSettings, spider: Spider | None = None) -> str 
             return header
     user_agent: str | bytes | None = getattr(spider, "user_agent", settings.get("USER_AGENT"))
     return user_agent
-
-
-def kind_of(settings: BaseSettings, max_size: int, parser: type, spider: Spider) -> Hashable:
-    """Return what is equal for crawls that may share files: they would send the same request for a robots.txt.
-
-    :param max_size: octets of a file that count.
-    :param parser: the class that parses files.
-    """
-    # A middleware may choose a proxy, so that crawls with other middlewares may get other answers.
-    middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES").items()
-    return (
-        parser,
-        max_size,
-        str(default_header(settings, spider)),
-        str(settings["ROBOTSTXT_SCHEMES"]),
-        settings.getbool("HTTPPROXY_ENABLED"),
-        frozenset((str(name), str(position)) for name, position in middlewares),
-    )

@@ -1,17 +1,12 @@
-"""Intervals that a crawl keeps together with others: with crawls of its own process, and with the workers of a fleet.
-
-Crawls of one process share `PacedOrigin.turns`. Workers in several processes take turns by means of a store, with
-`SharedThrottle`. `throttle.py` asks both.
-"""
+"""The turns at an origin: of the requests of a crawl, and, by means of a store, of the workers of a fleet."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import time
 from functools import partial
-from weakref import WeakKeyDictionary
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
@@ -32,108 +27,6 @@ _SHORTEST = 0.001
 # A store may let a worker wait for some seconds longer than any interval: while another one has the turn, it is to ask
 # again after this long at most; and times are rounded.
 _ASKED_AGAIN, _ROUNDING = 5.0, 1.0
-
-# For so many seconds after its time has come, a turn is left to the crawl of this process that has waited longest: the
-# timers of all of them end at the same moment.
-_GRACE = 0.05
-
-
-@dataclass(slots=True, eq=False)
-class PacedOrigin:
-    """An origin that asks for an interval, in one crawl.
-
-    :param longest: the longest interval that the crawl keeps, in seconds.
-    :param turns: one object for all crawls that keep the interval together.
-    :param crawls: the origin in each of those crawls, this one among them.
-    :param shared: takes turns with the workers of other processes; ``None`` if there is no store for it.
-    :param fetched: when the robots.txt was fetched that the paces are from.
-    :param noted: when a request of the origin was let through last, on its way to the downloader.
-    :param paces: those of the crawl's agents, as far as they differ: the largest interval is kept.
-    :param told: called when the crawl is to ask again whether it is its turn.
-    :param since: since when the crawl has waited for its turn; ``None``: it does not wait.
-    """
-
-    origin: Origin
-    longest: float
-    turns: Turns
-    crawls: list[PacedOrigin]
-    told: Callable[[], object]
-    shared: SharedThrottle | None = None
-    fetched: float = -math.inf
-    noted: float = -math.inf
-    paces: dict[Agent, Pace] = field(default_factory=dict)
-    since: float | None = None
-
-    def interval(self, utc: time) -> float:
-        """Return the largest interval that any of the crawls keeps."""
-        bounds = ((pace.bound(utc), each.longest) for each in self.crawls for pace in each.paces.values())
-        return max((min(bound.seconds, longest) for bound, longest in bounds if bound is not None), default=0.0)
-
-    def wait(self, utc: time, now: float) -> float | None:
-        """Return the seconds until a request of this crawl may start; ``None``: `told` will be called."""
-        interval = self.interval(utc)
-        seconds = self.turns.wait(None, interval, now)
-        if seconds == 0 and interval:
-            grace = self.turns.last + interval + _GRACE - now
-            since = now if self.since is None else self.since
-            if grace > 0 and any(each.since is not None and each.since < since for each in self.crawls):
-                seconds = grace
-            elif self.shared is not None:
-                seconds = self.shared.wait(interval, now)
-        if seconds != 0 and self.since is None:
-            self.since = now
-        return seconds
-
-
-@dataclass(slots=True, eq=False)
-class ProcessCrawls:
-    """The crawls that run on one event loop.
-
-    :param origins: an origin for which an interval is kept -> its `PacedOrigin` in each crawl that keeps it.
-    :param listening: functions, one a crawl, that are called when an origin begins to be paced.
-    """
-
-    origins: dict[Origin, list[PacedOrigin]] = field(default_factory=dict)
-    listening: list[Callable[[], object]] = field(default_factory=list)
-
-    def pace(self, origin: Origin, longest: float, told: Callable[[], object], *, alone: bool) -> PacedOrigin:
-        """Begin to keep the interval of an origin in one more crawl, together with the crawls that keep it already.
-
-        :param told: as in `PacedOrigin`.
-        :param alone: whether this crawl has rules of its own for the origin, and so an interval of its own.
-        """
-        crawls = [] if alone else self.origins.setdefault(origin, [])
-        paced = PacedOrigin(origin, longest, crawls[0].turns if crawls else Turns(), crawls, told)
-        crawls.append(paced)
-        for listen in self.listening:
-            listen()
-        return paced
-
-    def forget(self, paced: PacedOrigin) -> None:
-        """Keep the interval of an origin no longer in one crawl."""
-        paced.crawls.remove(paced)
-        if not paced.crawls and self.origins.get(paced.origin) is paced.crawls:
-            del self.origins[paced.origin]
-
-
-#: Event loop -> its crawls.
-_LOOPS: WeakKeyDictionary[object, ProcessCrawls] = WeakKeyDictionary()
-
-
-def join(loop: object, listen: Callable[[], object]) -> ProcessCrawls:
-    """Return the crawls of an event loop, with one more among them."""
-    crawls = _LOOPS.setdefault(loop, ProcessCrawls())
-    crawls.listening.append(listen)
-    if crawls.origins:
-        listen()
-    return crawls
-
-
-def go_on(crawls: Iterable[PacedOrigin]) -> None:
-    """Let the crawls that wait for a turn at an origin ask again; the one that has waited longest comes first."""
-    waiting = [paced for paced in crawls if paced.since is not None]
-    for paced in sorted(waiting, key=lambda paced: paced.since or 0.0):
-        paced.told()
 
 
 class SharedThrottle:
@@ -261,3 +154,39 @@ class SharedThrottle:
         if self._beat is not None:
             self._beat.cancel()
             self._beat = None
+
+
+@dataclass(slots=True, eq=False)
+class PacedOrigin:
+    """An origin that asks for an interval.
+
+    :param longest: the longest interval that the crawl keeps, in seconds.
+    :param shared: takes turns with the workers of other processes; ``None`` if there is no store for it.
+    :param fetched: when the robots.txt was fetched that the paces are from.
+    :param noted: when a request of the origin was let through last, on its way to the downloader.
+    :param paces: those of the crawl's agents, as far as they differ: the largest interval is kept.
+    :param since: since when requests have waited for a turn; ``None``: none waits.
+    """
+
+    longest: float
+    shared: SharedThrottle | None
+    turns: Turns = field(default_factory=Turns)
+    fetched: float = -math.inf
+    noted: float = -math.inf
+    paces: dict[Agent, Pace] = field(default_factory=dict)
+    since: float | None = None
+
+    def interval(self, utc: time) -> float:
+        """Return the largest interval of all paces."""
+        bounds = (pace.bound(utc) for pace in self.paces.values())
+        return max((min(bound.seconds, self.longest) for bound in bounds if bound is not None), default=0.0)
+
+    def wait(self, utc: time, now: float) -> float | None:
+        """Return the seconds until a request may start; ``None``: the crawl will be told to ask again."""
+        interval = self.interval(utc)
+        seconds = self.turns.wait(None, interval, now)
+        if seconds == 0 and self.shared is not None:
+            seconds = self.shared.wait(interval, now)
+        if seconds != 0 and self.since is None:
+            self.since = now
+        return seconds

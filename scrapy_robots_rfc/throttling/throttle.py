@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -24,7 +23,7 @@ from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Held, Limit, Pace
-from scrapy_robots_rfc.throttling.shared import PacedOrigin, ProcessCrawls, SharedThrottle, go_on, join
+from scrapy_robots_rfc.throttling.shared import PacedOrigin, SharedThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +59,6 @@ class Throttle:
     :param settings: of the crawl; without ROBOTSTXT_CRAWL_DELAY none is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
     :param store: by one that is shared, the workers of several processes take turns; ``None``: there is none.
-    :param alone: whether the user made an exception for an origin: then this crawl keeps its interval alone.
     """
 
     def __init__(
@@ -70,20 +68,17 @@ class Throttle:
         origin: Callable[[Request], Origin | None],
         runtime: Runtime,
         store: CacheClient | None = None,
-        alone: Callable[[Origin], bool] = lambda _: False,
     ) -> None:
         assert crawler.stats is not None
         self._crawler, self._stats = crawler, crawler.stats
         #: Whether intervals are kept at all.
         self.keeps: bool = settings.limit is not None
         self._limit, self._origin_of, self._schemes = settings.limit or Limit(0.0), origin, settings.schemes
-        self._runtime, self._alone, self._together = runtime, alone, self.keeps and settings.crawl_delay_shared
-        self._store = store if store is not None and store.shared and self._together else None
+        self._runtime, self._store = runtime, store if store is not None and store.shared else None
         self.clock: Callable[[], float] = runtime.clock
         self._utc = runtime.utc
         #: Origins that are paced, as text -> what is known of each.
         self.origins: dict[str, PacedOrigin] = {}
-        self._crawls = ProcessCrawls()
         self._requests: dict[Request, PacedOrigin] = {}  # those that have the turn of an origin, until they are over
         self._in_place: dict[Request, Waiter[None]] = {}
         #: Where the other requests wait that have no turn yet.
@@ -102,7 +97,7 @@ class Throttle:
         # Pairs of a stat and an origin that is counted in it, as hashes, because there may be millions.
         self._counted: set[int] = set()
         self._closed, self._closing_since = False, math.inf
-        #: Whether any origin is paced in this crawl, or in another one of the process.
+        #: Whether any origin was paced so far.
         self.begun: bool = False
         if self.keeps:
             _THROTTLES[crawler] = self
@@ -113,11 +108,6 @@ class Throttle:
         return _THROTTLES.get(crawler)
 
     # Called by the middleware.
-
-    def join(self) -> None:
-        """Keep intervals together with the other crawls of this event loop, from now on until `close`."""
-        if self._together:
-            self._crawls = join(self._runtime.loop(), self._listen)
 
     def lets_go(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
         """Note the pace that a request has to keep, and take its turn; false: it has to wait."""
@@ -164,7 +154,7 @@ class Throttle:
                 paced.shared.sent(robots.fetched + paced.interval(self._utc()))
 
     def close(self) -> None:
-        """Let other crawls and workers go on: nothing is sent any more. Name whom it cost most."""
+        """Let other workers go on: nothing is sent any more. Name whom it cost most."""
         self._closed = True
         for origin, seconds in self._slowed.most(stats.LISTED):
             self._stats.set_value(stats.CRAWL_DELAY_ADDED_BY.format(origin=origin), round(seconds, 3))
@@ -175,9 +165,6 @@ class Throttle:
         for paced in self.origins.values():
             if paced.shared is not None:
                 paced.shared.close()
-            self._crawls.forget(paced)
-        if self._listen in self._crawls.listening:  # they were joined
-            self._crawls.listening.remove(self._listen)
 
     def held(self) -> list[Held]:
         """Return the sites whose requests wait for their turns."""
@@ -221,8 +208,8 @@ class Throttle:
 
     def take(self, request: Request) -> bool:
         """Take the turn of its site for a request that is about to leave for the downloader; false: it has to wait."""
-        origin = self._judged(request)
-        paced = self._paced_by_any(origin)
+        name = self.name(request)
+        paced = self.origins.get(name)
         held = self._requests.get(request)
         # Its turn may have come only by what was known of the pace of its site before.
         if held is not None and held is paced and held.turns.last + held.interval(self._utc()) <= self.clock():
@@ -230,7 +217,7 @@ class Throttle:
         self.release(request)
         if paced is None:
             return True
-        seconds = self.due(str(origin))
+        seconds = self.due(name)
         if seconds:
             self.wake_in(seconds)
         if seconds != 0:
@@ -246,7 +233,7 @@ class Throttle:
             paced.turns.forget(request)
             if paced.shared is not None:
                 paced.shared.unused(request)
-            go_on(paced.crawls)
+            self._tell_waiting(paced)
 
     async def wait_in_place(self, request: Request) -> None:
         """Wait in the downloader for the turn of a request, and take it.
@@ -287,6 +274,10 @@ class Throttle:
             waiter.resolve(None)
         _scrapy.EngineSlot(self._crawler).wake()
 
+    def _tell_waiting(self, paced: PacedOrigin) -> None:
+        if paced.since is not None:
+            self._tell()
+
     def name(self, request: Request) -> str:
         """Return the origin that a request was judged for, as text; empty if it has none."""
         return str(self._judged(request) or "")
@@ -306,26 +297,18 @@ class Throttle:
         return paced
 
     def _pace(self, origin: Origin) -> PacedOrigin:
-        """Begin to keep the interval of an origin, with the other crawls that keep it."""
+        """Begin to keep the interval of an origin."""
         self._listen()
         _scrapy.send_once(self._crawler)
         if len(self.origins) >= self._sweep_at:
             self._sweep()
-        paced = self._crawls.pace(origin, self._limit.longest, self._tell, alone=self._alone(origin))
-        self.origins[str(origin)] = paced
+        longest, shared = self._limit.longest, None
         if self._store is not None:
-            told = partial(go_on, [paced])
-            paced.shared = SharedThrottle(origin, self._store, self._runtime, self._limit.longest, told)
+            shared = SharedThrottle(origin, self._store, self._runtime, longest, self._tell)
+        paced = self.origins[str(origin)] = PacedOrigin(longest, shared)
         for request in _scrapy.in_downloader(self._crawler):
             if request not in self._requests and self._judged(request) == origin:
                 self._begin(request, paced)  # it left when nobody knew of the interval
-        return paced
-
-    def _paced_by_any(self, origin: Origin | None) -> PacedOrigin | None:
-        """Return an origin that asks for an interval in this crawl, or in another one that it keeps intervals with."""
-        paced = self.origins.get(str(origin))
-        if paced is None and origin in self._crawls.origins and not self._alone(origin):
-            return self._pace(origin)
         return paced
 
     def _is_first(self, key: str, origin: Origin) -> bool:
@@ -367,7 +350,7 @@ class Throttle:
     def _reached(self, request: Request) -> None:
         """Let others wait for the answer of a request, also if it left before its origin asked for an interval."""
         origin = self._judged(request)
-        paced = self._paced_by_any(origin)
+        paced = self.origins.get(str(origin))
         if paced is not None and request not in self._requests:
             self._begin(request, paced)
         if JUDGED in request.meta:
@@ -410,7 +393,7 @@ class Throttle:
         if paced.shared is not None:
             paced.shared.answered(request, paced.interval(self._utc()), now)
         paced.turns.answered(request, now)
-        go_on(paced.crawls)
+        self._tell_waiting(paced)
 
     def _left(self, request: Request) -> None:
         self.answered(request)
@@ -446,5 +429,5 @@ class Throttle:
         before = self.clock() - _KEPT - self._limit.longest
         for name, paced in list(self.origins.items()):
             if not paced.turns.outstanding and max(paced.turns.last, paced.noted) <= before:
-                self._crawls.forget(self.origins.pop(name))
+                del self.origins[name]
         self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.origins))

@@ -7,14 +7,11 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.cache import locks
-from scrapy_robots_rfc.throttling import shared as shared_module
 from tests.support.crawling import Pages
 from tests.support.scenarios_unreachable import short
 from tests.support.service_crawls import gather
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, Site, robots
-from tests.support.timed_site import DELAY, PACED, Clocked, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -85,18 +82,6 @@ async def side_by_side(run: Run) -> dict[str, Any]:
         }
 
 
-async def together(run: Run) -> dict[str, Any]:
-    """Three crawls without a store are at a paced site at once."""
-    with Clocked({"/robots.txt": PACED}) as site:
-        results = await gather(*(run(Pages, {}, [site.url(f"/{who}/{n}") for n in range(3)]) for who in "abc"))
-        return {
-            "outcomes": [sorted(r.outcomes.values()) for r in results],
-            "fetches": site.fetches,
-            "kept": min(gaps(site)) >= DELAY,
-            "left": sum(len(crawls.listening) for crawls in shared_module._LOOPS.values()) + len(locks._GROUPS),
-        }
-
-
 SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
-    function.__name__: function for function in (resumed, confirmed, side_by_side, together)
+    function.__name__: function for function in (resumed, confirmed, side_by_side)
 }

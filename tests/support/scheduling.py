@@ -32,7 +32,6 @@ DEAR = (
     "bench/test_interrupted.py",
     "test_wheel.py",
     "commands/test_report_page.py",
-    "throttling/test_crawls_of_one_process.py",
     "throttling/test_shared_interval.py",
     "middleware/test_refused_at_start.py",
     "reporting/test_report_when_killed.py",

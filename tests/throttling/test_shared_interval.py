@@ -105,10 +105,11 @@ async def test_file_that_is_asked_for_again(site: Clocked) -> None:
 
 
 @ensureDeferred
-async def test_not_shared(site: Clocked) -> None:
-    """Without ROBOTSTXT_CRAWL_DELAY_SHARED each crawl keeps an interval of its own."""
-    results = await crawls(urls(site, 6), urls(site, 6), settings={"ROBOTSTXT_CRAWL_DELAY_SHARED": False})
+async def test_crawls_without_a_store_share_nothing(site: Clocked) -> None:
+    """Without a store, crawls at one site each ask for its robots.txt, and each keep an interval of their own."""
+    results = await at_once(*(crawl([site.url(f"/{who}/{n}") for n in range(6)]) for who in "ab"))
     assert [fetched(result) for result in results] == [6, 6]
+    assert site.fetches == 2
     assert min(gaps(site)) < DELAY
 
 
