@@ -270,13 +270,11 @@ def settings_of(plan: Plan, folder: Path, middleware: str) -> dict[str, Any]:
         "TELNETCONSOLE_ENABLED": False,
         "REMOTE_CONTROL_ENABLED": False,
         "DOWNLOAD_TIMEOUT": 5,
-        "ROBOTSTXT_TIMEOUT": TIMEOUT,
+        "ROBOTS_TIMEOUT": TIMEOUT,
         "HTTPCACHE_DIR": str(folder / "http"),
         "JOBDIR": str(folder / "job") if plan.settings["JOBDIR"] else None,
-        "ROBOTSTXT_CACHE": f"sqlite:///{folder / 'robots.sqlite'}" if plan.settings.get("ROBOTSTXT_CACHE") else None,
-        "ROBOTSTXT_REPORT": {str(folder / "r.jsonl"): {"format": "jsonlines"}}
-        if plan.settings["ROBOTSTXT_REPORT"]
-        else {},
+        "ROBOTS_CACHE": f"sqlite:///{folder / 'robots.sqlite'}" if plan.settings.get("ROBOTS_CACHE") else None,
+        "ROBOTS_REPORT": {str(folder / "r.jsonl"): {"format": "jsonlines"}} if plan.settings["ROBOTS_REPORT"] else {},
         "DOWNLOADER_MIDDLEWARES": _made(Meddler, plan.parts),
         "SPIDER_MIDDLEWARES": _made(SpiderMeddler, plan.spider_parts),
     }

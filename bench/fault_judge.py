@@ -194,7 +194,7 @@ class Judge:
         site, answers = self._plan.sites[number], self._answers(number, at)
         if reason == "rule":
             return "" if any(not self._allows(answer, path) for answer in answers) else "no rule disallows it"
-        late = 0.0 if self._plan.settings["ROBOTSTXT_UNREACHABLE_TTL"] > 10 else _OVERTAKEN
+        late = 0.0 if self._plan.settings["ROBOTS_UNREACHABLE_TTL"] > 10 else _OVERTAKEN
         sure = [one for one in answers if self._meaning(one.answer) != EITHER and one.time < at - late]
         if any(self._allows(one, path) for one in sure):
             return "its robots.txt could be reached"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RUNTIMES = ("asyncio", "select", "none")
 TOKEN = "examplebot"
 USER_AGENT = f"{TOKEN}/1.0 (+https://crawler.example)"
-#: ROBOTSTXT_TIMEOUT, in seconds. Answers that are slow take a third of it, those that never end more.
+#: ROBOTS_TIMEOUT, in seconds. Answers that are slow take a third of it, those that never end more.
 TIMEOUT = 2.5
 #: Parts of the company that `--without` can leave out.
 COMPANY = ("middleware", "spider-middleware", "signal", "stop-download", "dupefilter", "close", "proxy", "cache")
@@ -125,7 +125,7 @@ class Plan:
     @property
     def attempts(self) -> int:
         """How often a robots.txt that is unreachable is asked for at least."""
-        return len(self.settings["ROBOTSTXT_UNREACHABLE_BACKOFF"]) + 1
+        return len(self.settings["ROBOTS_UNREACHABLE_BACKOFF"]) + 1
 
 
 def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -> Plan:
@@ -181,18 +181,18 @@ def _settings(source: random.Random, statuses: list[int]) -> dict[str, Any]:
         "AUTOTHROTTLE_MAX_DELAY": 0.2,
         "RETRY_ENABLED": source.random() < 0.5,
         "RETRY_TIMES": 1,
-        "ROBOTSTXT_UNREACHABLE_BACKOFF": source.choice(([], [0.2], [0.1, 0.3])),
-        "ROBOTSTXT_UNREACHABLE_TTL": source.choice((300, 300, 0.5)),
-        "ROBOTSTXT_UNREACHABLE_STATUSES": statuses,
-        "ROBOTSTXT_MAX_WAITING": source.choice((100_000, 100_000, 2, 0)),
-        "ROBOTSTXT_CONCURRENT_FETCHES": source.choice((500, 500, 2)),
+        "ROBOTS_UNREACHABLE_BACKOFF": source.choice(([], [0.2], [0.1, 0.3])),
+        "ROBOTS_UNREACHABLE_TTL": source.choice((300, 300, 0.5)),
+        "ROBOTS_UNREACHABLE_STATUSES": statuses,
+        "ROBOTS_MAX_WAITING": source.choice((100_000, 100_000, 2, 0)),
+        "ROBOTS_CONCURRENT_FETCHES": source.choice((500, 500, 2)),
         "JOBDIR": source.random() < 0.3,
-        "ROBOTSTXT_REPORT": source.random() < 0.2,
+        "ROBOTS_REPORT": source.random() < 0.2,
     }
 
 
 def _caches(source: random.Random) -> dict[str, Any]:
-    return {"HTTPCACHE_ENABLED": source.random() < 0.2, "ROBOTSTXT_CACHE": source.random() < 0.3}
+    return {"HTTPCACHE_ENABLED": source.random() < 0.2, "ROBOTS_CACHE": source.random() < 0.3}
 
 
 def _close(source: random.Random) -> dict[str, Any]:

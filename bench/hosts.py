@@ -51,7 +51,7 @@ _SETTINGS: dict[str, Any] = {
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
     "RETRY_ENABLED": False,
     # A tenth of the files ask for a pace: that is remembered, too, but nobody waits here.
-    "ROBOTSTXT_CRAWL_DELAY_MAX": 0.01,
+    "ROBOTS_CRAWL_DELAY_MAX": 0.01,
 }
 
 
@@ -141,12 +141,12 @@ class Hosts(Spider):
 def child(mode: str, origins: int, size: int, corpus: str) -> dict[str, Any]:
     """Measure one crawl.
 
-    :param size: ROBOTSTXT_CACHE_SIZE.
+    :param size: ROBOTS_CACHE_SIZE.
     :param corpus: the folder of robots.txt files; empty: generated ones.
     """
     found: dict[str, Any] = {}
     ours = {"BENCH_CORPUS": corpus or None, "BENCH_FILES": min(origins, _FILES)}
-    settings = {"ROBOTSTXT_CACHE_SIZE": size, "DOWNLOAD_HANDLERS": {"https": Generated}, **ours}
+    settings = {"ROBOTS_CACHE_SIZE": size, "DOWNLOAD_HANDLERS": {"https": Generated}, **ours}
     process = CrawlerProcess({**_SETTINGS, **MODES[mode], **settings})
     process.crawl(Hosts, origins=origins, found=found)
     process.start()
@@ -186,7 +186,7 @@ def compare(origins: int, corpus: str = "") -> Iterator[tuple[str, dict[int, flo
     for size in dict.fromkeys((FEW, origins)):
         found = measure(OURS, origins, size, corpus)
         ours = {at: kib(found, off, at) for at in points}
-        yield f"ours, ROBOTSTXT_CACHE_SIZE = {size:,}", ours, one_more(found, off, origins), found["seconds"]
+        yield f"ours, ROBOTS_CACHE_SIZE = {size:,}", ours, one_more(found, off, origins), found["seconds"]
 
 
 def main() -> int:

@@ -175,7 +175,7 @@ def worker(redis: str) -> None:
         "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
         "SCHEDULER_QUEUE_KEY": "shared:requests",
         "REDIS_URL": redis,
-        "ROBOTSTXT_CACHE": redis,
+        "ROBOTS_CACHE": redis,
         "CONCURRENT_REQUESTS": 4,
     }
     process = AsyncCrawlerProcess({**SETTINGS, **shared})

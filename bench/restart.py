@@ -154,7 +154,7 @@ class Run:
 
 def child(origins: int, port: int, run: int, cache: str) -> dict[str, Any]:
     """Crawl, and return the stats."""
-    process = CrawlerProcess({**_SETTINGS, "ROBOTSTXT_CACHE": cache})
+    process = CrawlerProcess({**_SETTINGS, "ROBOTS_CACHE": cache})
     crawler = process.create_crawler(Pages)
     process.crawl(crawler, origins=origins, port=port, run=run)
     process.start()

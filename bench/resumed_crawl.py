@@ -28,8 +28,8 @@ SETTINGS: dict[str, Any] = {
     "RETRY_ENABLED": False,
     "CONCURRENT_REQUESTS": 8,
     "CONCURRENT_ITEMS": 8,  # of the links of a page at a time; Scrapy makes as many tasks for each page
-    "ROBOTSTXT_MAX_WAITING": 50,  # so that some requests wait in place
-    "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.5, 0.5],
+    "ROBOTS_MAX_WAITING": 50,  # so that some requests wait in place
+    "ROBOTS_UNREACHABLE_BACKOFF": [0.5, 0.5],
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
 }
 

@@ -2,7 +2,7 @@
 
 A crawl, in a process of its own, of origins that take connections and never answer. Its memory is read when all of its
 requests are set aside, and compared with that of the same requests in a list, and in Scrapy's own queue. A last row has
-JOBDIR and more requests than ROBOTSTXT_MAX_WAITING: what is set aside is bounded, the rest stays in the queue on disk.
+JOBDIR and more requests than ROBOTS_MAX_WAITING: what is set aside is bounded, the rest stays in the queue on disk.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SETTINGS: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
-    "ROBOTSTXT_TIMEOUT": 600,
-    "ROBOTSTXT_CONCURRENT_FETCHES": 100,
+    "ROBOTS_TIMEOUT": 600,
+    "ROBOTS_CONCURRENT_FETCHES": 100,
 }
 
 
@@ -105,7 +105,7 @@ def child(requests: int, origins: int, limit: int, jobdir: str = "") -> dict[str
         kept = [Request(url, spider.parse, errback=spider.failed) for url in urls(requests, origins, 80)]
         return {**found, "after": resident(), "aside": len(kept), "seconds": 0, "closing": 0}
     with socket.create_server(("0.0.0.0", 0), backlog=4096) as server:  # takes connections, and never answers
-        process = CrawlerProcess({**_SETTINGS, "ROBOTSTXT_MAX_WAITING": limit, "JOBDIR": jobdir or None})
+        process = CrawlerProcess({**_SETTINGS, "ROBOTS_MAX_WAITING": limit, "JOBDIR": jobdir or None})
         process.crawl(Waiting, urls=urls(requests, origins, server.getsockname()[1]), found=found)
         process.start()
     return found

@@ -31,7 +31,7 @@ BROWSER_LIKE = "Mozilla/5.0 (compatible; FooBot/2.1; +https://foo.example/bot)"
 
 STOCK: dict[str, Any] = {"ROBOTSTXT_OBEY": True}
 # The broken sites stay broken: the backoff, 65 seconds by default, changes nothing but the time that this takes.
-OURS: dict[str, Any] = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+OURS: dict[str, Any] = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "ROBOTS_UNREACHABLE_BACKOFF": []}
 QUIET: dict[str, Any] = {"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "HTTPPROXY_ENABLED": False}
 
 

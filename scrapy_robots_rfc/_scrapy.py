@@ -64,7 +64,7 @@ A robots.txt of an FTP site is read to its end, however long it is, and for as l
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
 robots.txt files are not kept in the HTTP cache, and not looked up there
     HttpCacheMiddleware.policy HttpCacheMiddleware.storage
-`fetch` in `scrapy shell` waits for a site that is down (ROBOTSTXT_UNREACHABLE_BACKOFF)
+`fetch` in `scrapy shell` waits for a site that is down (ROBOTS_UNREACHABLE_BACKOFF)
     Crawler.crawling
 """
 

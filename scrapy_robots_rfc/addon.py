@@ -42,7 +42,7 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Put `RfcRobotsTxtMiddleware` in the place of Scrapy's own, and set `DEFAULTS` where the user set nothing.
 
-        `RfcPageRulesMiddleware` is added too, if the user sets `ROBOTSTAG_OBEY`.
+        `RfcPageRulesMiddleware` is added too, if the user sets `ROBOTS_TAG_OBEY`.
 
         A position that the user gave to one of them, or to a subclass, stays. If that of `RfcRobotsTxtMiddleware` is
         `None`, no downloader middleware is changed. Values of `DEFAULTS` that the user, or an earlier add-on, set stay
@@ -51,7 +51,7 @@ class Addon:
         :param settings: those of the crawler, before they are frozen.
         """
         self._put_middleware(settings)
-        if settings["ROBOTSTAG_OBEY"]:
+        if settings["ROBOTS_TAG_OBEY"]:
             self._put_page_rules(settings)
         for name, value in DEFAULTS.items():
             if name == _QUEUE and settings.getint("CONCURRENT_REQUESTS_PER_IP"):

@@ -42,7 +42,7 @@ class StoreError(RobotsError):
 
 
 class AgentError(RobotsError, ValueError):
-    """Request meta ``robotstxt_user_agent``, or ``robotstxt_use``, is neither a string nor a list of strings.
+    """Request meta ``robotstxt_user_agent`` or ``robots_declared_use``, is neither a string nor a list of strings.
 
     The request fails, and Scrapy logs the error. It is no IgnoreRequest, because Scrapy does not log those.
     """

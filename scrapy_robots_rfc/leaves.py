@@ -15,8 +15,8 @@ from scrapy_robots_rfc.settings import BY_FIELD, Settings
 #: and its `Settings`, and connects to signals. It raises SettingError for what it does not accept.
 LEAVES = {
     "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.summary.Summary",
-    "ROBOTSTXT_REPORT": "scrapy_robots_rfc.reporting.report.Report",
-    "ROBOTSTXT_ARCHIVE": "scrapy_robots_rfc.reporting.archive.Archive",
+    "ROBOTS_REPORT": "scrapy_robots_rfc.reporting.report.Report",
+    "ROBOTS_ARCHIVE": "scrapy_robots_rfc.reporting.archive.Archive",
 }
 
 

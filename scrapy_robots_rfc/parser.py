@@ -25,7 +25,7 @@ class RfcRobotParser(RobotParser):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler | None, robotstxt_body: bytes) -> Self:
-        """Parse a file; only its first ``ROBOTSTXT_MAX_SIZE`` octets are read.
+        """Parse a file; only its first ``ROBOTS_MAX_SIZE`` octets are read.
 
         :param crawler: has the setting; ``None``: its default counts.
         :raises SettingError: the value of the setting is not accepted. A crawl with Scrapy's own middleware gets the

@@ -31,23 +31,23 @@ _DAY = 86_400
 #: What the user wrote, of any type.
 Value: TypeAlias = Any
 
-CACHE = "ROBOTSTXT_CACHE"
+CACHE = "ROBOTS_CACHE"
 CACHE_ACCEPTED = (
     "'memory:', 'sqlite:///PATH' (four slashes before an absolute path), 'redis://HOST:PORT/DB', 'rediss://...', "
     "a subclass of scrapy_robots_rfc.Store or the path of one, or None"
 )
 OUR_PARSER = "scrapy_robots_rfc.RfcRobotParser"
-BACKOFF = "ROBOTSTXT_UNREACHABLE_BACKOFF"
+BACKOFF = "ROBOTS_UNREACHABLE_BACKOFF"
 _SITE = "'HOST', '*.HOST', 'HOST:PORT', 'https://HOST' or 'https://HOST:PORT'"
 _KEY = "a key of %s"
-#: What ROBOTSTAG_OBEY may name -> the sources of such rules, as stat keys have them.
+#: What ROBOTS_TAG_OBEY may name -> the sources of such rules, as stat keys have them.
 PAGE_RULES: dict[str, tuple[str, ...]] = {
     "nofollow": ("header", "meta"),
     "noindex": ("header", "meta"),
     "link-nofollow": ("link",),
 }
 _PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
-# The option of ROBOTSTXT_REPORT that FEEDS does not have.
+# The option of ROBOTS_REPORT that FEEDS does not have.
 _ALLOWED = "allowed"
 PARSER_ACCEPTED = "a class with Scrapy's RobotParser interface, or the path of one"
 
@@ -250,15 +250,15 @@ class Settings:
         "Product tokens in order of preference; commas separate them too. None: those of the User-Agent header.",
     )
     schemes: Mapping[str, Scheme] = _setting(
-        "ROBOTSTXT_SCHEMES", "dict", {}, f"a dict, or one in JSON, from schemes to descriptions: {SCHEME_ACCEPTED}",
+        "ROBOTS_SCHEMES", "dict", {}, f"a dict, or one in JSON, from schemes to descriptions: {SCHEME_ACCEPTED}",
         _schemes, "Which schemes are obeyed beside http and https: ftp and gemini are, unless they are None here.",
     )
     timeout: float = _setting(
-        "ROBOTSTXT_TIMEOUT", "seconds", 30.0, "a number above 0", _number(0, above=True),
+        "ROBOTS_TIMEOUT", "seconds", 30.0, "a number above 0", _number(0, above=True),
         "How long a fetch may take, redirects and retries included; waiting in the downloader's queue does not count.",
     )
     max_size: int = _setting(
-        "ROBOTSTXT_MAX_SIZE", "octets", RobotsTxt.MAX_SIZE,
+        "ROBOTS_MAX_SIZE", "octets", RobotsTxt.MAX_SIZE,
         f"a whole number, at least {RobotsTxt.MAX_SIZE} (RFC 9309, 2.5)", _number(RobotsTxt.MAX_SIZE, whole=True),
         "How much of a file is downloaded and counts, after decompression.",
     )
@@ -268,56 +268,56 @@ class Settings:
         shown=False,  # may hold credentials
     )
     cache_max_age: float = _setting(
-        "ROBOTSTXT_CACHE_MAX_AGE", "seconds", float(MAX_AGE_24_HOURS),
+        "ROBOTS_CACHE_MAX_AGE", "seconds", float(MAX_AGE_24_HOURS),
         f"a number above 0, at most {MAX_AGE_24_HOURS} (RFC 9309, 2.4)", _number(0, MAX_AGE_24_HOURS, above=True),
         "How long a file, or the knowledge that there is none, is used at most, and where its site says nothing.",
     )
     cache_min_age: float = _setting(
-        "ROBOTSTXT_CACHE_MIN_AGE", "seconds", 600.0,
-        "a number, at least 0, at most ROBOTSTXT_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS),
+        "ROBOTS_CACHE_MIN_AGE", "seconds", 600.0,
+        "a number, at least 0, at most ROBOTS_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS),
         "How long it is used at least, whatever Cache-Control or Expires say.",
     )
     cache_size: int = _setting(
-        "ROBOTSTXT_CACHE_SIZE", "origins", 10_000, "a whole number, at least 1", _number(1, whole=True),
+        "ROBOTS_CACHE_SIZE", "origins", 10_000, "a whole number, at least 1", _number(1, whole=True),
         "How many origins are kept in memory, 2.5 KiB each on average at most; the least recently used one goes first.",
     )
     unreachable_ttl: float = _setting(
-        "ROBOTSTXT_UNREACHABLE_TTL", "seconds", 300.0, "a number above 0", _number(0, above=True),
+        "ROBOTS_UNREACHABLE_TTL", "seconds", 300.0, "a number above 0", _number(0, above=True),
         "How long an unreachable file keeps its origin closed before it is asked for again.",
     )
     unreachable_statuses: frozenset[int] = _setting(
-        "ROBOTSTXT_UNREACHABLE_STATUSES", "list of int", [429],
+        "ROBOTS_UNREACHABLE_STATUSES", "list of int", [429],
         "statuses from 400 to 499, as a list or separated by commas",
         _each(_number(400, 499, whole=True), "a status from 400 to 499", frozenset),
         "Which 4xx statuses count as unreachable (complete disallow) and not as unavailable (all allowed).",
     )
     stale_max_age: float = _setting(
-        "ROBOTSTXT_STALE_MAX_AGE", "seconds", float(30 * _DAY), "a number, at least 0", _number(0),
+        "ROBOTS_STALE_MAX_AGE", "seconds", float(30 * _DAY), "a number, at least 0", _number(0),
         "A file whose refresh is unreachable is obeyed until it was last confirmed this long ago.",
     )
     unreachable_max_age: float | None = _setting(
-        "ROBOTSTXT_UNREACHABLE_MAX_AGE", "seconds or None", float(30 * _DAY),
+        "ROBOTS_UNREACHABLE_MAX_AGE", "seconds or None", float(30 * _DAY),
         "a number above 0, or None", _number_or_none,
         "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
     )
     crawl_delay: bool = _setting(
-        "ROBOTSTXT_CRAWL_DELAY", "bool", True, "True or False", _boolean,
+        "ROBOTS_CRAWL_DELAY", "bool", True, "True or False", _boolean,
         "Whether the intervals that Crawl-delay and Request-rate ask for are kept.",
     )
     crawl_delay_max: float = _setting(
-        "ROBOTSTXT_CRAWL_DELAY_MAX", "seconds", 60.0, f"a number above 0, at most {_DAY}",
+        "ROBOTS_CRAWL_DELAY_MAX", "seconds", 60.0, f"a number above 0, at most {_DAY}",
         _number(0, _DAY, above=True), "The longest interval that is kept because a robots.txt asks for it.",
     )
     crawl_delay_over: Over = _setting(
-        "ROBOTSTXT_CRAWL_DELAY_OVER", "str", "clamp", "'clamp' or 'forbid'", Over,
+        "ROBOTS_CRAWL_DELAY_OVER", "str", "clamp", "'clamp' or 'forbid'", Over,
         "What becomes of a site that asks for more: the maximum is kept (clamp), or no page is fetched (forbid).",
     )
     max_waiting: int = _setting(
-        "ROBOTSTXT_MAX_WAITING", "requests", 100_000, "a whole number, at least 0", _number(0, whole=True),
+        "ROBOTS_MAX_WAITING", "requests", 100_000, "a whole number, at least 0", _number(0, whole=True),
         "How many requests that wait for a robots.txt or a turn are set aside; more wait in CONCURRENT_REQUESTS.",
     )
     concurrent_fetches: int = _setting(
-        "ROBOTSTXT_CONCURRENT_FETCHES", "fetches", 500, "a whole number, at least 1", _number(1, whole=True),
+        "ROBOTS_CONCURRENT_FETCHES", "fetches", 500, "a whole number, at least 1", _number(1, whole=True),
         "How many robots.txt files are fetched at once; the others stand in line.",
     )
     unreachable_backoff: tuple[float, ...] = _setting(
@@ -326,55 +326,55 @@ class Settings:
         "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
     )
     retry_after_max: float = _setting(
-        "ROBOTSTXT_RETRY_AFTER_MAX", "seconds", 300.0, "a number, at least 0", _number(0),
+        "ROBOTS_RETRY_AFTER_MAX", "seconds", 300.0, "a number, at least 0", _number(0),
         "How long the Retry-After header of an unreachable file is heeded at most.",
     )
     page_rules: frozenset[str] = _setting(
-        "ROBOTSTAG_OBEY", "list of str", [], f"a list, or a string with commas, of {_PAGE_RULE}",
+        "ROBOTS_TAG_OBEY", "list of str", [], f"a list, or a string with commas, of {_PAGE_RULE}",
         _each(_one_of(*PAGE_RULES), _PAGE_RULE, frozenset),
         "Which rules of pages (X-Robots-Tag, robots metas, rel of links) are obeyed: requests or items are dropped.",
     )
     dry_run: bool = _setting(
-        "ROBOTSTXT_DRY_RUN", "bool", False, "True or False", _boolean,
+        "ROBOTS_DRY_RUN", "bool", False, "True or False", _boolean,
         "Whether requests that are forbidden are let through: all is decided and counted, nothing is dropped.",
     )
     exempt: tuple[Site, ...] = _setting(
-        "ROBOTSTXT_EXEMPT", "list of str", [],
+        "ROBOTS_EXEMPT", "list of str", [],
         f"sites, as a list or separated by commas: {_SITE}",
         _sites,
         "Sites that are not asked for their robots.txt: all of their pages may be fetched.",
     )
     overrides: Mapping[Origin, str] = _setting(
-        "ROBOTSTXT_OVERRIDES", "dict", {},
+        "ROBOTS_OVERRIDES", "dict", {},
         "a dict, or one in JSON, from origins ('https://HOST' or 'https://HOST:PORT'), each once, to paths of files",
         _overrides, "Local files that decide in place of a site's own robots.txt, which is not asked for.",
     )
     report: Mapping[str, Mapping[str, Any]] = _setting(
-        "ROBOTSTXT_REPORT", "dict", {},
+        "ROBOTS_REPORT", "dict", {},
         "a dict, or one in JSON, from the URI of one feed to its options, both as in FEEDS", _feed,
         "Where a record of every request that is forbidden is written; with 'allowed', of all.",
         shown=False,  # may hold credentials
     )
     use: tuple[str, ...] | None = _setting(
-        "ROBOTSTXT_USE", "list of str or None", None, "a list of labels, or a string with commas, or None",
+        "ROBOTS_USE", "list of str or None", None, "a list of labels, or a string with commas, or None",
         lambda value: uses_of(_unpacked(value)),
         "What the crawl is for, such as train-ai. Pages whose site refuses all of it are not fetched.",
     )
     use_responses: str = _setting(
-        "ROBOTSTXT_USE_RESPONSES", "str", "drop", "'drop' or 'pass'", _one_of("drop", "pass"),
+        "ROBOTS_USE_RESPONSES", "str", "drop", "'drop' or 'pass'", _one_of("drop", "pass"),
         "What becomes of a response whose header lines or metas refuse all of it.",
     )
     tdmrep: bool = _setting(
-        "ROBOTSTXT_TDMREP", "bool", False, "True or False", _boolean,
+        "ROBOTS_TDMREP", "bool", False, "True or False", _boolean,
         "Whether /.well-known/tdmrep.json of each site counts, too, where a use is declared.",
     )
     archive: str | None = _setting(
-        "ROBOTSTXT_ARCHIVE", "path or None", None,
+        "ROBOTS_ARCHIVE", "path or None", None,
         "the path of a file, or None; a path needs the package warcio (pip install 'scrapy-robots-rfc[archive]')",
         _archive, "The WARC file in which every exchange for a robots.txt is kept. None: none is.",
     )
     archive_size: int = _setting(
-        "ROBOTSTXT_ARCHIVE_SIZE", "octets", 1_000_000_000, "a whole number, at least 1", _number(1, whole=True),
+        "ROBOTS_ARCHIVE_SIZE", "octets", 1_000_000_000, "a whole number, at least 1", _number(1, whole=True),
         "How large a file of the archive gets before another one is begun beside it.",
     )
     # fmt: on
@@ -406,7 +406,7 @@ def read_settings(settings: BaseSettings) -> Settings:
         read = replace(read, cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age <= read.cache_max_age:
         return read
-    if settings.getpriority("ROBOTSTXT_CACHE_MIN_AGE"):
+    if settings.getpriority("ROBOTS_CACHE_MIN_AGE"):
         row = BY_FIELD["cache_min_age"]
         raise SettingError(row.key, settings[row.key], f"{row.accepted}, {read.cache_max_age:g}")
     return replace(read, cache_min_age=read.cache_max_age)  # the user set a longest age below the default smallest one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: A fetch of a robots.txt has ended, with or without a file. Handlers may be coroutines; waiting
-#: requests go on when all handlers are done, or when ROBOTSTXT_TIMEOUT is over.
+#: requests go on when all handlers are done, or when ROBOTS_TIMEOUT is over.
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int,
 #: or None without an answer), `body` (bytes, or None without a file), `error` (str: the cause, or
 #: None where the fetch was successful), `request` (the request that asked, or None), `robots` (the
@@ -24,7 +24,7 @@ robots_exchanged: object = object()
 #: None).
 request_disallowed: object = object()
 
-#: A request may be fetched, and is about to be. Sent only where ROBOTSTXT_REPORT has the option
+#: A request may be fetched, and is about to be. Sent only where ROBOTS_REPORT has the option
 #: `allowed`, as it takes time for each page. Handlers are plain functions.
 #: Arguments: as those of `request_disallowed`.
 request_allowed: object = object()

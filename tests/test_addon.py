@@ -22,7 +22,7 @@ OURS_IN_FULL = "scrapy_robots_rfc.middleware.downloader.RfcRobotsTxtMiddleware"
 PARSER = "scrapy_robots_rfc.RfcRobotParser"
 OTHER = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
 PAGES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
-TAG = {"ROBOTSTAG_OBEY": ["nofollow"]}
+TAG = {"ROBOTS_TAG_OBEY": ["nofollow"]}
 PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
 
@@ -112,8 +112,8 @@ TABLE = (
     ),
     Row("no spider middlewares at all", spider_mw(None)),
     Row("rules of pages", TAG, **spider({PAGES: 1000})),
-    Row("rules of pages, by a string", {"ROBOTSTAG_OBEY": "nofollow"}, **spider({PAGES: 1000})),
-    Row("no rules of pages", {"ROBOTSTAG_OBEY": []}),
+    Row("rules of pages, by a string", {"ROBOTS_TAG_OBEY": "nofollow"}, **spider({PAGES: 1000})),
+    Row("no rules of pages", {"ROBOTS_TAG_OBEY": []}),
     Row("rules of pages placed", {**TAG, **spider_mw({PAGES: 7})}, **spider({PAGES: 7})),
     Row("a subclass for pages", {**TAG, **spider_mw({OwnPages: 7})}, **spider({OwnPages: 7})),
     Row("rules of pages switched off", {**TAG, **spider_mw({PAGES: None})}, **spider({PAGES: None})),

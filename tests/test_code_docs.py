@@ -48,7 +48,7 @@ async def test_obeyed_rules_of_pages(site: Site, shown: dict[str, Any], caplog: 
     assert site.pages == ["/"]
     found = "\n".join(lines(caplog)).replace(site.url("/"), "https://example.com/").splitlines()
     expected = block("docs/page_rules.md", "text", "an item").splitlines()
-    if "noindex" in shown["ROBOTSTAG_OBEY"]:
+    if "noindex" in shown["ROBOTS_TAG_OBEY"]:
         assert [line for line in expected if line not in found] == []
     else:
         assert expected[0] in found
@@ -130,7 +130,7 @@ async def test_worker(site: Site) -> None:
     site.replies["/robots.txt"] = FORBID
     with RedisServer() as server, redis.Redis(port=server.port) as client:
         client.acl_setuser("user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"])
-        code = block("docs/scaling.md", "python", "ROBOTSTXT_MAX_WAITING")
+        code = block("docs/scaling.md", "python", "ROBOTS_MAX_WAITING")
         shown = settings(code.replace("host:6379", f"127.0.0.1:{server.port}"))
         result = await crawl([site.url("/"), site.url("/private")], {"DOWNLOADER_MIDDLEWARES": {}, **shown})
         kept = client.exists(f"news:copy:{site.url('')}")

@@ -34,9 +34,7 @@ async def test_failing(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     proxy.replies["http://a.example/robots.txt"] = Failing(1, Reply(503))
     proxy.replies["http://b.example/robots.txt"] = Reply(500)
     pages = [f"http://{page}" for page in ("a.example/", "a.example/1", "a.example/2", "b.example/", "b.example/1")]
-    await crawl(
-        pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [5, 15, 45], "ROBOTSTXT_TIMEOUT": 3000, "LOGSTATS_INTERVAL": 0}
-    )
+    await crawl(pages, {"ROBOTS_UNREACHABLE_BACKOFF": [5, 15, 45], "ROBOTS_TIMEOUT": 3000, "LOGSTATS_INTERVAL": 0})
     shown = [timeless(line) for line in block("docs/failing.md", "text", "is unreachable").splitlines()]
     told = [timeless(line) for line in lines(caplog, logging.INFO)]
     assert sorted(told) == sorted(shown)  # which of the two sites fails first, nobody knows
@@ -93,7 +91,7 @@ async def test_pace(proxy: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest
     proxy.replies["http://example.com/robots.txt"] = asking_for("Crawl-delay: 10", line=4)
     proxy.replies["http://example.org/robots.txt"] = asking_for("Crawl-delay: 3600", line=4)
     proxy.replies["http://example.net/robots.txt"] = asking_for("Visit-time: 0600-0845", line=5)
-    await crawl([f"http://example.{top}/" for top in ("com", "org", "net")], {"ROBOTSTXT_TIMEOUT": 3000})
+    await crawl([f"http://example.{top}/" for top in ("com", "org", "net")], {"ROBOTS_TIMEOUT": 3000})
     shown = plain(block("docs/pacing.md", "text", "Crawl-delay")).splitlines()
     told = [line for line in lines(caplog, logging.INFO) if " for http:" in line]
     assert sorted(told) == sorted(shown)

@@ -105,7 +105,7 @@ async def test_a_crawl_without_a_name(
         "DOWNLOAD_HANDLERS": {"http": handlers[0]} if handlers else {},
         "HTTPCACHE_ENABLED": True,
         "HTTPCACHE_DIR": str(tmp_path / "cache"),
-        "ROBOTSTXT_REPORT": {tmp_path / "report.jsonl": {}},
+        "ROBOTS_REPORT": {tmp_path / "report.jsonl": {}},
         "CLOSESPIDER_TIMEOUT": 30,
     }
     result = await crawl([site.url("/")], settings, spider=Followed)  # type: ignore[arg-type]  # it keeps no outcomes

@@ -46,17 +46,17 @@ def test_made_with_a_crawler() -> None:
 
 
 def test_crawler_s_limit() -> None:
-    """A crawler's ROBOTSTXT_MAX_SIZE above the RFC's least limit is how much of the file counts (2.5)."""
+    """A crawler's ROBOTS_MAX_SIZE above the RFC's least limit is how much of the file counts (2.5)."""
     body = b"User-agent: *\n" + b"#\n" * 300_000 + b"Disallow: /x\n"
-    crawler = get_crawler(Spider, {"ROBOTSTXT_MAX_SIZE": 1_000_000})
+    crawler = get_crawler(Spider, {"ROBOTS_MAX_SIZE": 1_000_000})
     assert parser_of(body).allowed(f"{SITE}/x", "*")
     assert not RfcRobotParser.from_crawler(crawler, body).allowed(f"{SITE}/x", "*")
 
 
 def test_wrong_limit() -> None:
     """A limit that is not accepted is refused when the crawl starts, under Scrapy's own middleware too."""
-    settings = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": RfcRobotParser, "ROBOTSTXT_MAX_SIZE": "500k"}
-    with pytest.raises(SettingError, match="ROBOTSTXT_MAX_SIZE"):
+    settings = {"ROBOTSTXT_OBEY": True, "ROBOTSTXT_PARSER": RfcRobotParser, "ROBOTS_MAX_SIZE": "500k"}
+    with pytest.raises(SettingError, match="ROBOTS_MAX_SIZE"):
         RobotsTxtMiddleware(get_crawler(Spider, settings))
 
 

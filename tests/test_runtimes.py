@@ -35,7 +35,7 @@ def test_size_limit(results: Results) -> None:
 
 
 def test_timeout(results: Results) -> None:
-    """A robots.txt that never comes ends by ROBOTSTXT_TIMEOUT, retries included, and closes the gate."""
+    """A robots.txt that never comes ends by ROBOTS_TIMEOUT, retries included, and closes the gate."""
     found = results["timeout"]
     assert found["outcomes"] == ["unreachable", "unreachable"]
     assert found["pages"] == []
@@ -71,7 +71,7 @@ def test_hanging_robots_txt_in_the_slot(results: Results) -> None:
 
 
 def test_hanging_signal_handler(results: Results) -> None:
-    """A signal handler that never ends holds nobody beyond ROBOTSTXT_TIMEOUT, and the file is obeyed."""
+    """A signal handler that never ends holds nobody beyond ROBOTS_TIMEOUT, and the file is obeyed."""
     found = results["hanging_handler"]
     assert found["outcomes"] == ["rule", 200]
     assert 0.5 <= found["seconds"] < 5

@@ -74,64 +74,64 @@ def test_defaults() -> None:
         ("ROBOTSTXT_OBEY", 0, "obey", False),
         ("ROBOTSTXT_OBEY", "false", "obey", False),
         ("ROBOTSTXT_PARSER", "scrapy.robotstxt.ProtegoRobotParser", "parser", "scrapy.robotstxt.ProtegoRobotParser"),
-        ("ROBOTSTAG_OBEY", "nofollow, link-nofollow", "page_rules", frozenset({"nofollow", "link-nofollow"})),
-        ("ROBOTSTAG_OBEY", ["noindex", "noindex"], "page_rules", frozenset({"noindex"})),
+        ("ROBOTS_TAG_OBEY", "nofollow, link-nofollow", "page_rules", frozenset({"nofollow", "link-nofollow"})),
+        ("ROBOTS_TAG_OBEY", ["noindex", "noindex"], "page_rules", frozenset({"noindex"})),
         ("ROBOTSTXT_USER_AGENT", "FooBot", "user_agent", Agent(("FooBot",), "FooBot")),
         ("ROBOTSTXT_USER_AGENT", ["A", "B", "A"], "user_agent", Agent(("A", "B"), "A")),
         ("ROBOTSTXT_USER_AGENT", "A-news, A", "user_agent", Agent(("A-news", "A"), "A-news")),
         ("ROBOTSTXT_USER_AGENT", "Foo/1.0 (a, b)", "user_agent", Agent(("Foo",), "Foo/1.0 (a, b)")),
         ("ROBOTSTXT_USER_AGENT", "", "user_agent", None),
-        ("ROBOTSTXT_TIMEOUT", "2.5", "timeout", 2.5),
-        ("ROBOTSTXT_MAX_SIZE", "1000000", "max_size", 1_000_000),
-        ("ROBOTSTXT_CACHE", "memory:", "cache", "memory:"),
-        ("ROBOTSTXT_CACHE", "", "cache", None),
-        ("ROBOTSTXT_CACHE_MAX_AGE", 1, "cache_max_age", 1),
-        ("ROBOTSTXT_CACHE_MAX_AGE", 60, "cache_min_age", 60),
-        ("ROBOTSTXT_CACHE_MIN_AGE", "0", "cache_min_age", 0),
-        ("ROBOTSTXT_CACHE_MIN_AGE", 86_400, "cache_min_age", 86_400),
+        ("ROBOTS_TIMEOUT", "2.5", "timeout", 2.5),
+        ("ROBOTS_MAX_SIZE", "1000000", "max_size", 1_000_000),
+        ("ROBOTS_CACHE", "memory:", "cache", "memory:"),
+        ("ROBOTS_CACHE", "", "cache", None),
+        ("ROBOTS_CACHE_MAX_AGE", 1, "cache_max_age", 1),
+        ("ROBOTS_CACHE_MAX_AGE", 60, "cache_min_age", 60),
+        ("ROBOTS_CACHE_MIN_AGE", "0", "cache_min_age", 0),
+        ("ROBOTS_CACHE_MIN_AGE", 86_400, "cache_min_age", 86_400),
         ("JOBDIR", "jobs/1", "cache", "sqlite:///jobs/1/robots.sqlite"),
         ("JOBDIR", "/jobs/1/", "cache", "sqlite:////jobs/1/robots.sqlite"),
-        ("ROBOTSTXT_CACHE_SIZE", 1, "cache_size", 1),
-        ("ROBOTSTXT_UNREACHABLE_TTL", 0.1, "unreachable_ttl", 0.1),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", "401, 403", "unreachable_statuses", frozenset({401, 403})),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", "[401, 403, 429]", "unreachable_statuses", frozenset({401, 403, 429})),
-        ("ROBOTSTXT_UNREACHABLE_BACKOFF", " [1, 2.5]", "unreachable_backoff", (1, 2.5)),
-        ("ROBOTSTXT_EXEMPT", '["a.example"]', "exempt", (origins.Site.of("a.example"),)),
+        ("ROBOTS_CACHE_SIZE", 1, "cache_size", 1),
+        ("ROBOTS_UNREACHABLE_TTL", 0.1, "unreachable_ttl", 0.1),
+        ("ROBOTS_UNREACHABLE_STATUSES", "401, 403", "unreachable_statuses", frozenset({401, 403})),
+        ("ROBOTS_UNREACHABLE_STATUSES", "[401, 403, 429]", "unreachable_statuses", frozenset({401, 403, 429})),
+        ("ROBOTS_UNREACHABLE_BACKOFF", " [1, 2.5]", "unreachable_backoff", (1, 2.5)),
+        ("ROBOTS_EXEMPT", '["a.example"]', "exempt", (origins.Site.of("a.example"),)),
         ("ROBOTSTXT_USER_AGENT", '["A-news", "A"]', "user_agent", Agent(("A-news", "A"), "A-news")),
-        ("ROBOTSTXT_USE", '["train-ai"]', "use", ("train-ai",)),
-        ("ROBOTSTAG_OBEY", '["noindex"]', "page_rules", frozenset({"noindex"})),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", [], "unreachable_statuses", frozenset()),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", "", "unreachable_statuses", frozenset()),
-        ("ROBOTSTXT_STALE_MAX_AGE", 0, "stale_max_age", 0),
-        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", None, "unreachable_max_age", None),
-        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "None", "unreachable_max_age", None),
-        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
-        ("ROBOTSTXT_CRAWL_DELAY", "False", "crawl_delay", False),
-        ("ROBOTSTXT_CRAWL_DELAY_MAX", "0.5", "crawl_delay_max", 0.5),
-        ("ROBOTSTXT_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", Over.FORBID),
-        ("ROBOTSTXT_MAX_WAITING", "0", "max_waiting", 0),
-        ("ROBOTSTXT_CONCURRENT_FETCHES", "1", "concurrent_fetches", 1),
-        ("ROBOTSTXT_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
-        ("ROBOTSTXT_UNREACHABLE_BACKOFF", [], "unreachable_backoff", ()),
-        ("ROBOTSTXT_UNREACHABLE_BACKOFF", "1, 2.5", "unreachable_backoff", (1, 2.5)),
-        ("ROBOTSTXT_RETRY_AFTER_MAX", 0, "retry_after_max", 0),
-        ("ROBOTSTXT_DRY_RUN", "1", "dry_run", True),
+        ("ROBOTS_USE", '["train-ai"]', "use", ("train-ai",)),
+        ("ROBOTS_TAG_OBEY", '["noindex"]', "page_rules", frozenset({"noindex"})),
+        ("ROBOTS_UNREACHABLE_STATUSES", [], "unreachable_statuses", frozenset()),
+        ("ROBOTS_UNREACHABLE_STATUSES", "", "unreachable_statuses", frozenset()),
+        ("ROBOTS_STALE_MAX_AGE", 0, "stale_max_age", 0),
+        ("ROBOTS_UNREACHABLE_MAX_AGE", None, "unreachable_max_age", None),
+        ("ROBOTS_UNREACHABLE_MAX_AGE", "None", "unreachable_max_age", None),
+        ("ROBOTS_UNREACHABLE_MAX_AGE", "60", "unreachable_max_age", 60),
+        ("ROBOTS_CRAWL_DELAY", "False", "crawl_delay", False),
+        ("ROBOTS_CRAWL_DELAY_MAX", "0.5", "crawl_delay_max", 0.5),
+        ("ROBOTS_CRAWL_DELAY_OVER", "forbid", "crawl_delay_over", Over.FORBID),
+        ("ROBOTS_MAX_WAITING", "0", "max_waiting", 0),
+        ("ROBOTS_CONCURRENT_FETCHES", "1", "concurrent_fetches", 1),
+        ("ROBOTS_UNREACHABLE_BACKOFF", "", "unreachable_backoff", ()),
+        ("ROBOTS_UNREACHABLE_BACKOFF", [], "unreachable_backoff", ()),
+        ("ROBOTS_UNREACHABLE_BACKOFF", "1, 2.5", "unreachable_backoff", (1, 2.5)),
+        ("ROBOTS_RETRY_AFTER_MAX", 0, "retry_after_max", 0),
+        ("ROBOTS_DRY_RUN", "1", "dry_run", True),
         (
-            "ROBOTSTXT_EXEMPT",
+            "ROBOTS_EXEMPT",
             "a.example, *.b.example",
             "exempt",
             (origins.Site.of("a.example"), origins.Site.of("*.b.example")),
         ),
-        ("ROBOTSTXT_EXEMPT", ("https://a.example",), "exempt", (origins.Site.of("https://a.example"),)),
-        ("ROBOTSTXT_EXEMPT", "", "exempt", ()),
-        ("ROBOTSTXT_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
-        ("ROBOTSTXT_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
-        ("ROBOTSTXT_OVERRIDES", "", "overrides", {}),
-        ("ROBOTSTXT_SCHEMES", '{"ftp": null}', "schemes", without("ftp")),
-        ("ROBOTSTXT_SCHEMES", {"ftp": None}, "schemes", without("ftp")),
-        ("ROBOTSTXT_SCHEMES", {"web": {"port": 8}}, "schemes", {**SCHEMES, "web": Scheme(8)}),
+        ("ROBOTS_EXEMPT", ("https://a.example",), "exempt", (origins.Site.of("https://a.example"),)),
+        ("ROBOTS_EXEMPT", "", "exempt", ()),
+        ("ROBOTS_OVERRIDES", {"https://a.example/": Path("a.txt")}, "overrides", {A: "a.txt"}),
+        ("ROBOTS_OVERRIDES", '{"https://A.example:443": "a.txt"}', "overrides", {A: "a.txt"}),
+        ("ROBOTS_OVERRIDES", "", "overrides", {}),
+        ("ROBOTS_SCHEMES", '{"ftp": null}', "schemes", without("ftp")),
+        ("ROBOTS_SCHEMES", {"ftp": None}, "schemes", without("ftp")),
+        ("ROBOTS_SCHEMES", {"web": {"port": 8}}, "schemes", {**SCHEMES, "web": Scheme(8)}),
         (
-            "ROBOTSTXT_SCHEMES",
+            "ROBOTS_SCHEMES",
             {"titan": {"port": 8, "answers": "gemini", "rules": "gemini"}},
             "schemes",
             {**SCHEMES, "titan": Scheme(8, Answers.GEMINI, Dialect.GEMINI)},
@@ -149,37 +149,37 @@ def test_accepted(key: str, value: Any, field: str, expected: object) -> None:
         ("ROBOTSTXT_OBEY", "perhaps"),
         ("ROBOTSTXT_OBEY", []),
         ("ROBOTSTXT_USER_AGENT", 7),
-        ("ROBOTSTXT_TIMEOUT", 0),
-        ("ROBOTSTXT_TIMEOUT", -1),
-        ("ROBOTSTXT_TIMEOUT", "soon"),
-        ("ROBOTSTXT_TIMEOUT", None),
-        ("ROBOTSTXT_TIMEOUT", True),
-        ("ROBOTSTXT_TIMEOUT", float("inf")),
-        ("ROBOTSTXT_TIMEOUT", float("nan")),
-        ("ROBOTSTXT_MAX_SIZE", 511_999),
-        ("ROBOTSTXT_MAX_SIZE", 600_000.5),
-        ("ROBOTSTXT_MAX_SIZE", float("inf")),
-        ("ROBOTSTXT_CACHE_MAX_AGE", 86_401),
-        ("ROBOTSTXT_CACHE_MAX_AGE", 0),
-        ("ROBOTSTXT_CACHE_MIN_AGE", -1),
-        ("ROBOTSTXT_CACHE_MIN_AGE", 86_401),
-        ("ROBOTSTXT_CACHE_SIZE", 0),
-        ("ROBOTSTXT_UNREACHABLE_TTL", 0),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", 429),
-        ("ROBOTSTXT_STALE_MAX_AGE", -1),
-        ("ROBOTSTXT_UNREACHABLE_MAX_AGE", 0),
-        ("ROBOTSTXT_CRAWL_DELAY", "sometimes"),
-        ("ROBOTSTXT_CRAWL_DELAY_MAX", 0),
-        ("ROBOTSTXT_CRAWL_DELAY_MAX", 86_401),
-        ("ROBOTSTXT_CRAWL_DELAY_MAX", None),
-        ("ROBOTSTXT_CRAWL_DELAY_OVER", "drop"),
-        ("ROBOTSTXT_CRAWL_DELAY_OVER", None),
-        ("ROBOTSTXT_CRAWL_DELAY_OVER", []),
-        ("ROBOTSTXT_DRY_RUN", "perhaps"),
-        ("ROBOTSTXT_EXEMPT", 7),
-        ("ROBOTSTXT_OVERRIDES", "a.txt"),
-        ("ROBOTSTXT_SCHEMES", ["ftp"]),
-        ("ROBOTSTXT_OVERRIDES", ["https://a.example"]),
+        ("ROBOTS_TIMEOUT", 0),
+        ("ROBOTS_TIMEOUT", -1),
+        ("ROBOTS_TIMEOUT", "soon"),
+        ("ROBOTS_TIMEOUT", None),
+        ("ROBOTS_TIMEOUT", True),
+        ("ROBOTS_TIMEOUT", float("inf")),
+        ("ROBOTS_TIMEOUT", float("nan")),
+        ("ROBOTS_MAX_SIZE", 511_999),
+        ("ROBOTS_MAX_SIZE", 600_000.5),
+        ("ROBOTS_MAX_SIZE", float("inf")),
+        ("ROBOTS_CACHE_MAX_AGE", 86_401),
+        ("ROBOTS_CACHE_MAX_AGE", 0),
+        ("ROBOTS_CACHE_MIN_AGE", -1),
+        ("ROBOTS_CACHE_MIN_AGE", 86_401),
+        ("ROBOTS_CACHE_SIZE", 0),
+        ("ROBOTS_UNREACHABLE_TTL", 0),
+        ("ROBOTS_UNREACHABLE_STATUSES", 429),
+        ("ROBOTS_STALE_MAX_AGE", -1),
+        ("ROBOTS_UNREACHABLE_MAX_AGE", 0),
+        ("ROBOTS_CRAWL_DELAY", "sometimes"),
+        ("ROBOTS_CRAWL_DELAY_MAX", 0),
+        ("ROBOTS_CRAWL_DELAY_MAX", 86_401),
+        ("ROBOTS_CRAWL_DELAY_MAX", None),
+        ("ROBOTS_CRAWL_DELAY_OVER", "drop"),
+        ("ROBOTS_CRAWL_DELAY_OVER", None),
+        ("ROBOTS_CRAWL_DELAY_OVER", []),
+        ("ROBOTS_DRY_RUN", "perhaps"),
+        ("ROBOTS_EXEMPT", 7),
+        ("ROBOTS_OVERRIDES", "a.txt"),
+        ("ROBOTS_SCHEMES", ["ftp"]),
+        ("ROBOTS_OVERRIDES", ["https://a.example"]),
     ],
 )
 def test_refused(key: str, value: Any) -> None:
@@ -200,47 +200,47 @@ TWICE = {"https://a.example": "a.txt", "https://A.example:443/": "b.txt"}
     ("key", "value", "entry", "accepted"),
     [
         ("ROBOTSTXT_USER_AGENT", ["a", 7], "{}[1] = 7", "a string"),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", [429, 399], "{}[1] = 399", STATUS),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", [500], "{}[0] = 500", STATUS),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", {500}, "an entry of {} = 500", STATUS),
-        ("ROBOTSTXT_UNREACHABLE_STATUSES", "429,many", "{}[1] = 'many'", STATUS),
-        ("ROBOTSTXT_UNREACHABLE_BACKOFF", [5, -1], "{}[1] = -1", "a number, at least 0"),
-        ("ROBOTSTXT_EXEMPT", "*", "{}[0] = '*'", SITE),
-        ("ROBOTSTXT_EXEMPT", ["a.example", "https://b.example/path"], "{}[1] = 'https://b.example/path'", SITE),
-        ("ROBOTSTXT_EXEMPT", [7], "{}[0] = 7", SITE),
-        ("ROBOTSTXT_EXEMPT", ["https://me:secret@a.example"], "{}[0] = 'https://***@a.example'", SITE),
-        ("ROBOTSTXT_SCHEMES", {"https": None}, "{}['https'] = None", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"ftp": {"port": 21}}, "{}['ftp'] = {{'port': 21}}", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"web": {}}, "{}['web'] = {{}}", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"web": {"port": "8"}}, "{}['web'] = {{'port': '8'}}", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"web": {"port": 0}}, "{}['web'] = {{'port': 0}}", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"web": {"port": 8, "like": 1}}, "{}['web'] = {{'port': 8, 'like': 1}}", SCHEME_ACCEPTED),
+        ("ROBOTS_UNREACHABLE_STATUSES", [429, 399], "{}[1] = 399", STATUS),
+        ("ROBOTS_UNREACHABLE_STATUSES", [500], "{}[0] = 500", STATUS),
+        ("ROBOTS_UNREACHABLE_STATUSES", {500}, "an entry of {} = 500", STATUS),
+        ("ROBOTS_UNREACHABLE_STATUSES", "429,many", "{}[1] = 'many'", STATUS),
+        ("ROBOTS_UNREACHABLE_BACKOFF", [5, -1], "{}[1] = -1", "a number, at least 0"),
+        ("ROBOTS_EXEMPT", "*", "{}[0] = '*'", SITE),
+        ("ROBOTS_EXEMPT", ["a.example", "https://b.example/path"], "{}[1] = 'https://b.example/path'", SITE),
+        ("ROBOTS_EXEMPT", [7], "{}[0] = 7", SITE),
+        ("ROBOTS_EXEMPT", ["https://me:secret@a.example"], "{}[0] = 'https://***@a.example'", SITE),
+        ("ROBOTS_SCHEMES", {"https": None}, "{}['https'] = None", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"ftp": {"port": 21}}, "{}['ftp'] = {{'port': 21}}", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"web": {}}, "{}['web'] = {{}}", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"web": {"port": "8"}}, "{}['web'] = {{'port': '8'}}", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"web": {"port": 0}}, "{}['web'] = {{'port': 0}}", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"web": {"port": 8, "like": 1}}, "{}['web'] = {{'port': 8, 'like': 1}}", SCHEME_ACCEPTED),
         (
-            "ROBOTSTXT_SCHEMES",
+            "ROBOTS_SCHEMES",
             {"web": {"port": 8, "rules": []}},
             "{}['web'] = {{'port': 8, 'rules': []}}",
             SCHEME_ACCEPTED,
         ),
-        ("ROBOTSTXT_SCHEMES", {"Web": {"port": 8}}, "{}['Web'] = {{'port': 8}}", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"nope": None}, "{}['nope'] = None", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"data": {"port": 8}}, "{}['data'] = {{'port': 8}}", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"file": {"port": 8}}, "{}['file'] = {{'port': 8}}", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {"mailto": {"port": 8}}, "{}['mailto'] = {{'port': 8}}", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_SCHEMES", {7: None}, "{}[7] = None", SCHEME_ACCEPTED),
-        ("ROBOTSTXT_OVERRIDES", {"a.example": "a.txt"}, "a key of {} = 'a.example'", ORIGIN),
-        ("ROBOTSTXT_OVERRIDES", {"https://*.a.example": "a.txt"}, "a key of {} = 'https://*.a.example'", ORIGIN),
-        ("ROBOTSTXT_OVERRIDES", {"https://me:secret@a.b": "r.txt"}, "a key of {} = 'https://***@a.b'", ORIGIN),
-        ("ROBOTSTXT_OVERRIDES", {7: "a.txt"}, "a key of {} = 7", ORIGIN),
-        ("ROBOTSTXT_OVERRIDES", {"https://a.example": ""}, "{}['https://a.example'] = ''", "the path of a file"),
-        ("ROBOTSTXT_OVERRIDES", {"https://a.example": None}, "{}['https://a.example'] = None", "the path of a file"),
+        ("ROBOTS_SCHEMES", {"Web": {"port": 8}}, "{}['Web'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"nope": None}, "{}['nope'] = None", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"data": {"port": 8}}, "{}['data'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"file": {"port": 8}}, "{}['file'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {"mailto": {"port": 8}}, "{}['mailto'] = {{'port': 8}}", SCHEME_ACCEPTED),
+        ("ROBOTS_SCHEMES", {7: None}, "{}[7] = None", SCHEME_ACCEPTED),
+        ("ROBOTS_OVERRIDES", {"a.example": "a.txt"}, "a key of {} = 'a.example'", ORIGIN),
+        ("ROBOTS_OVERRIDES", {"https://*.a.example": "a.txt"}, "a key of {} = 'https://*.a.example'", ORIGIN),
+        ("ROBOTS_OVERRIDES", {"https://me:secret@a.b": "r.txt"}, "a key of {} = 'https://***@a.b'", ORIGIN),
+        ("ROBOTS_OVERRIDES", {7: "a.txt"}, "a key of {} = 7", ORIGIN),
+        ("ROBOTS_OVERRIDES", {"https://a.example": ""}, "{}['https://a.example'] = ''", "the path of a file"),
+        ("ROBOTS_OVERRIDES", {"https://a.example": None}, "{}['https://a.example'] = None", "the path of a file"),
         (
-            "ROBOTSTXT_OVERRIDES",
+            "ROBOTS_OVERRIDES",
             TWICE,
             "a key of {} = 'https://A.example:443/'",
             "another origin: https://a.example is there twice",
         ),
-        ("ROBOTSTXT_REPORT", {"": {}}, "a key of {} = ''", "a URI or a path"),
-        ("ROBOTSTXT_REPORT", {"a%s": 7}, "{}['a%s'] = 7", "a dict of the feed's options, as in FEEDS"),
+        ("ROBOTS_REPORT", {"": {}}, "a key of {} = ''", "a URI or a path"),
+        ("ROBOTS_REPORT", {"a%s": 7}, "{}['a%s'] = 7", "a dict of the feed's options, as in FEEDS"),
     ],
 )
 def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) -> None:
@@ -251,13 +251,13 @@ def test_entry_that_is_refused(key: str, value: Any, entry: str, accepted: str) 
 
 
 def test_sites_of_a_scheme_of_ones_own() -> None:
-    """ROBOTSTXT_EXEMPT and ROBOTSTXT_OVERRIDES may name them; a scheme that was taken away may still stand there."""
+    """ROBOTS_EXEMPT and ROBOTS_OVERRIDES may name them; a scheme that was taken away may still stand there."""
     schemes = {"ftps": {"port": 990, "answers": "ftp"}, "gemini": None}
-    sites = {"ROBOTSTXT_EXEMPT": "ftps://a.example", "ROBOTSTXT_OVERRIDES": {"ftps://b.example": "b.txt"}}
-    read = read_settings(ScrapySettings({"ROBOTSTXT_SCHEMES": schemes, **sites}))
+    sites = {"ROBOTS_EXEMPT": "ftps://a.example", "ROBOTS_OVERRIDES": {"ftps://b.example": "b.txt"}}
+    read = read_settings(ScrapySettings({"ROBOTS_SCHEMES": schemes, **sites}))
     assert [site.covers(Origin("ftps", "a.example", 990)) for site in read.exempt] == [True]
     assert read.overrides == {Origin("ftps", "b.example", 990): "b.txt"}
-    read_settings(ScrapySettings({"ROBOTSTXT_SCHEMES": schemes, "ROBOTSTXT_EXEMPT": "gemini://a.example"}))
+    read_settings(ScrapySettings({"ROBOTS_SCHEMES": schemes, "ROBOTS_EXEMPT": "gemini://a.example"}))
     for key, value in sites.items():
         with pytest.raises(SettingError, match=rf"^[^=]*{key}.* = 'ftps://\w\.example' is not accepted"):
             read_settings(ScrapySettings({key: value}))
@@ -266,8 +266,8 @@ def test_sites_of_a_scheme_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "shown"),
     [
-        ("ROBOTSTXT_SCHEMES", {"web": {"port": 10**5000}}, "ROBOTSTXT_SCHEMES['web'] = a value "),
-        ("ROBOTSTXT_TIMEOUT", 10**5000, "ROBOTSTXT_TIMEOUT = a value "),
+        ("ROBOTS_SCHEMES", {"web": {"port": 10**5000}}, "ROBOTS_SCHEMES['web'] = a value "),
+        ("ROBOTS_TIMEOUT", 10**5000, "ROBOTS_TIMEOUT = a value "),
     ],
     ids=["inside", "alone"],
 )
@@ -280,13 +280,13 @@ def test_a_number_that_python_does_not_write(key: str, value: Any, shown: str) -
 
 def test_ages_that_cross() -> None:
     """A smallest age of the user's above the largest one is an error; the default one gives way."""
-    with pytest.raises(SettingError, match=r"^ROBOTSTXT_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"):
-        read_settings(ScrapySettings({"ROBOTSTXT_CACHE_MAX_AGE": 60, "ROBOTSTXT_CACHE_MIN_AGE": 90}))
+    with pytest.raises(SettingError, match=r"^ROBOTS_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"):
+        read_settings(ScrapySettings({"ROBOTS_CACHE_MAX_AGE": 60, "ROBOTS_CACHE_MIN_AGE": 90}))
 
 
 def test_a_store_of_the_users_goes_before_the_job() -> None:
     """JOBDIR says where files are kept only where the user says nothing; no address of a store is ever shown."""
-    read = read_settings(ScrapySettings({"JOBDIR": "jobs/1", "ROBOTSTXT_CACHE": "redis://:secret@a.example"}))
+    read = read_settings(ScrapySettings({"JOBDIR": "jobs/1", "ROBOTS_CACHE": "redis://:secret@a.example"}))
     assert read.cache == "redis://:secret@a.example"
     assert "secret" not in repr(read)
 
@@ -294,7 +294,7 @@ def test_a_store_of_the_users_goes_before_the_job() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("ROBOTSTXT_TIMEOUT", "soon"),
+        ("ROBOTS_TIMEOUT", "soon"),
         ("ROBOTSTXT_PARSER", "no.such.Parser"),
         ("ROBOTSTXT_PARSER", "tests.support.site.Site"),
         ("ROBOTSTXT_PARSER", None),
@@ -312,9 +312,9 @@ async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
 async def test_unheeded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """Where robots.txt is not obeyed, one warning says of which settings nothing comes."""
     overrides = {"http://a.example": "a.txt"}
-    settings = {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_DRY_RUN": True, "ROBOTSTXT_OVERRIDES": overrides}
+    settings = {"ROBOTSTXT_OBEY": False, "ROBOTS_DRY_RUN": True, "ROBOTS_OVERRIDES": overrides}
     result = await crawl([site.url("/x")], settings)
-    unheeded = "ROBOTSTXT_DRY_RUN, ROBOTSTXT_OVERRIDES"
+    unheeded = "ROBOTS_DRY_RUN, ROBOTS_OVERRIDES"
     assert records(caplog) == [f"{unheeded}: nothing comes of it, because ROBOTSTXT_OBEY is not True"]
     assert site.targets == ["/x"]
     assert result.outcomes[site.url("/x")] == 200

@@ -63,7 +63,7 @@ def test_every_warning_stands_there() -> None:
 async def test_unreachable(proxy: Site) -> None:
     """A site whose robots.txt cannot be had is open again, after a second attempt."""
     proxy.replies["http://a.example/robots.txt"] = Reply(503)
-    short = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0]}
+    short = {"ROBOTS_UNREACHABLE_BACKOFF": [0]}
     for more, opened in ((short, False), (BACK["robots.txt cannot be had: timeout, refused..."], True)):
         proxy.asked.clear()
         result = await crawl(["http://a.example/"], {**ADDON, **more})
@@ -127,7 +127,7 @@ async def test_retries(site: Site) -> None:
     """Scrapy's middleware retries robots.txt."""
     site.replies["/robots.txt"] = Reply(503)
     retries = {**ADDON, "RETRY_ENABLED": True, "RETRY_TIMES": 2}
-    for more, retried in (({"ROBOTSTXT_UNREACHABLE_BACKOFF": [0]}, None), (BACK["retries of robots.txt"], 2)):
+    for more, retried in (({"ROBOTS_UNREACHABLE_BACKOFF": [0]}, None), (BACK["retries of robots.txt"], 2)):
         result = await crawl([site.url("/")], {**retries, **more})
         assert result.stats.get("retry/count") == retried
 

@@ -118,14 +118,14 @@ def _about_pages() -> dict[str, Exhibit]:
     }
     return {
         "pages": Exhibit(
-            "Pages with rules of their own: the links of one that says nofollow are not followed (ROBOTSTAG_OBEY)",
+            "Pages with rules of their own: the links of one that says nofollow are not followed (ROBOTS_TAG_OBEY)",
             Site(replies),
             ("/open.html", "/header.html", "/meta.html"),
             {"demobot": frozenset({"/a.html", "/b.html"})},
             follow=True,
         ),
         "use": _exhibit(
-            "Uses: the demo says that it trains models (ROBOTSTXT_USE), and this site refuses that for some pages",
+            "Uses: the demo says that it trains models (ROBOTS_USE), and this site refuses that for some pages",
             {"/robots.txt": Reply(body=b"User-agent: *\nContent-Usage: /essays/ train-ai=n\nAllow: /\n")},
             allowed=("/news.html",),
             closed=("/essays/1.html",),

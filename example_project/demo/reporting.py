@@ -76,7 +76,7 @@ class ReportingSpider(Spider):
         self.report.access[str(origin)] = str(error) if body is None else f"{status}, {self._size(body)}"
 
     def _size(self, body: bytes) -> str:
-        limit = self.settings.getint("ROBOTSTXT_MAX_SIZE", RobotsTxt.MAX_SIZE)
+        limit = self.settings.getint("ROBOTS_MAX_SIZE", RobotsTxt.MAX_SIZE)
         return f"more than {limit:,} octets" if len(body) > limit else f"{len(body):,} octets"
 
     def _add(self, request: Request, verdict: str, why: str) -> None:

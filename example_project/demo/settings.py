@@ -7,10 +7,10 @@ SPIDER_MODULES = ["demo.spiders"]
 ADDONS = {"scrapy_robots_rfc.Addon": 500}
 
 # Pages may say that their links are not to be followed, in an X-Robots-Tag line or a meta.
-ROBOTSTAG_OBEY = ["nofollow"]
+ROBOTS_TAG_OBEY = ["nofollow"]
 
 # What the demo is for, so that sites can refuse it. Without this line nobody is asked.
-ROBOTSTXT_USE = ["train-ai"]
+ROBOTS_USE = ["train-ai"]
 
 # Who we are. The product token `demobot` is taken from it; site owners write `User-agent: demobot` to address us.
 USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
@@ -22,11 +22,11 @@ DOWNLOAD_HANDLERS = {"gemini": "demo.gemini.GeminiHandler"}
 EXTENSIONS = {"demo.extension.DemoSite": 0}
 
 # The demo's failing servers fail at once, so that asking again soon is enough; the default is [5, 15, 45].
-ROBOTSTXT_UNREACHABLE_BACKOFF = [0.2, 0.4]
+ROBOTS_UNREACHABLE_BACKOFF = [0.2, 0.4]
 
 # Nothing of the demo takes longer than about a second; should a server hang, the demo ends all the same.
 DOWNLOAD_TIMEOUT = 10
-ROBOTSTXT_TIMEOUT = 10
+ROBOTS_TIMEOUT = 10
 
 # The table is the output. Use `-L DEBUG` to see the log line of every page that robots.txt forbids.
 LOG_LEVEL = "WARNING"

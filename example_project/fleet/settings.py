@@ -17,10 +17,10 @@ MAX_IDLE_TIME_BEFORE_CLOSE = 3  # seconds without anything to do, after which a 
 
 # robots.txt: one line to obey it, one to share it. The paces of sites are shared with it.
 ADDONS = {"scrapy_robots_rfc.Addon": 500}
-ROBOTSTXT_CACHE = REDIS_URL
+ROBOTS_CACHE = REDIS_URL
 
 # Requests that wait for a robots.txt are off the queue, in the memory of one worker: no more of them than it may lose.
-ROBOTSTXT_MAX_WAITING = 16
+ROBOTS_MAX_WAITING = 16
 CONCURRENT_REQUESTS = 16
 
 # Who we are. The second header is the demo's: by it the web's own log tells the workers apart.
@@ -30,7 +30,7 @@ DEFAULT_REQUEST_HEADERS = {"X-Worker": WORKER}
 
 # Nothing of the demo takes longer; should something hang, the demo ends all the same.
 DOWNLOAD_TIMEOUT = 15
-ROBOTSTXT_TIMEOUT = 15
+ROBOTS_TIMEOUT = 15
 
 LOG_LEVEL = "INFO"
 LOGSTATS_INTERVAL = 0

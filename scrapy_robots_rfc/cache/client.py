@@ -177,7 +177,7 @@ class CacheClient:
                 return seconds
             raise StoreError(
                 f"the next turn is said to begin in {seconds:g} s, although no interval of this crawl is longer than "
-                "ROBOTSTXT_CRAWL_DELAY_MAX: look at the clock of the store"
+                "ROBOTS_CRAWL_DELAY_MAX: look at the clock of the store"
             )
 
         return await self._ask("take_turn", take, otherwise=None)

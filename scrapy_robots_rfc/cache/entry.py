@@ -21,7 +21,7 @@ from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
 
-#: Seconds for which a store remembers that a file is unreachable if ROBOTSTXT_UNREACHABLE_MAX_AGE is None: 30 days, the
+#: Seconds for which a store remembers that a file is unreachable if ROBOTS_UNREACHABLE_MAX_AGE is None: 30 days, the
 #: example of RFC 9309, 2.3.1.4.
 _REMEMBERED = 30 * 86_400.0
 

@@ -1,4 +1,4 @@
-"""Reads from ROBOTSTXT_ARCHIVE which robots.txt governed an origin at a given time, for `check --archive`."""
+"""Reads from ROBOTS_ARCHIVE which robots.txt governed an origin at a given time, for `check --archive`."""
 
 from __future__ import annotations
 

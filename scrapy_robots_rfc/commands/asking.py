@@ -45,7 +45,7 @@ T = TypeVar("T")
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
     "FEEDS": {},
-    "ROBOTSTXT_REPORT": {},
+    "ROBOTS_REPORT": {},
     "ITEM_PIPELINES": {},
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
@@ -134,13 +134,13 @@ def doubt(file: RobotsTxt, name: str, again: str) -> str | None:
 def prepared(settings: ScrapySettings) -> Settings:
     """Change the settings of a project to those of a command's crawl, and return those of this package."""
     # A command asks a site once: with the default it would ask an unreachable one again for a minute.
-    settings.set("ROBOTSTXT_UNREACHABLE_BACKOFF", [], "command")
+    settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
     Addon().update_settings(settings)
     cache = read_settings(settings).cache
-    path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTSTXT_CACHE"] else None
+    path = sqlite_path(cache) if isinstance(cache, str) and not settings["ROBOTS_CACHE"] else None
     if path is not None and not Path(path).exists():
         cache = None  # a command makes no store in the folder of a job
-    for name, value in {**_WITHOUT, "ROBOTSTXT_CACHE": cache}.items():
+    for name, value in {**_WITHOUT, "ROBOTS_CACHE": cache}.items():
         settings.set(name, value, "cmdline")
     return read_settings(settings)
 

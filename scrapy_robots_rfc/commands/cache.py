@@ -67,7 +67,7 @@ def add_arguments(topic: argparse.ArgumentParser) -> list[argparse.ArgumentParse
         what = "default: -, standard input or output"
         added[act].add_argument("file", metavar="FILE", nargs="?", default=STANDARD, help=what)
     for act, action in added.items():
-        what = "the store, as ROBOTSTXT_CACHE names it (default: the project's)"
+        what = "the store, as ROBOTS_CACHE names it (default: the project's)"
         action.add_argument("--store", metavar="ADDRESS", help=what)
         action.set_defaults(act=act)
     return list(added.values())
@@ -143,7 +143,7 @@ def _open_store(settings: Settings, address: str | None, *, may_be_made: bool) -
             made = store_of(spec, Crawler(Spider, settings), key)
         if made is None:
             what = "there is no store, only memory:, which keeps nothing beyond a crawl"
-            raise Failed(f"{what}; name one with --store ADDRESS, or in ROBOTSTXT_CACHE")
+            raise Failed(f"{what}; name one with --store ADDRESS, or in ROBOTS_CACHE")
         with errors_of(spec, key):
             made[0].open()
     except (Failed, SettingError):

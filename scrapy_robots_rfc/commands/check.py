@@ -46,12 +46,10 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
     add_agent(topic)
     topic.add_argument("--robots", metavar="FILE|URL|-", help="the robots.txt to go by, in place of the sites' own")
     topic.add_argument(
-        "--archive", metavar="FILE", action="append", help="go by what a crawl kept in its ROBOTSTXT_ARCHIVE"
+        "--archive", metavar="FILE", action="append", help="go by what a crawl kept in its ROBOTS_ARCHIVE"
     )
     topic.add_argument("--at", metavar="TIME", help="with --archive: as it was then, such as 2026-11-22T19:30:00Z")
-    topic.add_argument(
-        "--use", metavar="LABELS", help="what the pages are for, such as train-ai, as ROBOTSTXT_USE has it"
-    )
+    topic.add_argument("--use", metavar="LABELS", help="what the pages are for, such as train-ai, as ROBOTS_USE has it")
     topic.add_argument("--json", action="store_true", help="an object in one line for each URL and agent")
 
 
@@ -281,9 +279,9 @@ def show_access(found: FoundRobots, console: Console) -> None:
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
     elif robots.override is not None:
-        text = f"{robots.source} (in place of {source}, by ROBOTSTXT_OVERRIDES)"
+        text = f"{robots.source} (in place of {source}, by ROBOTS_OVERRIDES)"
     elif robots.exempt is not None:
-        text = f"{source} (not asked, by ROBOTSTXT_EXEMPT)"
+        text = f"{source} (not asked, by ROBOTS_EXEMPT)"
     else:
         stale = ", an earlier copy is obeyed" if robots.stale else ""
         text = f"{source} ({robots.outcome.value}: {robots.cause}{stale})"

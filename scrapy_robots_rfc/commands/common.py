@@ -33,7 +33,7 @@ STANDARD, EMPTY = "-", "''"
 #: What is told of a text that has no origin, with schemes that have; the advice for it; the schemes, for `--help`.
 NO_URL = "no absolute URL of {} with a valid authority"
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
-URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTSTXT_SCHEMES"
+URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
 #: Colours by their meaning: codes of ECMA-48, 8.3.117 (SGR).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
 

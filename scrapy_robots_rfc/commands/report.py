@@ -1,4 +1,4 @@
-"""`scrapy robots report FILE...`: what the reports that ROBOTSTXT_REPORT wrote add up to, as text, JSON, or a page."""
+"""`scrapy robots report FILE...`: what the reports that ROBOTS_REPORT wrote add up to, as text, JSON, or a page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scrapy_robots_rfc.commands.common import FAINT, STANDARD, STRONG, Console, 
 from scrapy_robots_rfc.commands.report_sums import ReportFile, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
-HELP = "Sum up reports of disallowed requests, as ROBOTSTXT_REPORT writes them: by reason, origin and rule."
+HELP = "Sum up reports of disallowed requests, as ROBOTS_REPORT writes them: by reason, origin and rule."
 #: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
 TOP, TOP_OF_PAGE = 10, 1000
 #: Bars in a plot of the page, whatever the length of its tables.
@@ -113,7 +113,7 @@ _TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "by_origin": ("by origin", lambda row: row["origin"] or NO_ORIGIN),
     "by_rule": ("by rule", _rule_text),
     "unreachable": ("robots.txt unreachable", lambda row: f"{row['why']}, of {many(row['origins'], 'origin')}"),
-    "exempt": ("not asked, by entry of ROBOTSTXT_EXEMPT", lambda row: row["entry"]),
+    "exempt": ("not asked, by entry of ROBOTS_EXEMPT", lambda row: row["entry"]),
 }
 
 

@@ -253,7 +253,7 @@ const tables = () => [
   },
   {
     name: "exempt", title: "Not asked",
-    about: "entries of ROBOTSTXT_EXEMPT that were used; these requests are in no other number",
+    about: "entries of ROBOTS_EXEMPT that were used; these requests are in no other number",
     columns: ["Entry", "Requests"], kind: "exempt", cells: (row) => [[html("span", {}, row.entry)], number(row.requests)],
   },
   {

@@ -1,4 +1,4 @@
-"""What the files of ROBOTSTXT_REPORT add up to, by reason, spider, origin, rule and time. `report.py` shows the sums.
+"""What the files of ROBOTS_REPORT add up to, by reason, spider, origin, rule and time. `report.py` shows the sums.
 
 A file is JSON lines, JSON or CSV, packed or not. It can be cut short, damaged or made up: what is broken is counted and
 left out, and raises nothing. It is read line by line: memory grows with the origins and rules, not with the requests.
@@ -26,7 +26,7 @@ from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
 
-#: A record of ROBOTSTXT_REPORT has one of these fields, however few its feed has asked for.
+#: A record of ROBOTS_REPORT has one of these fields, however few its feed has asked for.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
 #: Characters of a line that are read, and of an object over several lines: more than a JSON array in one line needs.
 LONGEST = 10_000_000
@@ -43,7 +43,7 @@ _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, MemoryError)
 #: What stands around the objects of a JSON array.
 _AROUND = "[], \t\r\n"
 
-#: The reason of the last records: how often an entry of ROBOTSTXT_EXEMPT was used.
+#: The reason of the last records: how often an entry of ROBOTS_EXEMPT was used.
 EXEMPT = "exempt"
 #: The reason of a record whose feed has neither the reason nor a rule.
 NO_REASON = "not given"
@@ -93,7 +93,7 @@ class ReportFile:
                     self.breaks_off = self._last
         if self.broken and not self.records:
             what = f"name a file that this setting wrote, with one of the fields {', '.join(sorted(MARKS))}"
-            read = "records of ROBOTSTXT_REPORT in a format that is read (JSON lines, JSON, CSV)"
+            read = "records of ROBOTS_REPORT in a format that is read (JSON lines, JSON, CSV)"
             raise Failed(f"{source_name(self.name)} holds no {read}; {what}")
 
     def _parsed(self, file: io.BufferedReader) -> Iterator[object]:
@@ -226,7 +226,7 @@ class Sums:
     def add(self, fields: Mapping[str, Any]) -> None:
         """Count a record.
 
-        :param fields: those of ROBOTSTXT_REPORT, as far as they are there; values of any kind.
+        :param fields: those of ROBOTS_REPORT, as far as they are there; values of any kind.
         """
         get, lists = fields.get, self._lists
         rule, origin = _text(get("rule")), without_userinfo(_text(get("origin")) or "") or None

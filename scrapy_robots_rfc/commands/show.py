@@ -60,11 +60,11 @@ def _pace(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str,
         return "none is asked for", None
     text = robots.cited(bound.text)
     if limit is None:
-        return f"{text}: not kept (ROBOTSTXT_CRAWL_DELAY)", None
+        return f"{text}: not kept (ROBOTS_CRAWL_DELAY)", None
     if (refused := robots.refused(f"{robots.origin}/", bound, limit)) is not None:
         return f"{refused}: no page may be fetched", None
     if bound.seconds > limit.longest:
-        return f"{text}: kept at {limit.longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)", limit.longest
+        return f"{text}: kept at {limit.longest:g} s (ROBOTS_CRAWL_DELAY_MAX)", limit.longest
     return text, bound.seconds
 
 

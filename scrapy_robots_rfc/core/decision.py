@@ -41,7 +41,7 @@ class Reason(enum.Enum):
     CRAWL_DELAY = "crawl_delay"
     #: A rule of the page itself, see `docs/page_rules.md`: its links are not followed, or its items not kept.
     PAGE = "page"
-    #: The site refuses all uses that the crawl declares (ROBOTSTXT_USE): disallowed.
+    #: The site refuses all uses that the crawl declares (ROBOTS_USE): disallowed.
     USE = "use"
     #: The user exempted the site, so its robots.txt is not asked: allowed.
     EXEMPT = "exempt"

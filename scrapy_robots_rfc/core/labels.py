@@ -12,8 +12,11 @@ LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "ai-input": (),  # Content Signals (Cloudflare, 2025-09-24)
     "tdm": (),  # TDMRep (W3C Community Group report, 2024-05-10)
 })  # fmt: skip
-#: The name of the spider attribute and of the request meta key that say what a crawl, or a request, is for.
-USE_KEY = "robotstxt_use"
+#: The spider attribute that says what a crawl is for.
+USE_ATTRIBUTE = "robots_use"
+#: The request meta key that says what a request is for. It is not `robots_use`, which responses have in their meta:
+#: a request that is made with the meta of a response would declare what that response permits.
+DECLARED_KEY = "robots_declared_use"
 TRAIN_AI, TDM = "train-ai", "tdm"
 #: Synonym -> label.
 LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in synonyms}

@@ -77,7 +77,7 @@ _HANDLER = frozenset({"download_request", "download_request_async"})
 #: What to do about a local fault, by the name of its exception.
 _ADVICE = {
     "RequestError": "see what the service says about the account, or the request",
-    "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTSTXT_EXEMPT",
+    "IgnoreRequest": "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
     "NotSupported": "see DOWNLOAD_HANDLERS, and install what the handler needs",
     "NotConfigured": "see DOWNLOAD_HANDLERS, and install what the handler needs",
     "StopDownload": "let its handlers of bytes_received and headers_received pass requests for robots.txt",

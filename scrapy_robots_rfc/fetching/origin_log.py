@@ -209,7 +209,7 @@ class OriginLog:
             text = f"is {robots.outcome.explained(cause)}"
         elif file is not None and file.size > self._settings.max_size:
             limit = f"{self._settings.max_size} octets"
-            text = f"is longer than ROBOTSTXT_MAX_SIZE: only its first {limit} count"
+            text = f"is longer than ROBOTS_MAX_SIZE: only its first {limit} count"
         elif file is not None and file.robots is not None and file.robots.is_page:
             text = "is a web page and no robots.txt: it has no rules, so everything is allowed"
         else:

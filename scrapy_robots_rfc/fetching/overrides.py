@@ -1,4 +1,4 @@
-"""The user's exceptions from what sites say: ROBOTSTXT_EXEMPT and ROBOTSTXT_OVERRIDES.
+"""The user's exceptions from what sites say: ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
 
 An exempt origin is not asked for its robots.txt; a local file decides in place of the robots.txt of its origin. See
 `policy/origins.py` for how the names of sites are read.
@@ -36,7 +36,7 @@ class Overrides:
 
     :param parse: parses a file; may raise.
     :param agent: the agent of a request that brings none of its own.
-    :raises SettingError: a file of ROBOTSTXT_OVERRIDES is missing, or cannot be read or parsed.
+    :raises SettingError: a file of ROBOTS_OVERRIDES is missing, or cannot be read or parsed.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Overrides:
             except Exception as error:  # a parser of the user's may raise anything
                 problem = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
                 accepted = f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
-                raise SettingError(f"ROBOTSTXT_OVERRIDES[{str(origin)!r}]", path, accepted) from error
+                raise SettingError(f"ROBOTS_OVERRIDES[{str(origin)!r}]", path, accepted) from error
             self._overrides[origin] = OriginPolicy(origin, _OVERRIDDEN, None, path, file, agent, override=path)
         self._sites = settings.exempt
         self._exempt = lru_cache(_KEPT)(self._exempted)
@@ -72,13 +72,13 @@ class Overrides:
 def announcements(settings: Settings) -> Iterator[tuple[int, str]]:
     """Yield the log lines about exceptions at the start of a crawl, each after its level."""
     if settings.dry_run:
-        yield logging.WARNING, "ROBOTSTXT_DRY_RUN: no request is dropped, also none that robots.txt forbids"
+        yield logging.WARNING, "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids"
     if settings.exempt:
         named = _listed(site.text for site in settings.exempt)
-        yield logging.INFO, f"ROBOTSTXT_EXEMPT: not asked for their robots.txt are {named}"
+        yield logging.INFO, f"ROBOTS_EXEMPT: not asked for their robots.txt are {named}"
     if settings.overrides:
         named = _listed(f"{path} for {origin}" for origin, path in settings.overrides.items())
-        yield logging.INFO, f"ROBOTSTXT_OVERRIDES: local files decide: {named}"
+        yield logging.INFO, f"ROBOTS_OVERRIDES: local files decide: {named}"
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -93,5 +93,5 @@ def _read(path: Path, most: int) -> bytes:
     with path.open("rb") as file:
         body = file.read(most + 1)
     if len(body) > most:  # a site's file would be cut off; the user has to know of rules that would not count
-        raise ValueError(f"longer than ROBOTSTXT_MAX_SIZE, {most} octets")
+        raise ValueError(f"longer than ROBOTS_MAX_SIZE, {most} octets")
     return body

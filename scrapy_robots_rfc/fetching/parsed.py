@@ -212,8 +212,8 @@ class OriginPolicy:
     :param cause: how the last fetch ended, in a word or two: ``200``, ``404``, ``no answer in 30 s``.
     :param file: the parsed file that is obeyed; ``None`` if there is none.
     :param fetched: when the last fetch ended, on the service's clock; minus infinity if there was none.
-    :param override: the path of the local file (ROBOTSTXT_OVERRIDES) that decides in place of the site's.
-    :param exempt: the entry of ROBOTSTXT_EXEMPT because of which the site is not asked.
+    :param override: the path of the local file (ROBOTS_OVERRIDES) that decides in place of the site's.
+    :param exempt: the entry of ROBOTS_EXEMPT because of which the site is not asked.
     """
 
     origin: Origin
@@ -268,7 +268,7 @@ class OriginPolicy:
         """
         if not limit.forbids(bound) or request_target(url) == ROBOTS_TXT:  # that is always allowed (RFC 9309, 2.2.2)
             return None
-        return f"{self.cited(bound.text)} is more than ROBOTSTXT_CRAWL_DELAY_MAX, {limit.longest:g} s"
+        return f"{self.cited(bound.text)} is more than ROBOTS_CRAWL_DELAY_MAX, {limit.longest:g} s"
 
     def crawl_delay(self, agent: str | list[str] | None = None) -> float | None:
         """The Crawl-delay, in seconds; ``None`` if there is none.
@@ -372,9 +372,9 @@ _WHY = {
     Reason.UNREACHABLE: f"{UNREACHABLE}{{cause}}",
     Reason.LOCAL: "robots.txt not asked for, the crawl itself failed: {cause}",
     Reason.PARSER: "{source}: the verdict of ROBOTSTXT_PARSER",
-    Reason.CRAWL_DELAY: "{source}: asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX",
+    Reason.CRAWL_DELAY: "{source}: asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX",
     Reason.USE: "{source}: refuses the declared uses",
-    Reason.EXEMPT: "not asked: `{exempt}` of ROBOTSTXT_EXEMPT",
+    Reason.EXEMPT: "not asked: `{exempt}` of ROBOTS_EXEMPT",
 }
 
 _EXEMPT = Decision(True, Reason.EXEMPT)

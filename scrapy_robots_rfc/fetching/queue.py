@@ -140,9 +140,9 @@ class FetchQueue:
     """The pending fetches of a crawl.
 
     :param runtime: tasks, timers, the clock.
-    :param settings: of the crawl. At most ROBOTSTXT_CONCURRENT_FETCHES attempts are under way at once; the others stand
+    :param settings: of the crawl. At most ROBOTS_CONCURRENT_FETCHES attempts are under way at once; the others stand
         in line, first attempts in front. While more than a quarter of that number is under way, those that take long
-        give way, so that servers that hang do not keep others from being asked. An attempt may take ROBOTSTXT_TIMEOUT,
+        give way, so that servers that hang do not keep others from being asked. An attempt may take ROBOTS_TIMEOUT,
         without the time that its request stands in a queue of the downloader.
     :param closing: whether the crawl is ending.
     :param work: makes an attempt; may raise when the attempt is over already.

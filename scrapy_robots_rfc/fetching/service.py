@@ -103,7 +103,7 @@ class RobotsService:
 
         Shares memory and fetches with the crawl. Await it in a spider's callback, under any reactor or none.
 
-        :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, those of ROBOTSTXT_SCHEMES.
+        :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, those of ROBOTS_SCHEMES.
         :raises ValueError: another scheme, or no valid authority.
         :raises RobotsUndecided: the spider was closed first.
         """

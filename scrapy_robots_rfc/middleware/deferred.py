@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 PORTION = 200
 
 #: Meta key of a request that goes back to the scheduler. Its value is the mark of a `ReservedFile`.
-WAITED = "robotstxt_waited"
+WAITED = "robots_waited"
 
 #: Seconds for which a stale file still counts for the requests that have waited for it.
 RESERVED = 60.0

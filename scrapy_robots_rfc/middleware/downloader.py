@@ -22,7 +22,7 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.labels import USE_KEY
+from scrapy_robots_rfc.core.labels import USE_ATTRIBUTE
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.errors import RobotsUndecided
@@ -66,7 +66,7 @@ class RfcRobotsTxtMiddleware:
     :param crawler: the crawl; the settings of this package are read here, once.
     :raises NotConfigured: ROBOTSTXT_OBEY is false.
     :raises SettingError: a setting, or the spider's `robotstxt_user_agent`, is not accepted.
-    :raises StoreError: the store of ROBOTSTXT_CACHE cannot work.
+    :raises StoreError: the store of ROBOTS_CACHE cannot work.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -124,7 +124,7 @@ class RfcRobotsTxtMiddleware:
 
     def _declare_use(self, settings: Settings) -> None:
         """Look at what sites say of the use of their pages. A crawl that declares none has no `process_response`."""
-        if settings.use is None and getattr(self._crawler.spider, USE_KEY, None) is None:
+        if settings.use is None and getattr(self._crawler.spider, USE_ATTRIBUTE, None) is None:
             return
         from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - loaded when a setting asks for it
 

@@ -14,7 +14,7 @@ from scrapy.utils.datatypes import LocalCache
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.labels import USE_KEY
+from scrapy_robots_rfc.core.labels import DECLARED_KEY
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 
@@ -79,9 +79,11 @@ class Enforcement:
         if why is None and self.use is not None and (refusal := self.use.refusal(request, robots, agent)) is not None:
             decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
             why, line = refusal.why, refusal.line
-        elif self.use is None and USE_KEY in request.meta and not self._told_of_use:
+        elif self.use is None and DECLARED_KEY in request.meta and not self._told_of_use:
             self._told_of_use = True
-            text = "Meta robotstxt_use of %s counts for nothing, as the crawl declares no use: set ROBOTSTXT_USE = []"
+            text = (
+                "Meta robots_declared_use of %s counts for nothing: the crawl declares no use; set ROBOTS_USE = []"
+            )
             logger.warning(text, request_text(request), extra={"spider": self._crawler.spider})
         # Requests that a dry run lets through keep the pace, too.
         let_through = why is None or self._dry_run

@@ -1,4 +1,4 @@
-"""Rules of a page in a crawl: `page_rules` for spiders, and RfcPageRulesMiddleware, which obeys ROBOTSTAG_OBEY.
+"""Rules of a page in a crawl: `page_rules` for spiders, and RfcPageRulesMiddleware, which obeys ROBOTS_TAG_OBEY.
 
 See `core/page_rules.py` for how the header lines and metas are read that are taken out of a response here.
 """
@@ -239,12 +239,12 @@ def _kept(token: re.Match[str]) -> str:
 
 
 class RfcPageRulesMiddleware:
-    """Spider middleware that drops requests and items against which a page has a rule that ROBOTSTAG_OBEY names.
+    """Spider middleware that drops requests and items against which a page has a rule that ROBOTS_TAG_OBEY names.
 
     It puts the rules of each response into its meta, as `robots_tag`, before the callback gets it.
 
     :param crawler: the crawl.
-    :raises NotConfigured: ROBOTSTAG_OBEY is empty.
+    :raises NotConfigured: ROBOTS_TAG_OBEY is empty.
     :raises SettingError: a setting is not accepted.
     """
 

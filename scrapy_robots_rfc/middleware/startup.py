@@ -19,27 +19,27 @@ from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.agents import USER_AGENT_KEY
-from scrapy_robots_rfc.core.labels import USE_KEY
+from scrapy_robots_rfc.core.labels import DECLARED_KEY, USE_ATTRIBUTE
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.settings import BACKOFF, BY_FIELD, TABLE, Settings, read_settings, written
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_PREFIXES = ("ROBOTSTXT_", "ROBOTSTAG_")
+_PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
 # The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
 _NEED_OBEY = ("dry_run", "overrides", "report")
 _MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 # Names that users give; what those contain that are looked at; how like one of ours a name is that was
 # meant for it.
-_ATTRIBUTES = (USER_AGENT_KEY, USE_KEY)
-_META_KEYS = (*_ATTRIBUTES, "dont_obey_robotstxt", "dont_obey_robots_tag")
-_WRITTEN_KEYS = frozenset({"robots_tag", "robots_use", "robotstxt_waited"})  # by this package
+_ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
+_META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
+_WRITTEN_KEYS = frozenset({"robots_tag", "robots_use", "robots_waited"})  # by this package
 _PART = "robot"
-_CLOSE = 0.85
+_CLOSE = 0.9
 # Keys of metas that are remembered; a spider may make up one for each request.
 _MOST_KEYS = 1000
-#: The spider middleware that ROBOTSTAG_OBEY needs, and its position next to the spider: what its
+#: The spider middleware that ROBOTS_TAG_OBEY needs, and its position next to the spider: what its
 #: `process_spider_input` sees goes to a callback, and what does not goes to an errback.
 PAGE_RULES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
 PAGE_RULES_POSITION = 1000
@@ -120,7 +120,7 @@ class Misspelt:
 
 
 def check_page_rules(settings: Settings, scrapy_settings: BaseSettings) -> None:
-    """Check that a crawl has the spider middleware that ROBOTSTAG_OBEY needs, or a subclass of it.
+    """Check that a crawl has the spider middleware that ROBOTS_TAG_OBEY needs, or a subclass of it.
 
     :raises SettingError: it is missing.
     """
@@ -145,11 +145,8 @@ def nearest(key: str) -> str:
     """Return the setting whose name, without the common prefix, is most like that of an unknown one."""
     from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
 
-    prefix, _, rest = key.partition("_")
-    # Of two settings with the same name but for the prefix, the one with this prefix comes last, and stays.
-    keys = sorted((row.key for row in TABLE), key=lambda known: known.startswith(prefix))
-    names = {known.partition("_")[2]: known for known in keys}
-    (name,) = get_close_matches(rest, names, n=1, cutoff=0)
+    names = {row.key.partition("_")[2]: row.key for row in TABLE}
+    (name,) = get_close_matches(key.partition("_")[2], names, n=1, cutoff=0)
     return names[name]
 
 

@@ -1,4 +1,4 @@
-"""ROBOTSTXT_TDMREP: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
+"""ROBOTS_TDMREP: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
 
 It is asked for like a page: each hop of its redirects is judged by the robots.txt of its host, keeps the interval of
 its site, and is counted.
@@ -17,7 +17,7 @@ from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.core.labels import USE_KEY
+from scrapy_robots_rfc.core.labels import DECLARED_KEY
 from scrapy_robots_rfc.core.preferences import MOST_TDMREP_OCTETS, Reservation, parse_tdmrep
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsUndecided
@@ -34,7 +34,7 @@ PATH = "/.well-known/tdmrep.json"
 _MOST_SITES = 10_000
 # A hop declares no use, so that robots.txt alone decides, and two sites never wait for each other's file.
 _META: dict[str, Any] = {
-    USE_KEY: [],
+    DECLARED_KEY: [],
     "allow_offsite": True,
     "dont_redirect": True,
     "dont_retry": True,

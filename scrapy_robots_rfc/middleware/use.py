@@ -1,4 +1,4 @@
-"""What a crawl is for (ROBOTSTXT_USE), and what follows where a site refuses that use. See `core/preferences.py`.
+"""What a crawl is for (ROBOTS_USE), and what follows where a site refuses that use. See `core/preferences.py`.
 
 A request is not sent if robots.txt refuses all that it is for. A response is dropped if its headers or metas refuse all
 of it. Otherwise the response carries what is permitted, in its meta as `robots_use`.
@@ -18,7 +18,7 @@ from scrapy.http import Response
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.labels import LABELS, USE_KEY, unknown_labels, uses_of
+from scrapy_robots_rfc.core.labels import DECLARED_KEY, LABELS, USE_ATTRIBUTE, unknown_labels, uses_of
 from scrapy_robots_rfc.core.preferences import (
     Preference,
     Refusal,
@@ -57,7 +57,7 @@ class DeclaredUse:
     """The declared uses of a crawl.
 
     :param settings: of the crawl.
-    :raises SettingError: the spider's `robotstxt_use` is not accepted.
+    :raises SettingError: the spider's `robots_use` is not accepted.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings, download: Downloader) -> None:
@@ -82,11 +82,11 @@ class DeclaredUse:
 
         :raises AgentError: its meta is neither a list of labels nor a string with commas.
         """
-        if USE_KEY in request.meta:
+        if DECLARED_KEY in request.meta:
             try:
-                return uses_of(request.meta[USE_KEY]) or ()
+                return uses_of(request.meta[DECLARED_KEY]) or ()
             except TypeError:
-                raise AgentError(f"{USE_KEY} is {request.meta[USE_KEY]!r}; it must be {_ACCEPTED}") from None
+                raise AgentError(f"{DECLARED_KEY} is {request.meta[DECLARED_KEY]!r}; it must be {_ACCEPTED}") from None
         uses = self._of_spider()
         return self._setting if uses is None else uses
 
@@ -138,11 +138,11 @@ class DeclaredUse:
             logger.info(text, without_userinfo(response.url), response.status, extra={"spider": self._crawler.spider})
 
     def _of_spider(self) -> tuple[str, ...] | None:
-        value = getattr(self._crawler.spider, USE_KEY, None)
+        value = getattr(self._crawler.spider, USE_ATTRIBUTE, None)
         try:
             return uses_of(value)
         except TypeError:
-            raise SettingError(f"the spider's {USE_KEY}", value, f"{_ACCEPTED}, or None") from None
+            raise SettingError(f"the spider's {USE_ATTRIBUTE}", value, f"{_ACCEPTED}, or None") from None
 
 
 def asks_for_payment(response: Response) -> bool:

@@ -148,7 +148,7 @@ class Asking(NamedTuple):
         :param location: the Location header as it came, if there was one.
         :param body: the octets of the body, decoded from any content coding.
         :param unreachable_statuses: statuses of the 4xx class that count as unreachable and not as unavailable: those
-            of ROBOTSTXT_UNREACHABLE_STATUSES.
+            of ROBOTS_UNREACHABLE_STATUSES.
         :param held: the body of the cached file that the request was conditional on, if it was (RFC 9110, 13.1).
         """
         meaning = self.scheme.http_status(status)

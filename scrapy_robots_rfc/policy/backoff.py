@@ -24,7 +24,7 @@ def to_come(attempts: int, retry_after: float | None, settings: Settings) -> tup
 
 
 def at_least(seconds: float, retry_after: float | None, settings: Settings) -> float:
-    """Return the larger of the given seconds and those that the server asked for, up to ROBOTSTXT_RETRY_AFTER_MAX."""
+    """Return the larger of the given seconds and those that the server asked for, up to ROBOTS_RETRY_AFTER_MAX."""
     return max(seconds, min(retry_after or 0.0, settings.retry_after_max))
 
 

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 Lines: TypeAlias = "Callable[[bytes], Sequence[bytes]]"
 
 #: The 24-hour limit, in seconds: "crawlers SHOULD NOT use the cached version for more than 24 hours" (RFC 9309, 2.4).
-#: ROBOTSTXT_CACHE_MAX_AGE is never longer.
+#: ROBOTS_CACHE_MAX_AGE is never longer.
 MAX_AGE_24_HOURS = 24 * 60 * 60
 
 

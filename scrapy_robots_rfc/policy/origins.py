@@ -35,7 +35,7 @@ class Origin:
     def of(cls, url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin | None:
         """Return the origin of an absolute URL.
 
-        :param schemes: those that have origins; of a crawl, see ROBOTSTXT_SCHEMES.
+        :param schemes: those that have origins; of a crawl, see ROBOTS_SCHEMES.
         :returns: ``None`` where the scheme is none of these, or the authority is not valid.
         """
         try:

@@ -26,7 +26,7 @@ _MOST_WINDOWS = 16
 
 
 class Over(enum.Enum):
-    """What is done with a site that asks for a longer interval than ROBOTSTXT_CRAWL_DELAY_MAX."""
+    """What is done with a site that asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX."""
 
     #: The maximum is kept.
     CLAMP = "clamp"

@@ -1,6 +1,6 @@
 """The schemes whose robots.txt files are obeyed: default port, what an answer means, and how a file is read.
 
-RFC 9309, 2.3 names HTTP and FTP; Gemini has a companion specification, "robots.txt for Gemini". ROBOTSTXT_SCHEMES adds
+RFC 9309, 2.3 names HTTP and FTP; Gemini has a companion specification, "robots.txt for Gemini". ROBOTS_SCHEMES adds
 schemes and takes them away.
 """
 
@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 
 class Answers(enum.Enum):
-    """What the status of an answer is. The values are those of ROBOTSTXT_SCHEMES."""
+    """What the status of an answer is. The values are those of ROBOTS_SCHEMES."""
 
     #: RFC 9110.
     HTTP = "http"
@@ -26,7 +26,7 @@ class Answers(enum.Enum):
 
 
 class Dialect(enum.Enum):
-    """How a file is read. The values are those of ROBOTSTXT_SCHEMES."""
+    """How a file is read. The values are those of ROBOTS_SCHEMES."""
 
     RFC9309 = "rfc9309"
     #: See `core/gemini.py`.
@@ -65,7 +65,7 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
         "gemini": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
     }
 )
-#: What a description of ROBOTSTXT_SCHEMES may be.
+#: What a description of ROBOTS_SCHEMES may be.
 SCHEME_ACCEPTED = (
     "None for 'ftp' or 'gemini'; or, for a scheme of your own with a name in lower case, {'port': NUMBER from 1 to "
     "65535} and, where they differ from those of http, 'answers': 'ftp' or 'gemini', and 'rules': 'gemini'"
@@ -77,7 +77,7 @@ _FIXED = {"http", "https", "data", "file", "mailto"}  # always obeyed; without a
 def with_scheme(schemes: Mapping[str, Scheme], name: object, description: object) -> Mapping[str, Scheme]:
     """Return schemes with one more, or one less.
 
-    :param description: what ROBOTSTXT_SCHEMES says of it; ``None``: it is taken away, and its pages pass.
+    :param description: what ROBOTS_SCHEMES says of it; ``None``: it is taken away, and its pages pass.
     :raises ValueError: name or description are not accepted.
     """
     others = {other: scheme for other, scheme in schemes.items() if other != name}

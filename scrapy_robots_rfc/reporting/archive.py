@@ -1,4 +1,4 @@
-"""ROBOTSTXT_ARCHIVE: every exchange for a robots.txt, as records of a WARC 1.1 file (ISO 28500).
+"""ROBOTS_ARCHIVE: every exchange for a robots.txt, as records of a WARC 1.1 file (ISO 28500).
 
 An exchange is a request record and a response record. A metadata record says what followed from a fetch: what governs
 the origin, until when, and by which file. Each record is a gzip member that is written at once, so that the file of a
@@ -28,7 +28,7 @@ from warcio.warcwriter import WARCWriter
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.labels import USE_KEY, uses_of
+from scrapy_robots_rfc.core.labels import USE_ATTRIBUTE, uses_of
 from scrapy_robots_rfc.core.text import error_text, utc_text
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -63,7 +63,7 @@ class Archive:
         self._use = ""
         self._robots = "ignore" if settings.dry_run else "obey"
         with contextlib.suppress(TypeError):  # it stops the crawl, see `DeclaredUse`
-            own = uses_of(getattr(crawler.spider, USE_KEY, None))
+            own = uses_of(getattr(crawler.spider, USE_ATTRIBUTE, None))
             self._use = ", ".join((settings.use if own is None else own) or ())
         self._buffer = BytesIO()
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")

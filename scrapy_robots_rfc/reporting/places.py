@@ -19,14 +19,14 @@ from scrapy_robots_rfc.core.text import without_credentials
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.settings import Settings
 
-REPORT = "ROBOTSTXT_REPORT"
-ARCHIVE = "ROBOTSTXT_ARCHIVE"
+REPORT = "ROBOTS_REPORT"
+ARCHIVE = "ROBOTS_ARCHIVE"
 
 
 def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
     """Refuse a place that another output writes to as well: one of them would damage the other.
 
-    :param key: ROBOTSTXT_REPORT or ROBOTSTXT_ARCHIVE.
+    :param key: ROBOTS_REPORT or ROBOTS_ARCHIVE.
     :raises SettingError: FEEDS or the other of the two names the same place.
     """
     outputs = list(_outputs(crawler, settings))

@@ -1,4 +1,4 @@
-"""The report of a crawl, ROBOTSTXT_REPORT: a record of each request that was decided.
+"""The report of a crawl, ROBOTS_REPORT: a record of each request that was decided.
 
 It hears of them by signals; `feed.py` writes the records.
 """
@@ -115,7 +115,7 @@ class Report:
             self._stats.inc_value(stats.REPORT_RECORDS)
 
     async def _closed(self) -> None:
-        """Write the records of ROBOTSTXT_EXEMPT, and wait until all is stored."""
+        """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
         exempt = counted_by_name(self._stats.get_stats(), stats.EXEMPTED_BY)
         for entry, count in exempt.items():
             self._write(self._exempt(entry, count))
@@ -142,7 +142,7 @@ class Report:
         self._losses.tell(self._place, error, self._spider)
 
     def _exempt(self, entry: str, count: int) -> dict[str, Any]:
-        why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
+        why = f"not asked: `{entry}` of ROBOTS_EXEMPT"
         return self._record(reason="exempt", rule=entry, why=why, count=count)
 
     def _record(self, **fields: object) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class CrawlSummary:
             ("requests: {}", self._requests()),
             ("dry run: {} of the forbidden were let through", dry),
             ("rules of pages: {}", self._pages()),
-            ("local files: {} decided by ROBOTSTXT_OVERRIDES", decided),
+            ("local files: {} decided by ROBOTS_OVERRIDES", decided),
             ("origins that cost most requests{}", _ranked(self.cost.origins, str)),
             ("rules that cost most requests{}", _ranked(self.cost.rules, lambda rule: "{} line {}: {}".format(*rule))),
             ("delays: {}", self._delays()),
@@ -154,7 +154,7 @@ class CrawlSummary:
         sites, capped = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_CAPPED)
         if not sites:
             return ""
-        at_most = f" ({capped} of them at ROBOTSTXT_CRAWL_DELAY_MAX)" if capped else ""
+        at_most = f" ({capped} of them at ROBOTS_CRAWL_DELAY_MAX)" if capped else ""
         longest, added = self._count(stats.CRAWL_DELAY_MAX), self._count(stats.CRAWL_DELAY_ADDED)
         between = f"up to {longest:g} s between two requests, {_number(added)} s added"
         return f"{many(sites, 'site')} paced{at_most}, {between}"

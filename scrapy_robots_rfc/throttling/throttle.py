@@ -56,7 +56,7 @@ _THROTTLES: WeakKeyDictionary[Crawler, Throttle] = WeakKeyDictionary()
 class Throttle:
     """Keeps the intervals that the sites of a crawl ask for.
 
-    :param settings: of the crawl; without ROBOTSTXT_CRAWL_DELAY none is kept.
+    :param settings: of the crawl; without ROBOTS_CRAWL_DELAY none is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
     :param store: by one that is shared, the workers of several processes take turns; ``None``: there is none.
     """
@@ -329,7 +329,7 @@ class Throttle:
         kept = ""
         if bound.seconds > longest:
             self._stats.inc_value(stats.CRAWL_DELAY_CAPPED)
-            kept = f": kept at {longest:g} s (ROBOTSTXT_CRAWL_DELAY_MAX)"
+            kept = f": kept at {longest:g} s (ROBOTS_CRAWL_DELAY_MAX)"
         self._log("%s for %s%s", robots.cited(bound.text), robots.origin, kept)
 
     def _log(self, message: str, *arguments: object) -> None:

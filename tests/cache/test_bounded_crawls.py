@@ -50,7 +50,7 @@ async def test_evicted_origins_come_back_from_the_store(sites: list[Site], tmp_p
     """With room for one origin and a store every robots.txt is fetched once, however often it is needed."""
     pages = [site.url(f"/{letter}{turn}") for turn in range(4) for site in sites for letter in "xy"]
     address = f"sqlite:///{tmp_path / 'robots.sqlite'}"
-    result = await crawl(pages, {"ROBOTSTXT_CACHE_SIZE": 1, "ROBOTSTXT_CACHE": address}, spider=Asking)
+    result = await crawl(pages, {"ROBOTS_CACHE_SIZE": 1, "ROBOTS_CACHE": address}, spider=Asking)
     assert [site.fetches for site in sites] == [1] * 5
     assert result.outcomes == {url: int("/y" in url) for url in pages}
     assert result.stat("cache/evictions") == 19
@@ -64,7 +64,7 @@ async def test_who_waited_is_judged_without_another_fetch(sites: list[Site]) -> 
     for site in sites:
         site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=Gate.opened)
     pages = [site.url(f"/{letter}{turn}") for turn in range(2) for site in sites for letter in "xy"]
-    result = await crawl(pages, {**OURS, "ROBOTSTXT_CACHE_SIZE": 1})
+    result = await crawl(pages, {**OURS, "ROBOTS_CACHE_SIZE": 1})
     assert [site.fetches for site in sites] == [1] * 5
     assert result.stat("set_aside") == 20
     disallowed = {url for url, outcome in result.outcomes.items() if isinstance(outcome, RobotsDisallowed)}

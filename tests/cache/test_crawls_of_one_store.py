@@ -71,7 +71,7 @@ async def test_file_that_another_crawl_cut(site: Site) -> None:
     rules = "User-agent: *\n" + "Disallow: /nothing\n" * 30_000 + "Disallow: /late\n"
     site.replies["/robots.txt"] = robots(rules)
     sizes = (512_000, 2_000_000, 512_000, 2_000_000)
-    found = [await crawl([site.url("/late")], {**KEPT, "ROBOTSTXT_MAX_SIZE": size}) for size in sizes]
+    found = [await crawl([site.url("/late")], {**KEPT, "ROBOTS_MAX_SIZE": size}) for size in sizes]
     dropped = [isinstance(one.outcomes[site.url("/late")], RobotsDisallowed) for one in found]
     assert dropped == [False, True, False, True]
     assert site.fetches == 2
@@ -109,7 +109,7 @@ async def test_waiting_is_no_attempt(site: Site) -> None:
     answers = iter([Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
     Kept.store = Taken(0.5)
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1]})
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]})
     assert result.outcomes == {site.url("/y"): 200}
     assert site.fetches == 2
 
@@ -142,7 +142,7 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> 
         return Reply(503)
 
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
-    await crawl([site.url("/x")], {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0, "ROBOTSTXT_CACHE_MAX_AGE": 1e-3})
+    await crawl([site.url("/x")], {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3})
     site.replies["/robots.txt"] = overtaken
     for _ in range(2):
         result = await crawl([site.url("/x")], KEPT)
@@ -156,7 +156,7 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: Kept) -> 
 async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
     """A file whose successor may not be stored is not obeyed any more, not even while the site fails."""
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
-    once = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0, "ROBOTSTXT_CACHE_MAX_AGE": 1e-3}
+    once = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3}
     await crawl([site.url("/x")], once)
     site.replies["/robots.txt"] = Reply(body=FORBID.body, headers=(("Cache-Control", "no-store"),))
     await crawl([site.url("/x")], once)
@@ -171,7 +171,7 @@ async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
 async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site) -> None:
     """What no longer has room in memory is not fetched again."""
     order = [site.url("/1"), other.url("/1"), site.url("/2"), other.url("/2")]
-    settings = {**KEPT, "ROBOTSTXT_CACHE_SIZE": 1, "CONCURRENT_REQUESTS": 1}
+    settings = {**KEPT, "ROBOTS_CACHE_SIZE": 1, "CONCURRENT_REQUESTS": 1}
     result = await crawl(order, settings)
     assert set(result.outcomes.values()) == {200}
     assert (site.fetches, other.fetches) == (1, 1)
@@ -182,7 +182,7 @@ async def test_evicted_origin_comes_back_from_the_store(site: Site, other: Site)
 async def test_store_that_fails(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A store that fails is counted, told once, and does without: the crawl fetches for itself, and obeys."""
     site.replies["/robots.txt"] = FORBID
-    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTSTXT_CACHE": "tests.support.shared_stores.Failing"})
+    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTS_CACHE": "tests.support.shared_stores.Failing"})
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert result.outcomes[site.url("/y")] == 200
     assert site.fetches == 1
@@ -201,7 +201,7 @@ async def test_a_server_says_for_how_long(site: Site) -> None:
         return Reply(body=b"User-agent: *\nDisallow: /x\n", headers=headers)
 
     site.replies["/robots.txt"] = answer
-    settings = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0}
+    settings = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0}
     for _ in range(2):
         result = await crawl([site.url("/x")], settings)
         assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
@@ -225,7 +225,7 @@ async def test_job_that_is_resumed(site: Site, tmp_path: Path) -> None:
 async def test_job_that_keeps_nothing(site: Site, tmp_path: Path) -> None:
     """What the user says goes before JOBDIR."""
     kept = tmp_path / "robots.sqlite"
-    settings = {"JOBDIR": str(tmp_path), "ROBOTSTXT_CACHE": "memory:"}
+    settings = {"JOBDIR": str(tmp_path), "ROBOTS_CACHE": "memory:"}
     for _ in range(2):
         await crawl([site.url("/x")], settings)
     assert site.fetches == 2
@@ -240,8 +240,8 @@ async def test_job_that_keeps_nothing(site: Site, tmp_path: Path) -> None:
 async def test_address_that_is_not_accepted(value: str, error: type[Exception]) -> None:
     """What is no store stops the crawl at start, and the message has no password."""
     with pytest.raises(error) as caught:
-        await crawl((), {"ROBOTSTXT_CACHE": value})
-    assert "ROBOTSTXT_CACHE" in str(caught.value)
+        await crawl((), {"ROBOTS_CACHE": value})
+    assert "ROBOTS_CACHE" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
@@ -259,18 +259,18 @@ async def test_address_that_is_not_accepted(value: str, error: type[Exception]) 
 async def test_store_that_cannot_be_opened(address: str, shown: str, why: str, tmp_path: Path) -> None:
     """A store that cannot work stops the crawl at start: the error has the setting, its value and what is accepted."""
     with pytest.raises(StoreError, match=why) as caught:
-        await crawl((), {"ROBOTSTXT_CACHE": address.replace("FOLDER", str(tmp_path))})
+        await crawl((), {"ROBOTS_CACHE": address.replace("FOLDER", str(tmp_path))})
     text = str(caught.value)
-    assert text.startswith(f"ROBOTSTXT_CACHE = {shown.replace('FOLDER', str(tmp_path))!r} cannot be used: ")
+    assert text.startswith(f"ROBOTS_CACHE = {shown.replace('FOLDER', str(tmp_path))!r} cannot be used: ")
     assert text.endswith(f"; it must be {CACHE_ACCEPTED}")
     assert "secret" not in text
 
 
 @ensureDeferred
 async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
-    """ROBOTSTXT_TIMEOUT bounds the fetch, not the wait for one that another crawl makes."""
+    """ROBOTS_TIMEOUT bounds the fetch, not the wait for one that another crawl makes."""
     Kept.store = Taken(2.0)
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 1})
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTS_TIMEOUT": 1})
     assert result.outcomes == {site.url("/y"): 200}
 
 
@@ -289,13 +289,13 @@ class Slow(Kept):
 
 @ensureDeferred
 async def test_slow_store_takes_no_time_of_the_fetch(site: Site) -> None:
-    """Nor does ROBOTSTXT_TIMEOUT bound the wait for the store."""
+    """Nor does ROBOTS_TIMEOUT bound the wait for the store."""
     Kept.store = store = Slow()
 
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: call_later(1.5, store.late.set), spider_opened, weak=False)
 
-    result = await crawl([site.url("/y")], {**KEPT, "ROBOTSTXT_TIMEOUT": 1}, prepare=prepare)
+    result = await crawl([site.url("/y")], {**KEPT, "ROBOTS_TIMEOUT": 1}, prepare=prepare)
     assert result.outcomes == {site.url("/y"): 200}
 
 
@@ -304,7 +304,7 @@ async def test_backoff_is_everybodys(site: Site) -> None:
     """While a crawl asks again for a file that failed, the other crawls wait for it, and get what it gets."""
     answers = iter([Reply(503), Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
-    settings = {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.3, 0.3]}
+    settings = {**KEPT, "ROBOTS_UNREACHABLE_BACKOFF": [0.3, 0.3]}
     both = await crawls([site.url("/x")], [site.url("/x")], settings=settings)
     assert site.fetches == 3
     for result in both:
@@ -318,7 +318,7 @@ async def test_backoff_is_everybodys(site: Site) -> None:
 async def test_crawl_that_ends_gives_its_lease_back(site: Site, store: Kept, reply: Reply) -> None:
     """A crawl that is closed before a file is there lets the next one ask for it at once."""
     site.replies["/robots.txt"] = reply
-    settings = {**KEPT, "ROBOTSTXT_UNREACHABLE_BACKOFF": [60], "CLOSESPIDER_TIMEOUT": 1}
+    settings = {**KEPT, "ROBOTS_UNREACHABLE_BACKOFF": [60], "CLOSESPIDER_TIMEOUT": 1}
     result = await crawl([site.url("/y")], settings)
     assert (site.fetches, result.stat("undecided")) == (1, 1)
     assert store.lease(site.url(""), "next", 1)
@@ -407,7 +407,7 @@ async def test_failure_that_is_kept_is_told(site: Site, caplog: pytest.LogCaptur
 async def test_stricter_crawl_goes_by_its_own_statuses(site: Site) -> None:
     """What another crawl took for "no file" is asked for again by one to which it means "unreachable", and back."""
     site.replies["/robots.txt"] = Reply(403)
-    strict = {**KEPT, "ROBOTSTXT_UNREACHABLE_STATUSES": [403]}
+    strict = {**KEPT, "ROBOTS_UNREACHABLE_STATUSES": [403]}
     outcomes = [(await crawl([site.url("/y")], settings)).outcomes[site.url("/y")] for settings in (KEPT, strict, KEPT)]
     assert [isinstance(outcome, RobotsDisallowed) for outcome in outcomes] == [False, True, False]
     assert site.fetches == 3

@@ -106,11 +106,11 @@ async def test_unreachable_goes_by_its_own_time(site: Site, clock: Clock) -> Non
 
 @ensureDeferred
 async def test_limits_of_the_user(site: Site, clock: Clock) -> None:
-    """ROBOTSTXT_CACHE_MIN_AGE and ROBOTSTXT_CACHE_MAX_AGE bound what a site asks for; the latter wins."""
+    """ROBOTS_CACHE_MIN_AGE and ROBOTS_CACHE_MAX_AGE bound what a site asks for; the latter wins."""
     site.replies["/robots.txt"] = file(Cache_Control="max-age=0")
-    assert await fetched_again_at(site, clock, [4, 5], {"ROBOTSTXT_CACHE_MIN_AGE": 5}) == [1, 1, 2]
-    assert await fetched_again_at(site, clock, [0], {"ROBOTSTXT_CACHE_MIN_AGE": 0}) == [3, 4]
-    assert await fetched_again_at(site, clock, [59, 60], {"ROBOTSTXT_CACHE_MAX_AGE": 60}) == [5, 5, 6]
+    assert await fetched_again_at(site, clock, [4, 5], {"ROBOTS_CACHE_MIN_AGE": 5}) == [1, 1, 2]
+    assert await fetched_again_at(site, clock, [0], {"ROBOTS_CACHE_MIN_AGE": 0}) == [3, 4]
+    assert await fetched_again_at(site, clock, [59, 60], {"ROBOTS_CACHE_MAX_AGE": 60}) == [5, 5, 6]
 
 
 @ensureDeferred
@@ -346,7 +346,7 @@ async def test_after_the_stale_copy(site: Site, clock: Clock, longest: float | N
             clock.now += moment
             decisions.append((await service.robots(site.url("/x"))).decide(site.url("/x")))
 
-    await run(script, {"ROBOTSTXT_UNREACHABLE_MAX_AGE": longest})
+    await run(script, {"ROBOTS_UNREACHABLE_MAX_AGE": longest})
     assert [decision.reason for decision in decisions] == [Reason.RULE, Reason.RULE, reason]
     assert [decision.stale for decision in decisions] == [True, True, False]
 
@@ -361,5 +361,5 @@ async def test_being_unreachable_begins_with_the_first_attempt(site: Site) -> No
         assert known.validity.unreachable_since is not None
         assert known.validity.unreachable_since <= known.fetched - 0.2
 
-    await run(script, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.2]})
+    await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [0.2]})
     assert site.fetches == 2

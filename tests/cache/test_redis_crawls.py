@@ -126,7 +126,7 @@ async def test_on_the_way(
             (lambda: begin(server), [first.url("/private"), *map(second.url, ("/private", "/1", "/2"))]),
             (lambda: end(server), ["data:,"]),
         ]
-        settings = {"ROBOTSTXT_CACHE": server.address}
+        settings = {"ROBOTS_CACHE": server.address}
         further = until_it_is_used_again(server, proxy, caplog)
         result = await crawl([first.url("/1")], settings, spider=Stepwise, steps=steps, further=further)
         outcomes = {url: outcome for url, outcome in result.outcomes.items() if outcome != 200}
@@ -166,7 +166,7 @@ async def test_from_the_start(trouble: str, server: Server, caplog: pytest.LogCa
     begin(server)
     with Site() as site:
         with pytest.raises(StoreError, match=rf"redis://127.0.0.1:{server.server.port}\S* cannot be used"):
-            await crawl([site.url("/1")], {"ROBOTSTXT_CACHE": server.address})
+            await crawl([site.url("/1")], {"ROBOTS_CACHE": server.address})
         assert site.asked == []
     assert PASSWORD not in caplog.text
     end(server)
@@ -203,7 +203,7 @@ async def test_closing_while_the_server_hangs(server: Server, monkeypatch: pytes
     address = server.address.replace("timeout=0.5", "timeout=60")
     with Clocked({"/robots.txt": PACED}) as site:
         site.replies["/1"] = freeze
-        result = await crawl([site.url("/1")], {"ROBOTSTXT_CACHE": address}, prepare=prepare)
+        result = await crawl([site.url("/1")], {"ROBOTS_CACHE": address}, prepare=prepare)
         server.server.thaw()
     assert list(result.outcomes.values()) == [200]
     assert result.stat("cache/store_errors") == 1  # that it cannot be closed
@@ -217,7 +217,7 @@ async def test_turn_in_an_hour(server: Server, caplog: pytest.LogCaptureFixture)
         key = "robots:turn:" + site.url("").rstrip("/")
         seconds, _ = server.admin.time()
         server.admin.hset(key, "next", (seconds + 3600) * 1_000_000)
-        result = await crawl([site.url(f"/{n}") for n in range(4)], {"ROBOTSTXT_CACHE": server.address})
+        result = await crawl([site.url(f"/{n}") for n in range(4)], {"ROBOTS_CACHE": server.address})
         assert list(result.outcomes.values()) == [200] * 4
         assert min(gaps(site)) >= DELAY
     assert result.stat("cache/store_errors") >= 1

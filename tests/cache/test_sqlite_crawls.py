@@ -50,7 +50,7 @@ def opened(path: Path) -> Iterator[SqliteStore]:
 
 async def obeying(site: Site, path: Path) -> Crawl:
     """Crawl two pages of a site, one of which is disallowed, and see that it is obeyed."""
-    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTSTXT_CACHE": f"sqlite:///{path}"})
+    result = await crawl([site.url("/x"), site.url("/y")], {"ROBOTS_CACHE": f"sqlite:///{path}"})
     assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
     assert result.outcomes[site.url("/y")] == 200
     return result
@@ -171,7 +171,7 @@ async def test_credentials_are_neither_kept_nor_logged(
     """User and password in the URLs of a crawl come neither into the store nor into a line of ours."""
     site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=(("ETag", '"1"'),))
     with_password = site.url("/y").replace("http://", "http://somebody:secret@")
-    await crawl([with_password, with_password.replace("/y", "/x")], {"ROBOTSTXT_CACHE": f"sqlite:///{path}"})
+    await crawl([with_password, with_password.replace("/y", "/x")], {"ROBOTS_CACHE": f"sqlite:///{path}"})
     assert site.fetches == 1
     with opened(path) as store:
         assert [key for key in store.keys()] == [site.url("")]  # noqa: C416, SIM118 - no mapping

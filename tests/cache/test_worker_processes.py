@@ -34,7 +34,7 @@ HOLD = 1.5
 @pytest.fixture
 def settings(redis_address: str) -> dict[str, Any]:
     """The settings of workers that share a server."""
-    return {"ROBOTSTXT_CACHE": redis_address}
+    return {"ROBOTS_CACHE": redis_address}
 
 
 def together(workers: list[Worker]) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ FILE = "User-agent: *\nDisallow: /x\n"
 
 def archive(path: Path, url: str, **settings: Any) -> None:
     """Have a crawl ask for a page, and keep an archive."""
-    blockon(Deferred.fromCoroutine(crawl([url], {"ROBOTSTXT_ARCHIVE": str(path), **settings})))
+    blockon(Deferred.fromCoroutine(crawl([url], {"ROBOTS_ARCHIVE": str(path), **settings})))
 
 
 def verdicts(*arguments: str, folder: Path) -> list[tuple[str, str]]:
@@ -116,7 +116,7 @@ def test_outcomes_without_a_file(path: Path) -> None:
 def test_file_that_was_found_unchanged(path: Path) -> None:
     """After a 304, the rules are those of the response that had the octets."""
     headers = (("ETag", '"a"'), ("Cache-Control", "max-age=0"))
-    store = {"ROBOTSTXT_CACHE": f"sqlite:///{path.parent / 'robots.sqlite'}", "ROBOTSTXT_CACHE_MIN_AGE": 0}
+    store = {"ROBOTS_CACHE": f"sqlite:///{path.parent / 'robots.sqlite'}", "ROBOTS_CACHE_MIN_AGE": 0}
     with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
         archive(path, site.url("/x"), **store)
         site.replies["/robots.txt"] = Reply(304, headers=headers)
@@ -233,7 +233,7 @@ def test_warcio_says_nothing_by_itself(path: Path, monkeypatch: pytest.MonkeyPat
 def test_uses_that_are_unknown(path: Path, damaged: bool) -> None:
     """One line says that nobody knows what the crawl declared, where its record is not there, or damaged."""
     with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
-        archive(path, site.url("/x"), ROBOTSTXT_USE=["train-ai"])
+        archive(path, site.url("/x"), ROBOTS_USE=["train-ai"])
         url = site.url("/x")
     octets, begins = path.read_bytes(), members(path)
     info = gzip.decompress(octets[: begins[1]])
@@ -248,8 +248,8 @@ def test_uses_that_are_unknown(path: Path, damaged: bool) -> None:
 def test_refused_use(path: Path) -> None:
     """A request that was refused because of its use is refused again, by what the crawl declared, or else `--use`."""
     with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
-        archive(path, site.url("/x"), ROBOTSTXT_USE=["train-ai", "search"])
-        archive(path, site.url("/x"), ROBOTSTXT_USE=["train-ai"])
+        archive(path, site.url("/x"), ROBOTS_USE=["train-ai", "search"])
+        archive(path, site.url("/x"), ROBOTS_USE=["train-ai"])
         url = site.url("/x")
     second = ["--archive", "robots-2.warc.gz"]
     line = "robots.txt line 2: content-usage: train-ai=n"
@@ -267,7 +267,7 @@ def test_no_declared_use_is_known_as_such(path: Path) -> None:
     """A crawl that declared no use is replayed without one, whatever the settings are now; `--use` still asks."""
     with Site({"/robots.txt": file("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")}) as site:
         archive(path, site.url("/x"))
-        asked = ("--archive", path.name, site.url("/x"), "-s", "ROBOTSTXT_USE=train-ai")
+        asked = ("--archive", path.name, site.url("/x"), "-s", "ROBOTS_USE=train-ai")
     done = run("check", "--json", *asked, folder=path.parent)
     assert (done.code, json.loads(done.out)["declared"]) == (0, [])
     assert "declared" not in run("check", *asked, folder=path.parent).out

@@ -122,7 +122,7 @@ def test_a_command_says_why_it_has_no_page(failing: Site, tmp_path: Path, comman
 def test_a_backoff_of_the_users_own_is_kept(failing: Site, tmp_path: Path) -> None:
     """A backoff that the user sets holds for commands, too."""
     with failing as site:
-        log_of("fetch", site.url("/page"), tmp_path, "-s", "ROBOTSTXT_UNREACHABLE_BACKOFF=0.1,0.1")
+        log_of("fetch", site.url("/page"), tmp_path, "-s", "ROBOTS_UNREACHABLE_BACKOFF=0.1,0.1")
         assert site.targets == ["/robots.txt"] * 3
 
 

@@ -265,7 +265,7 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
             2,
             "is no absolute URL of http ",
         ),
-        (("cache", "ls", "-s", "ROBOTSTXT_TIMEOUT=soon"), 2, "ROBOTSTXT_TIMEOUT = 'soon' is not accepted"),
+        (("cache", "ls", "-s", "ROBOTS_TIMEOUT=soon"), 2, "ROBOTS_TIMEOUT = 'soon' is not accepted"),
         (
             ("cache", "import", "no-such-file", "--store", "tests.support.command_stores.Kept"),
             2,
@@ -330,7 +330,7 @@ def test_the_store_of_a_project_is_taken(tmp_path: Path) -> None:
     fill(store[0], a=OPEN)
     store[0].close()
 
-    named = "ROBOTSTXT_CACHE=sqlite:///job/robots.sqlite"
+    named = "ROBOTS_CACHE=sqlite:///job/robots.sqlite"
     assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in run("cache", "ls", folder=tmp_path).out
     assert run("cache", "export", "-s", "JOBDIR=", "-s", named, folder=tmp_path).out.count("\n") == 1
 

@@ -185,7 +185,7 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
             "nowhere cannot be read: No such file or directory; name another file, or -",
         ),
         ((SITE, "--agent", " "), "", "--agent names nobody: give it a product token, or a User-Agent header"),
-        ((SITE, "-s", "ROBOTSTXT_TIMEOUT=never"), "", "ROBOTSTXT_TIMEOUT = 'never' is not accepted"),
+        ((SITE, "-s", "ROBOTS_TIMEOUT=never"), "", "ROBOTS_TIMEOUT = 'never' is not accepted"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -228,10 +228,10 @@ def test_both_readings_of_dot_segments_are_judged(robots: Callable[..., Done], g
 
 def test_too_slow_a_site_is_disallowed(robots: Callable[..., Done], given: str) -> None:
     """A site that asks for more patience than the user has is disallowed, as it is in a crawl."""
-    limits = ("-s", "ROBOTSTXT_CRAWL_DELAY_OVER=forbid", "-s", "ROBOTSTXT_CRAWL_DELAY_MAX=60")
+    limits = ("-s", "ROBOTS_CRAWL_DELAY_OVER=forbid", "-s", "ROBOTS_CRAWL_DELAY_MAX=60")
     done = robots("check", f"{SITE}/a", f"{SITE}/robots.txt", "--agent", "foobot", "--robots", given, *limits)
     assert [line.split()[0] for line in done.lines if "https" in line] == ["disallowed", "allowed"]
-    assert "Crawl-delay 100 s (robots.txt line 10) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s" in done.lines[1]
+    assert "Crawl-delay 100 s (robots.txt line 10) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s" in done.lines[1]
 
 
 def test_nothing_acts_on_a_terminal(robots: Callable[..., Done]) -> None:
@@ -323,7 +323,7 @@ def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
     with Site({"/robots.txt": file(FILE)}) as known, Site({"/robots.txt": Reply(gate=gate)}) as site:
         (tmp_path / "jobs").mkdir()
         jobs = f"REMOTE_CONTROL_JOBS_DIR={tmp_path / 'jobs'}"
-        options = ("-s", "ROBOTSTXT_CONCURRENT_FETCHES=1", "-s", jobs)  # one site after the other
+        options = ("-s", "ROBOTS_CONCURRENT_FETCHES=1", "-s", jobs)  # one site after the other
         process = start("check", known.url("/x"), site.url("/x"), site.url("/y"), *options, folder=tmp_path)
         assert gate.reached.wait(TIMEOUT)
         assert [*(tmp_path / "jobs").iterdir()] == []  # it keeps no port that others may come in by
@@ -362,7 +362,7 @@ def test_a_file_is_read_by_our_parser(robots: Callable[..., Done], given: str) -
 
 def test_a_store_that_cannot_work_is_told(tmp_path: Path) -> None:
     """What would stop a crawl at start is one line."""
-    done = run("check", SITE, "-s", "ROBOTSTXT_CACHE=redis://me:secret@127.0.0.1:1", folder=tmp_path)
+    done = run("check", SITE, "-s", "ROBOTS_CACHE=redis://me:secret@127.0.0.1:1", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert "secret" not in done.err
 
@@ -370,7 +370,7 @@ def test_a_store_that_cannot_work_is_told(tmp_path: Path) -> None:
 def test_a_site_that_says_nothing_is_undecided(tmp_path: Path) -> None:
     """A site that says nothing keeps nobody waiting for longer than a crawl would."""
     with Site({"/robots.txt": HANG}) as site:
-        done = run("check", site.url("/x"), "-s", "ROBOTSTXT_TIMEOUT=0.5", folder=tmp_path)
+        done = run("check", site.url("/x"), "-s", "ROBOTS_TIMEOUT=0.5", folder=tmp_path)
     assert (done.code, done.lines[0]) == (2, f"undecided    {site.url('/x')}")
 
 

@@ -140,9 +140,9 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 def test_a_wrong_setting_is_refused(tmp_path: Path) -> None:
     """A setting that is not accepted ends the command; the line names it and what is accepted."""
-    done = lint("-", "-s", "ROBOTSTXT_MAX_SIZE=5", folder=tmp_path, stdin=GOOD)
+    done = lint("-", "-s", "ROBOTS_MAX_SIZE=5", folder=tmp_path, stdin=GOOD)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "ROBOTSTXT_MAX_SIZE" in done.err
+    assert "ROBOTS_MAX_SIZE" in done.err
 
 
 def test_an_output_that_is_full_is_no_finding(tmp_path: Path) -> None:

@@ -273,7 +273,7 @@ def test_broken_standard_input_is_called_by_its_name(robots: OriginPolicy) -> No
     done = robots("report", "-", "--json", stdin=exported([record()]).decode() + "{\n")
     assert done.err.startswith("scrapy robots report: standard input: 1 broken record left out (the first at line 2); ")
     assert [file["file"] for file in json.loads(done.out)["files"]] == ["-"]
-    assert "report: standard input holds no records of ROBOTSTXT_REPORT " in robots("report", "-", stdin="x").err
+    assert "report: standard input holds no records of ROBOTS_REPORT " in robots("report", "-", stdin="x").err
 
 
 # The streams and files of the command.

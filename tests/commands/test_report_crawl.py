@@ -1,4 +1,4 @@
-"""`scrapy robots report` on what real crawls wrote by ROBOTSTXT_REPORT."""
+"""`scrapy robots report` on what real crawls wrote by ROBOTS_REPORT."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
     with Site({"/robots.txt": rules}) as site, Site() as exempt, Site({"/robots.txt": Reply(503)}) as failing:
         settings = {
             "ADDONS": json.dumps({"scrapy_robots_rfc.Addon": 500}),
-            "ROBOTSTXT_EXEMPT": exempt.netloc,
-            "ROBOTSTXT_UNREACHABLE_BACKOFF": "",
+            "ROBOTS_EXEMPT": exempt.netloc,
+            "ROBOTS_UNREACHABLE_BACKOFF": "",
             "RETRY_ENABLED": "False",
         }
         options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
         sites = {"site": site.url(""), "exempt": exempt.url("/"), "failing": failing.url("/")}
         arguments = (*(word for key, url in sites.items() for word in ("-a", f"{key}={url}")), *options)
         for name, feed in REPORT.items():
-            report = ("-s", f"ROBOTSTXT_REPORT={json.dumps({name: feed})}")
+            report = ("-s", f"ROBOTS_REPORT={json.dumps({name: feed})}")
             for _ in range(2):
                 assert scrapy("runspider", "shop.py", *arguments, *report, folder=tmp_path).code == 0
             done = run("report", name, "--json", folder=tmp_path)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 NONE = (
-    "holds no records of ROBOTSTXT_REPORT in a format that is read (JSON lines, JSON, CSV); "
+    "holds no records of ROBOTS_REPORT in a format that is read (JSON lines, JSON, CSV); "
     "name a file that this setting wrote, with one of the fields dry_run, reason, robots_url, rule, token, why\n"
 )
 

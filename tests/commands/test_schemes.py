@@ -76,10 +76,10 @@ def test_a_gemini_page_is_judged_by_a_given_file(tmp_path: Path) -> None:
 
 
 def test_schemes_of_a_project(tmp_path: Path) -> None:
-    """ROBOTSTXT_SCHEMES counts for commands, too."""
+    """ROBOTS_SCHEMES counts for commands, too."""
     (tmp_path / "robots.txt").write_text(RULES)
     given = ("--robots", "robots.txt")
-    web = ("-s", 'ROBOTSTXT_SCHEMES={"web": {"port": 8}, "ftp": null}')
+    web = ("-s", 'ROBOTS_SCHEMES={"web": {"port": 8}, "ftp": null}')
     assert run("check", "web://a.example/closed", *given, folder=tmp_path).code == 0
     done = run("check", "web://a.example/closed", *given, *web, folder=tmp_path)
     assert (done.code, done.lines[0].split()[0]) == (1, "disallowed")
@@ -91,9 +91,7 @@ def test_schemes_of_a_project(tmp_path: Path) -> None:
 def test_what_a_crawl_lets_pass_is_allowed(url: str, tmp_path: Path) -> None:
     """No robots.txt is asked for with schemes that are not obeyed, so that their pages are allowed, as in a crawl."""
     (tmp_path / "robots.txt").write_text(RULES)
-    done = run(
-        "check", url, "--robots", "robots.txt", "--json", "-s", 'ROBOTSTXT_SCHEMES={"ftp": null}', folder=tmp_path
-    )
+    done = run("check", url, "--robots", "robots.txt", "--json", "-s", 'ROBOTS_SCHEMES={"ftp": null}', folder=tmp_path)
     found = json.loads(done.out)
     assert (done.code, done.err) == (0, "")
     assert (found["url"], found["verdict"], found["reason"], found["robots_txt"]) == (url, "allowed", "exempt", None)
@@ -118,14 +116,14 @@ def test_a_crawl_without_a_handler_is_mended_by_a_setting(tmp_path: Path) -> Non
 
 
 def test_copies_of_a_scheme_of_a_project(tmp_path: Path) -> None:
-    """`cache` shows and drops the copy of an origin whose scheme ROBOTSTXT_SCHEMES has."""
+    """`cache` shows and drops the copy of an origin whose scheme ROBOTS_SCHEMES has."""
     path = tmp_path / "robots.sqlite"
     with closing(SqliteStore(path)) as store:
         store.open()
         store.put("ftps://a.example:990", encode(OPEN), DAY)
     given = ("ftps://a.example/x", "--store", f"sqlite:///{path}")
     assert run("cache", "show", *given, folder=tmp_path).code == 2
-    own = ("-s", 'ROBOTSTXT_SCHEMES={"ftps": {"port": 990}}')
+    own = ("-s", 'ROBOTS_SCHEMES={"ftps": {"port": 990}}')
     done = run("cache", "show", *given, *own, folder=tmp_path)
     assert (done.code, "ftps://a.example:990" in done.out) == (0, True)
     assert run("cache", "purge", *given, *own, folder=tmp_path).out.startswith("1 origin dropped")
@@ -135,4 +133,4 @@ def test_copies_of_a_scheme_of_a_project(tmp_path: Path) -> None:
 def test_help_names_the_schemes(command: str) -> None:
     """The help says of which schemes a URL may be."""
     said = " ".join(run(*command.split(), "--help").out.split())
-    assert "absolute: http, https, ftp, gemini, or a scheme of ROBOTSTXT_SCHEMES" in said
+    assert "absolute: http, https, ftp, gemini, or a scheme of ROBOTS_SCHEMES" in said

@@ -132,12 +132,12 @@ def test_several_agents_have_a_group_each(tmp_path: Path) -> None:
     ]
 
 
-MAX = "ROBOTSTXT_CRAWL_DELAY_MAX"
+MAX = "ROBOTS_CRAWL_DELAY_MAX"
 PACED = {
-    "": ("Crawl-delay 100 s (robots.txt line 2): kept at 60 s (ROBOTSTXT_CRAWL_DELAY_MAX)", 60),
+    "": ("Crawl-delay 100 s (robots.txt line 2): kept at 60 s (ROBOTS_CRAWL_DELAY_MAX)", 60),
     f"{MAX}=200": ("Crawl-delay 100 s (robots.txt line 2)", 100),
-    "ROBOTSTXT_CRAWL_DELAY=False": ("Crawl-delay 100 s (robots.txt line 2): not kept (ROBOTSTXT_CRAWL_DELAY)", None),
-    "ROBOTSTXT_CRAWL_DELAY_OVER=forbid": (
+    "ROBOTS_CRAWL_DELAY=False": ("Crawl-delay 100 s (robots.txt line 2): not kept (ROBOTS_CRAWL_DELAY)", None),
+    "ROBOTS_CRAWL_DELAY_OVER=forbid": (
         f"Crawl-delay 100 s (robots.txt line 2) is more than {MAX}, 60 s: no page may be fetched",
         None,
     ),

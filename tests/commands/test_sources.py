@@ -50,7 +50,7 @@ def test_a_file_is_fetched_from_a_url(tmp_path: Path) -> None:
 def test_a_url_that_has_no_file_is_one_line(replies: dict[str, Any], because: str, tmp_path: Path) -> None:
     """A file by URL is fetched as those of sites are, in the same time; where there is none, one line says why."""
     with Site(replies) as site:
-        limit = ("-s", "ROBOTSTXT_TIMEOUT=0.5") if because.startswith("no answer") else ()
+        limit = ("-s", "ROBOTS_TIMEOUT=0.5") if because.startswith("no answer") else ()
         done = run("lint", site.url("/r.txt"), *limit, folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert f"/r.txt cannot be fetched: {because}; check the address" in done.err.replace("Download", "")
@@ -112,9 +112,9 @@ def test_an_endless_file_is_cut_off(
 
 @pytest.mark.parametrize("size", [600_000, 10**30])
 def test_the_limit_is_that_of_the_settings(size: int, tmp_path: Path) -> None:
-    """The limit is ROBOTSTXT_MAX_SIZE, however much that is: a shorter file takes no more room than it needs."""
+    """The limit is ROBOTS_MAX_SIZE, however much that is: a shorter file takes no more room than it needs."""
     (tmp_path / "long.txt").write_text(long(550_000))
-    done = run("lint", "long.txt", "-s", f"ROBOTSTXT_MAX_SIZE={size}", folder=tmp_path)
+    done = run("lint", "long.txt", "-s", f"ROBOTS_MAX_SIZE={size}", folder=tmp_path)
     assert (done.code, done.out) == (0, "long.txt: nothing found\n")
 
 

@@ -31,20 +31,20 @@ def own(tmp_path: Path) -> Path:
 
 def overriding(site: Site) -> tuple[str, str]:
     """The option that puts it in place of a site's."""
-    return "-s", f"ROBOTSTXT_OVERRIDES={json.dumps({site.url(''): 'own.txt'})}"
+    return "-s", f"ROBOTS_OVERRIDES={json.dumps({site.url(''): 'own.txt'})}"
 
 
 def test_an_exempt_site_is_not_asked(tmp_path: Path) -> None:
     """A URL of an exempt site is allowed, by that; the site is not asked."""
     with Site({"/robots.txt": CLOSED}) as site:
-        done = run("check", site.url("/x"), "-s", "ROBOTSTXT_EXEMPT=127.0.0.1", folder=tmp_path)
-        shown = run("show", site.url("/x"), "-s", "ROBOTSTXT_EXEMPT=127.0.0.1", folder=tmp_path)
+        done = run("check", site.url("/x"), "-s", "ROBOTS_EXEMPT=127.0.0.1", folder=tmp_path)
+        shown = run("show", site.url("/x"), "-s", "ROBOTS_EXEMPT=127.0.0.1", folder=tmp_path)
         assert site.targets == []
-    place = f"  robots.txt {site.url('/robots.txt')} (not asked, by ROBOTSTXT_EXEMPT)"
+    place = f"  robots.txt {site.url('/robots.txt')} (not asked, by ROBOTS_EXEMPT)"
     assert (done.code, done.err) == (0, "")
     assert done.lines == [
         f"allowed      {site.url('/x')}",
-        "  why        not asked: `127.0.0.1` of ROBOTSTXT_EXEMPT",
+        "  why        not asked: `127.0.0.1` of ROBOTS_EXEMPT",
         place,
     ]
     assert (shown.code, shown.lines) == (0, [place])
@@ -56,7 +56,7 @@ def test_a_local_file_decides_in_place_of_the_sites(own: Path) -> None:
         done = run("check", site.url("/x"), *overriding(site), folder=own)
         shown = run("show", site.url("/x"), *overriding(site), folder=own)
         assert site.targets == []
-    place = f"  robots.txt local file own.txt (in place of {site.url('/robots.txt')}, by ROBOTSTXT_OVERRIDES)"
+    place = f"  robots.txt local file own.txt (in place of {site.url('/robots.txt')}, by ROBOTS_OVERRIDES)"
     assert (done.code, done.err) == (1, "")
     assert done.lines[:3] == [
         f"disallowed   {site.url('/x')}",
@@ -70,7 +70,7 @@ def test_a_local_file_decides_in_place_of_the_sites(own: Path) -> None:
 def test_json_names_the_exception(own: Path) -> None:
     """As JSON, both say by which exception it was: in the same keys, that are null without one."""
     with Site({"/robots.txt": CLOSED}) as site:
-        for exception in (overriding(site), ("-s", "ROBOTSTXT_EXEMPT=127.0.0.1"), ()):
+        for exception in (overriding(site), ("-s", "ROBOTS_EXEMPT=127.0.0.1"), ()):
             checked = json.loads(run("check", site.url("/x"), *exception, "--json", folder=own).out)["robots_txt"]
             shown = json.loads(run("show", site.url("/x"), *exception, "--json", folder=own).out)
             expected = {
@@ -90,7 +90,7 @@ def test_a_stale_file_decides_and_is_told_as_such(tmp_path: Path) -> None:
         copy = changed(OPEN, fetched=then, fresh_until=then + DAY, confirmed=then, validators=None)
         store.put(site.url("").rstrip("/"), encode(copy), 30 * DAY)
         store.close()
-        options = ("-s", "ROBOTSTXT_CACHE=sqlite:///robots.sqlite", "-s", "RETRY_ENABLED=False")
+        options = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite", "-s", "RETRY_ENABLED=False")
         told = run("check", site.url("/x"), *options, folder=tmp_path)
         checked = json.loads(run("check", site.url("/x"), *options, "--json", folder=tmp_path).out)
         shown = json.loads(run("show", site.url("/x"), *options, "--json", folder=tmp_path).out)
@@ -102,12 +102,12 @@ def test_a_stale_file_decides_and_is_told_as_such(tmp_path: Path) -> None:
 
 def test_delay_of_a_local_file_is_shown(own: Path) -> None:
     """A delay that closes the site is cited from the local file."""
-    forbid = ("-s", "ROBOTSTXT_CRAWL_DELAY_OVER=forbid")
+    forbid = ("-s", "ROBOTS_CRAWL_DELAY_OVER=forbid")
     with Site() as site:
         done = run("check", site.url("/y"), *overriding(site), *forbid, "--json", folder=own)
     found = json.loads(done.out)
     assert (done.code, found["reason"]) == (1, "crawl_delay")
-    assert found["why"] == "Crawl-delay 90 s (local file own.txt line 3) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s"
+    assert found["why"] == "Crawl-delay 90 s (local file own.txt line 3) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
 
 
 def test_a_local_file_that_is_missing_is_told(tmp_path: Path) -> None:
@@ -117,12 +117,12 @@ def test_a_local_file_that_is_missing_is_told(tmp_path: Path) -> None:
         assert site.targets == []
     assert (done.code, done.out) == (2, "")
     [line] = done.err.splitlines()
-    assert "ROBOTSTXT_OVERRIDES[" in line
+    assert "ROBOTS_OVERRIDES[" in line
     assert "No such file or directory" in line
 
 
 def test_a_dry_run_changes_no_verdict(tmp_path: Path) -> None:
     """A dry run changes no verdict."""
     with Site({"/robots.txt": CLOSED}) as site:
-        done = run("check", site.url("/x"), "-s", "ROBOTSTXT_DRY_RUN=1", folder=tmp_path)
+        done = run("check", site.url("/x"), "-s", "ROBOTS_DRY_RUN=1", folder=tmp_path)
     assert done.code == 1

@@ -27,7 +27,7 @@ MANY = 1000
 #: A copy of a long file.
 LONG = replace(OPEN, body=b"#" * 5000)
 STORE = "sqlite:///robots.sqlite"
-OVERRIDES = 'ROBOTSTXT_OVERRIDES={"https://a.example": "other.txt"}'
+OVERRIDES = 'ROBOTS_OVERRIDES={"https://a.example": "other.txt"}'
 
 
 @pytest.fixture

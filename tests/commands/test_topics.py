@@ -126,10 +126,10 @@ def test_a_command_line_that_makes_no_sense_is_refused(robots: Callable[..., Don
 def test_a_wrong_setting_is_refused_by_all(robots: Callable[..., Done], arguments: tuple[str, ...]) -> None:
     """A setting that is not accepted is refused by all before anything is done, in the same words."""
     filled = (argument.format("http://a.example/") for argument in arguments)
-    done = robots(*filled, "-s", "ROBOTSTXT_MAX_SIZE=5", stdin="http://a.example/")
+    done = robots(*filled, "-s", "ROBOTS_MAX_SIZE=5", stdin="http://a.example/")
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(
-        f"scrapy robots {arguments[0]}: ROBOTSTXT_MAX_SIZE = '5' is not accepted; it must be .*\n", done.err
+        f"scrapy robots {arguments[0]}: ROBOTS_MAX_SIZE = '5' is not accepted; it must be .*\n", done.err
     )
 
 

@@ -75,12 +75,12 @@ async def test_status_decides_before_the_body(site: Site, status: int, expected:
 
 @ensureDeferred
 async def test_statuses_can_be_configured(site: Site) -> None:
-    """ROBOTSTXT_UNREACHABLE_STATUSES says which 4xx close the gate."""
+    """ROBOTS_UNREACHABLE_STATUSES says which 4xx close the gate."""
     site.replies["/robots.txt"] = Reply(403)
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_UNREACHABLE_STATUSES": [403]})
+    result = await crawl([site.url("/x")], {"ROBOTS_UNREACHABLE_STATUSES": [403]})
     assert verdict(result, site.url("/x")) == "unreachable"
     site.replies["/robots.txt"] = Reply(429)
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_UNREACHABLE_STATUSES": []})
+    result = await crawl([site.url("/x")], {"ROBOTS_UNREACHABLE_STATUSES": []})
     assert verdict(result, site.url("/x")) == "fetched"
 
 
@@ -210,9 +210,9 @@ async def test_transfer_that_somebody_stops_closes_the_gate(site: Site) -> None:
 
 @ensureDeferred
 async def test_timeout_is_unreachable(site: Site) -> None:
-    """2.3.1.4: a robots.txt that never comes closes the gate within ROBOTSTXT_TIMEOUT."""
+    """2.3.1.4: a robots.txt that never comes closes the gate within ROBOTS_TIMEOUT."""
     site.replies["/robots.txt"] = HANG
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_TIMEOUT": 0.3, "RETRY_ENABLED": True})
+    result = await crawl([site.url("/x")], {"ROBOTS_TIMEOUT": 0.3, "RETRY_ENABLED": True})
     outcome = result.outcomes[site.url("/x")]
     assert isinstance(outcome, RobotsDisallowed)
     assert outcome.decision.reason is Reason.UNREACHABLE

@@ -83,7 +83,7 @@ async def test_another_account_is_tried_at_once(folder: Path) -> None:
     wrong = {**ACCOUNT, "ftp_password": "wrong"}
     with ftp_site(folder, anonymous=False) as site:
         pages = [Request(site.url("/closed"), meta=wrong), Request(site.url("/open"), meta=ACCOUNT)]
-        done = await crawl(pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [60]})
+        done = await crawl(pages, {"ROBOTS_UNREACHABLE_BACKOFF": [60]})
         assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
         assert done.outcomes[site.url("/open")] == 200
         assert site.commands.count("PASS wrong") == 1
@@ -132,15 +132,15 @@ async def test_a_long_file_is_cut_off(folder: Path) -> None:
 async def test_a_server_that_says_too_much_is_left() -> None:
     """A reply without an end fills no memory: the connection is closed, and the server is unreachable."""
     with talker(b"220-\r\n", b"220-still greeting\r\n" * 1000) as address:
-        done = await crawl([f"{address}/open"], {"ROBOTSTXT_TIMEOUT": 20})
+        done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 20})
         assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: connection reset"
 
 
 @ensureDeferred
 async def test_a_server_that_says_nothing_is_left_in_time() -> None:
-    """A server that does not go on keeps its pages waiting until ROBOTSTXT_TIMEOUT, and no longer."""
+    """A server that does not go on keeps its pages waiting until ROBOTS_TIMEOUT, and no longer."""
     with talker(b"220 welcome\r\n") as address:
-        done = await crawl([f"{address}/open"], {"ROBOTSTXT_TIMEOUT": 0.3})
+        done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 0.3})
         assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: no answer in 0.3 s"
 
 
@@ -194,9 +194,9 @@ async def test_the_cause_of_a_transfer_that_cannot_begin(replies: dict[str, byte
 
 @ensureDeferred
 async def test_a_setting_lets_ftp_pages_pass(folder: Path) -> None:
-    """A scheme that ROBOTSTXT_SCHEMES takes away passes and is counted, as one that nobody knows."""
+    """A scheme that ROBOTS_SCHEMES takes away passes and is counted, as one that nobody knows."""
     with ftp_site(folder) as site:
-        done = await crawl([site.url("/closed")], {"ROBOTSTXT_SCHEMES": {"ftp": None}})
+        done = await crawl([site.url("/closed")], {"ROBOTS_SCHEMES": {"ftp": None}})
         assert done.outcomes[site.url("/closed")] == 200
         assert site.retrieved == ["/closed"]
     assert (done.stat("exempted"), done.stat("request_count")) == (1, 0)
@@ -223,8 +223,8 @@ async def test_a_proxy_of_the_environment_is_not_the_cause(folder: Path, monkeyp
 
 @ensureDeferred
 async def test_tdmrep_is_not_asked_for_by_ftp(folder: Path) -> None:
-    """ROBOTSTXT_TDMREP looks at sites of the web only."""
-    settings = {"ROBOTSTXT_USE": ["train-ai"], "ROBOTSTXT_TDMREP": True}
+    """ROBOTS_TDMREP looks at sites of the web only."""
+    settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_TDMREP": True}
     with ftp_site(folder) as site:
         done = await crawl([site.url("/open")], settings)
         assert done.outcomes[site.url("/open")] == 200

@@ -89,15 +89,13 @@ async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(capsule: Capsul
     """The next crawl does not ask for it again; both crawls, and `check`, judge by the rules of Gemini."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
     archive = tmp_path / "robots.warc.gz"
-    kept = {"ROBOTSTXT_CACHE": f"sqlite:///{tmp_path / 'robots.sqlite'}"}
-    first, _ = await pages(capsule, {**kept, "ROBOTSTXT_ARCHIVE": str(archive)})
+    kept = {"ROBOTS_CACHE": f"sqlite:///{tmp_path / 'robots.sqlite'}"}
+    first, _ = await pages(capsule, {**kept, "ROBOTS_ARCHIVE": str(archive)})
     again, _ = await pages(capsule, kept)
     assert first == again
     assert capsule.log.count("/robots.txt") == 1
     for options in ((), ("--agent", "foobot,archiver", "--archive", str(archive))):
-        command = (
-            ("check", capsule.url("/closed/but")) if options else ("cache", "ls", "--store", kept["ROBOTSTXT_CACHE"])
-        )
+        command = ("check", capsule.url("/closed/but")) if options else ("cache", "ls", "--store", kept["ROBOTS_CACHE"])
         done = run(*command, *options, folder=tmp_path)
         assert capsule.url("") in done.out
     assert "line 3: Disallow: /closed" in done.out
@@ -122,7 +120,7 @@ async def test_a_scheme_of_ones_own(capsule: Capsule) -> None:
     settings = {
         **SETTINGS,
         "DOWNLOAD_HANDLERS": {"moon": "demo.gemini.GeminiHandler"},
-        "ROBOTSTXT_SCHEMES": {"moon": {"port": 1, "answers": "gemini", "rules": "gemini"}},
+        "ROBOTS_SCHEMES": {"moon": {"port": 1, "answers": "gemini", "rules": "gemini"}},
     }
     urls = [capsule.url(path).replace("gemini:", "moon:") for path in ("/open", "/open?again", "/closed/but")]
     done = await crawl(urls, settings)
@@ -264,7 +262,7 @@ async def test_service_and_pace_know_capsules(capsule: Capsule) -> None:
     """A spider's question and Crawl-delay work as on the web."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 1\n")}
     urls = [capsule.url("/open"), capsule.url("/closed*")]
-    settings = {**SETTINGS, "ROBOTSTXT_CRAWL_DELAY_MAX": 0.05}
+    settings = {**SETTINGS, "ROBOTS_CRAWL_DELAY_MAX": 0.05}
     done = await crawl(urls, settings, spider=Asking)
     assert done.outcomes == {"delay": 1, urls[0]: 20}
     assert (done.stat("forbidden"), done.stat("request_count"), done.stat("crawl_delay/sites")) == (1, 1, 1)

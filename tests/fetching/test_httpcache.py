@@ -203,7 +203,7 @@ async def test_what_would_be_sent(
 async def test_replay_counts_a_robots_txt_once_in_a_dry_run(cached: Cached) -> None:
     """In a dry run, a request for robots.txt itself that the HTTP cache would send counts once, with its reason."""
     request = Request(cached.site.url("/robots.txt"), meta={"dont_cache": True})
-    offline = {**cached.settings, "HTTPCACHE_IGNORE_MISSING": True, "ROBOTSTXT_DRY_RUN": True}
+    offline = {**cached.settings, "HTTPCACHE_IGNORE_MISSING": True, "ROBOTS_DRY_RUN": True}
     result = await crawl([request], offline)
     assert (result.stat("forbidden"), result.stat("dry_run"), result.stat("allowed")) == (1, 1, 0)
 
@@ -223,12 +223,12 @@ async def test_policy_of_rfc_2616(cached: Cached) -> None:
 async def test_exceptions_of_the_user(cached: Cached, tmp_path: Path) -> None:
     """An exempt site and a local file go before the HTTP cache; what comes out of it is put into no store."""
     await cached.online("/a", "/x", ROBOTSTXT_OBEY=False)
-    assert await cached.offline("/a", "/x", ROBOTSTXT_EXEMPT=["127.0.0.1"]) == [200, 200]
+    assert await cached.offline("/a", "/x", ROBOTS_EXEMPT=["127.0.0.1"]) == [200, 200]
     (tmp_path / "own.txt").write_text("User-agent: *\nDisallow: /a\n")
     overrides = {cached.site.url(""): str(tmp_path / "own.txt")}
-    assert await cached.offline("/a", "/x", ROBOTSTXT_OVERRIDES=overrides) == ["rule", 200]
+    assert await cached.offline("/a", "/x", ROBOTS_OVERRIDES=overrides) == ["rule", 200]
     store = tmp_path / "robots.sqlite"
-    assert await cached.offline("/a", ROBOTSTXT_CACHE=f"sqlite:///{store}") == [200]
+    assert await cached.offline("/a", ROBOTS_CACHE=f"sqlite:///{store}") == [200]
     assert not store.exists()
 
 

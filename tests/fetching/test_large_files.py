@@ -184,7 +184,7 @@ async def test_thread_that_begins_to_hang(site: Site, hanging: list[None], tmp_p
     local = tmp_path / "robots.txt"
     local.write_text(GROUPS)
     requests = [by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")]
-    one_by_one = {"ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}, "CONCURRENT_REQUESTS": 1}
+    one_by_one = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}, "CONCURRENT_REQUESTS": 1}
     result = await crawl(requests, one_by_one)
     assert [*short(result.outcomes).values()].count("RobotsDisallowed") == 3
     assert len(hanging) == 1

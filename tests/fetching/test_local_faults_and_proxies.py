@@ -49,7 +49,7 @@ def test_spider_that_stops_its_transfers(results: Results) -> None:
         (
             "Dropping",
             "Dropping: IgnoreRequest: not in the list",
-            "let it pass requests for robots.txt, or name the site in ROBOTSTXT_EXEMPT",
+            "let it pass requests for robots.txt, or name the site in ROBOTS_EXEMPT",
         ),
         (
             "Unloadable",
@@ -103,7 +103,7 @@ def test_attempts_of_each_route(results: Results) -> None:
 
 
 def test_hanging_proxy_costs_one_timeout(results: Results) -> None:
-    """A proxy that never answers costs one ROBOTSTXT_TIMEOUT, and is named without its credentials."""
+    """A proxy that never answers costs one ROBOTS_TIMEOUT, and is named without its credentials."""
     warnings = [
         (
             "WARNING http://SITE/robots.txt is unreachable (no answer in 0.5 s, through proxy http://PROXY): "

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
-DRY = {"ROBOTSTXT_DRY_RUN": True}
+DRY = {"ROBOTS_DRY_RUN": True}
 
 
 # Sites that are not asked.
@@ -48,14 +48,14 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
     """Not one robots.txt is fetched of them, every page is; each use is counted by its entry, and listed at the end."""
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(CLOSED)
     pages = [*urls(site, 3), other.url("/x")]
-    result = await crawl(pages, {"ROBOTSTXT_EXEMPT": [site.url("")]})
+    result = await crawl(pages, {"ROBOTS_EXEMPT": [site.url("")]})
     assert result.outcomes.pop(pages[3], None) is not None
     assert result.outcomes == dict.fromkeys(pages[:3], 200)
     assert (site.fetches, other.fetches, other.pages) == (0, 1, [])
     assert (result.stat("exempted"), result.stat(f"exempted/{site.url('')}")) == (3, 3)
     assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
     said = records(caplog, logging.INFO)
-    assert f"ROBOTSTXT_EXEMPT: not asked for their robots.txt are {site.url('')}" in said
+    assert f"ROBOTS_EXEMPT: not asked for their robots.txt are {site.url('')}" in said
     end = f"  origins: 1 successful\n  requests: 1 forbidden (1 rule), 3 exempt (3 {site.url('')})\n"
     assert end in said[-1]
 
@@ -63,7 +63,7 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
 @pytest.mark.parametrize("entries", [["*.a.example", "b.a.example"], ["b.a.example", "*.a.example"]])
 def test_first_entry_counts(entries: list[str]) -> None:
     """Where several entries cover an origin, the first of the list does, however they are written."""
-    settings = read_settings(Settings({"ROBOTSTXT_EXEMPT": ["c.example", *entries]}))
+    settings = read_settings(Settings({"ROBOTS_EXEMPT": ["c.example", *entries]}))
     known = Overrides(settings, lambda *_: None, lambda: NOBODY).robots(Origin("http", "b.a.example", 80))  # type: ignore[arg-type]
     assert known is not None
     assert known.exempt == entries[0]
@@ -74,7 +74,7 @@ async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
     """A spider's own request for the robots.txt of such a site is exempt as its pages are, and counts as one."""
     site.replies["/robots.txt"] = robots(CLOSED)
     own = Request(site.url("/robots.txt"))
-    result = await crawl([own, site.url("/x")], {"ROBOTSTXT_EXEMPT": [site.url("")]})
+    result = await crawl([own, site.url("/x")], {"ROBOTS_EXEMPT": [site.url("")]})
     assert result.outcomes == {own.url: 200, site.url("/x"): 200}
     assert (result.stat("exempted"), result.stat("allowed"), site.fetches) == (2, 0, 1)
 
@@ -94,7 +94,7 @@ async def test_entries_cover_hosts_hosts_below_or_an_origin() -> None:
     with Site() as proxy:  # it answers for all of these hosts
         proxy.replies.update({f"{origin}/robots.txt": robots(CLOSED) for origin in (*asked, *free)})
         pages = [Request(f"{origin}/x", meta={"proxy": proxy.url("")}) for origin in (*asked, *free)]
-        result = await crawl(pages, {"ROBOTSTXT_EXEMPT": ",".join(exempt)})
+        result = await crawl(pages, {"ROBOTS_EXEMPT": ",".join(exempt)})
         assert sorted(proxy.targets) == sorted(
             [*(f"{origin}/robots.txt" for origin in asked), *(f"{origin}/x" for origin in free)]
         )
@@ -114,11 +114,11 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
         assert (known.outcome, known.exempt, known.robots) == (Outcome.UNAVAILABLE, "127.0.0.1", None)
         decision = known.decide(site.url("/x"))
         assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
-        assert known.why(decision) == "not asked: `127.0.0.1` of ROBOTSTXT_EXEMPT"
+        assert known.why(decision) == "not asked: `127.0.0.1` of ROBOTS_EXEMPT"
         service.ask(known.origin).listen(told.append)
         assert told == [known]
 
-    await run(script, {"ROBOTSTXT_EXEMPT": ["127.0.0.1"]})
+    await run(script, {"ROBOTS_EXEMPT": ["127.0.0.1"]})
     assert site.targets == []
 
 
@@ -127,7 +127,7 @@ async def test_redirect_to_an_exempt_site(site: Site, other: Site) -> None:
     """A robots.txt that redirects to an exempt site is followed there; its rules hold for the first site."""
     site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
     other.replies["/robots.txt"] = robots(RULES)
-    result = await crawl([site.url("/private"), other.url("/private")], {"ROBOTSTXT_EXEMPT": [other.url("")]})
+    result = await crawl([site.url("/private"), other.url("/private")], {"ROBOTS_EXEMPT": [other.url("")]})
     assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
     assert sorted(other.targets) == ["/private", "/robots.txt"]
 
@@ -148,7 +148,7 @@ async def test_local_file_decides(site: Site, other: Site, local: Path, caplog: 
     """Its rules are obeyed and named, the site is not asked for its own, and other sites are as always."""
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
     pages = [site.url("/local/x"), site.url("/private"), other.url("/local"), other.url("/private")]
-    result = await crawl(pages, {"ROBOTSTXT_OVERRIDES": {site.url(""): local}})
+    result = await crawl(pages, {"ROBOTS_OVERRIDES": {site.url(""): local}})
     error = result.outcomes[pages[0]]
     assert isinstance(error, RobotsDisallowed)
     assert str(error) == f"Forbidden by robots.txt (local file {local} line 3: Disallow: /local)"
@@ -161,7 +161,7 @@ async def test_local_file_decides(site: Site, other: Site, local: Path, caplog: 
     assert (result.stat("overridden"), result.stat("allowed"), result.stat("forbidden/rule")) == (2, 2, 2)
     said = records(caplog, logging.DEBUG)
     assert f"Forbidden by robots.txt: <GET {pages[0]}> (local file {local} line 3: Disallow: /local)" in said
-    assert f"ROBOTSTXT_OVERRIDES: local files decide: {local} for {site.url('')}" in said
+    assert f"ROBOTS_OVERRIDES: local files decide: {local} for {site.url('')}" in said
 
 
 @ensureDeferred
@@ -183,7 +183,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: told.append(1), robots_fetched, weak=False)
 
-    settings = {**KEPT, "ROBOTSTXT_OVERRIDES": json.dumps({site.url(""): str(local)})}
+    settings = {**KEPT, "ROBOTS_OVERRIDES": json.dumps({site.url(""): str(local)})}
     result = await run(script, settings, requests=[site.url("/local"), site.url("/x")], prepare=prepare)
     assert site.targets == ["/x"]
     assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
@@ -198,7 +198,7 @@ async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFix
     local = tmp_path / "own.txt"
     local.write_text(f"User-agent: *\nCrawl-delay: {DELAY}\n", encoding="utf-8")
     with Clocked({"/robots.txt": robots("User-agent: *\nCrawl-delay: 60\n")}) as site:
-        result = await crawl(urls(site, 4), {"ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}})
+        result = await crawl(urls(site, 4), {"ROBOTS_OVERRIDES": {site.url(""): str(local)}})
         assert result.outcomes == dict.fromkeys(urls(site, 4), 200)
         assert len(site.targets) == 4
         assert min(gaps(site)) >= DELAY
@@ -209,7 +209,7 @@ async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFix
 @ensureDeferred
 async def test_which_exception_goes_first(site: Site, local: Path) -> None:
     """Request meta goes before a local file, that before an exempt site; a dry run lets through all the same."""
-    settings = {"ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}, "ROBOTSTXT_EXEMPT": ["127.0.0.1"]}
+    settings = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}, "ROBOTS_EXEMPT": ["127.0.0.1"]}
     free = Request(site.url("/local/free"), meta={"dont_obey_robotstxt": True})
     pages = [free, Request(site.url("/local"))]
     result = await crawl(pages, settings)
@@ -225,7 +225,7 @@ async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
     """The parser that the user chose reads the local file too."""
     settings = {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"}
     result = await crawl(
-        [site.url("/local"), site.url("/x")], {**settings, "ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}}
+        [site.url("/local"), site.url("/x")], {**settings, "ROBOTS_OVERRIDES": {site.url(""): str(local)}}
     )
     error = result.outcomes[site.url("/local")]
     assert isinstance(error, RobotsDisallowed)
@@ -244,7 +244,7 @@ async def test_file_that_cannot_be_read_stops_the_crawl(site: Site, tmp_path: Pa
         "missing": "No such file or directory",
         "folder": "not a regular file",
         "pipe": "not a regular file",
-        "too long": "longer than ROBOTSTXT_MAX_SIZE, 512000 octets",
+        "too long": "longer than ROBOTS_MAX_SIZE, 512000 octets",
         "not to be parsed": "cannot parse",
     }
     if kind == "folder":
@@ -257,8 +257,8 @@ async def test_file_that_cannot_be_read_stops_the_crawl(site: Site, tmp_path: Pa
         path.write_bytes(b"x")
         settings["ROBOTSTXT_PARSER"] = "tests.support.parsers.FailsToParse"
     with pytest.raises(SettingError) as caught:
-        await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OVERRIDES": {site.url(""): str(path)}})
-    assert str(caught.value).startswith(f"ROBOTSTXT_OVERRIDES['{site.url('')}'] = '{path}' is not accepted")
+        await crawl([site.url("/x")], {**settings, "ROBOTS_OVERRIDES": {site.url(""): str(path)}})
+    assert str(caught.value).startswith(f"ROBOTS_OVERRIDES['{site.url('')}'] = '{path}' is not accepted")
     assert f"({path}: " in str(caught.value)
     assert problems[kind] in str(caught.value)
     assert site.targets == []
@@ -267,11 +267,11 @@ async def test_file_that_cannot_be_read_stops_the_crawl(site: Site, tmp_path: Pa
 
 @ensureDeferred
 async def test_longest_local_file_counts_to_its_end(site: Site, tmp_path: Path) -> None:
-    """A file as long as ROBOTSTXT_MAX_SIZE counts to its last octet."""
+    """A file as long as ROBOTS_MAX_SIZE counts to its last octet."""
     path = tmp_path / "own.txt"
     rule = b"\nUser-agent: *\nDisallow: /local"
     path.write_bytes(b"#" * (512_000 - len(rule)) + rule)
-    result = await crawl([site.url("/local")], {"ROBOTSTXT_OVERRIDES": {site.url(""): str(path)}})
+    result = await crawl([site.url("/local")], {"ROBOTS_OVERRIDES": {site.url(""): str(path)}})
     assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
 
 
@@ -290,11 +290,11 @@ def test_missing_file_stops_a_process(site: Site, tmp_path: Path) -> None:
     overrides = json.dumps({site.url(""): "nowhere/own.txt"})
     addon = 'ADDONS={"scrapy_robots_rfc.Addon": 500}'
     process = start(
-        "-m", "scrapy", "runspider", "plan.py", "-s", addon, "-s", f"ROBOTSTXT_OVERRIDES={overrides}", folder=tmp_path
+        "-m", "scrapy", "runspider", "plan.py", "-s", addon, "-s", f"ROBOTS_OVERRIDES={overrides}", folder=tmp_path
     )
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert f"SettingError: ROBOTSTXT_OVERRIDES['{site.url('')}'] = 'nowhere/own.txt' is not accepted" in stderr
+    assert f"SettingError: ROBOTS_OVERRIDES['{site.url('')}'] = 'nowhere/own.txt' is not accepted" in stderr
     assert f"({tmp_path}/nowhere/own.txt: No such file or directory)" in stderr
     assert site.targets == []
 
@@ -313,6 +313,6 @@ async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture
         assert service._overrides is not None
         assert service._overrides._exempt.cache_info().currsize == 10_000  # nothing else tells
 
-    await run(script, {"ROBOTSTXT_EXEMPT": [*exempt, "*.below.example"]})
-    [line] = [line for line in records(caplog, logging.INFO) if line.startswith("ROBOTSTXT_EXEMPT")]
+    await run(script, {"ROBOTS_EXEMPT": [*exempt, "*.below.example"]})
+    [line] = [line for line in records(caplog, logging.INFO) if line.startswith("ROBOTS_EXEMPT")]
     assert line.endswith(" 8.example, 9.example, and 3 more")

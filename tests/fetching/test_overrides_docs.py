@@ -31,16 +31,16 @@ async def test_page_shows_the_lines_of_a_dry_run(proxy: Site, caplog: pytest.Log
     """The lines of a dry run."""
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     pages = ["http://example.com/", "http://example.com/private"]
-    await crawl(pages, settings(plain(block("docs/steering.md", "python", "ROBOTSTXT_DRY_RUN"))))
-    assert shown(block("docs/steering.md", "text", "ROBOTSTXT_DRY_RUN: ")) <= set(lines(caplog))
+    await crawl(pages, settings(plain(block("docs/steering.md", "python", "ROBOTS_DRY_RUN"))))
+    assert shown(block("docs/steering.md", "text", "ROBOTS_DRY_RUN: ")) <= set(lines(caplog))
 
 
 @ensureDeferred
 async def test_page_shows_the_lines_of_exempt_sites(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The lines of a crawl of exempt sites."""
     pages = ["http://intranet.example/", "http://a.staging.example/"]
-    await crawl(pages, settings(plain(block("docs/steering.md", "python", "ROBOTSTXT_EXEMPT"))))
-    assert shown(block("docs/steering.md", "text", "ROBOTSTXT_EXEMPT: ")) <= set(lines(caplog))
+    await crawl(pages, settings(plain(block("docs/steering.md", "python", "ROBOTS_EXEMPT"))))
+    assert shown(block("docs/steering.md", "text", "ROBOTS_EXEMPT: ")) <= set(lines(caplog))
 
 
 def test_every_entry_of_the_page_is_accepted() -> None:
@@ -58,7 +58,7 @@ async def test_page_shows_the_lines_of_local_files(
     """The error without the file, and the lines with it."""
     monkeypatch.chdir(tmp_path)
     pages = ["http://example.com/drafts/1"]
-    agreed = settings(plain(block("docs/steering.md", "python", "ROBOTSTXT_OVERRIDES")))
+    agreed = settings(plain(block("docs/steering.md", "python", "ROBOTS_OVERRIDES")))
     with pytest.raises(SettingError) as caught:
         await crawl(pages, agreed)
     refused = plain(block("docs/steering.md", "text", "is not accepted"))
@@ -67,5 +67,5 @@ async def test_page_shows_the_lines_of_local_files(
     file.parent.mkdir()
     file.write_text("User-agent: *\nDisallow: /drafts/\n", encoding="utf-8")
     await crawl(pages, agreed)
-    assert shown(block("docs/steering.md", "text", "ROBOTSTXT_OVERRIDES: ")) <= set(lines(caplog))
+    assert shown(block("docs/steering.md", "text", "ROBOTS_OVERRIDES: ")) <= set(lines(caplog))
     assert proxy.targets == []

@@ -51,7 +51,7 @@ async def test_file_is_asked_for_again_after_a_day(site: Site, clock: Clock) -> 
 
 @ensureDeferred
 async def test_unreachable_is_asked_again_after_its_time(site: Site, clock: Clock) -> None:
-    """2.3.1.4: an unreachable file closes the gate for ROBOTSTXT_UNREACHABLE_TTL, and is then asked for again."""
+    """2.3.1.4: an unreachable file closes the gate for ROBOTS_UNREACHABLE_TTL, and is then asked for again."""
     site.replies["/robots.txt"] = Reply(503)
 
     async def script(service: RobotsService) -> None:
@@ -62,7 +62,7 @@ async def test_unreachable_is_asked_again_after_its_time(site: Site, clock: Cloc
         clock.now += 1
         assert (await service.robots(site.url("/y"))).decide(site.url("/y")).allowed
 
-    await run(script, {"ROBOTSTXT_UNREACHABLE_TTL": 60})
+    await run(script, {"ROBOTS_UNREACHABLE_TTL": 60})
     assert site.fetches == 2
 
 
@@ -102,14 +102,14 @@ async def test_copy_is_obeyed_while_its_refresh_is_unreachable(
 
 @ensureDeferred
 async def test_least_recently_used_origin_goes_first(site: Site, other: Site) -> None:
-    """ROBOTSTXT_CACHE_SIZE bounds the memory; what was used last stays."""
+    """ROBOTS_CACHE_SIZE bounds the memory; what was used last stays."""
     with Site() as third:
 
         async def script(service: RobotsService) -> None:
             for one in (site, other, site, third, site, other):
                 await service.robots(one.url("/"))
 
-        result = await run(script, {"ROBOTSTXT_CACHE_SIZE": 2})
+        result = await run(script, {"ROBOTS_CACHE_SIZE": 2})
         assert (site.fetches, other.fetches, third.fetches) == (1, 2, 1)
         assert result.stat("cache/evictions") == 2
 
@@ -125,7 +125,7 @@ async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
             assert [str(robots.origin) for robots in known] == [s.url("") for s in sites for _ in range(3)]
             assert not any(robots.decide(f"{robots.origin}/x").allowed for robots in known)
 
-        await run(script, {"ROBOTSTXT_CACHE_SIZE": 1})
+        await run(script, {"ROBOTS_CACHE_SIZE": 1})
         assert [s.fetches for s in sites] == [1, 1, 1, 1]
     finally:
         for s in sites:
@@ -189,7 +189,7 @@ async def test_sitemaps_that_a_spider_may_ask_for(site: Site, tmp_path: Path) ->
         with pytest.raises(ValueError, match="http or https"):
             await service.sitemaps("data:,x")
 
-    await run(script, {"ROBOTSTXT_OVERRIDES": {"http://own.example": str(own)}})
+    await run(script, {"ROBOTS_OVERRIDES": {"http://own.example": str(own)}})
     assert site.fetches == 1
 
 
@@ -240,10 +240,10 @@ async def test_robots_service_without_the_middleware() -> None:
 
 @ensureDeferred
 async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: Site) -> None:
-    """ROBOTSTXT_TIMEOUT bounds the fetch, not the wait for DOWNLOAD_DELAY before it."""
+    """ROBOTS_TIMEOUT bounds the fetch, not the wait for DOWNLOAD_DELAY before it."""
     site.replies["/robots.txt"] = FORBID
     occupied = f"http://127.0.0.1:{other.port}/first"  # the same slot, as slots go by host
-    settings = {"DOWNLOAD_DELAY": 0.8, "DOWNLOAD_DELAY_JITTER": 0, "ROBOTSTXT_TIMEOUT": 0.3}
+    settings = {"DOWNLOAD_DELAY": 0.8, "DOWNLOAD_DELAY_JITTER": 0, "ROBOTS_TIMEOUT": 0.3}
     result = await crawl([occupied, site.url("/y")], settings)
     assert result.outcomes == {occupied: 200, site.url("/y"): 200}
 
@@ -268,7 +268,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
         assert (await service.robots(page)).outcome is Outcome.SUCCESSFUL
         assert [service.at_hand(origin, asker) for asker in askers] == [None] * 4
 
-    await run(script, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [], "ROBOTSTXT_CACHE_MIN_AGE": 0})
+    await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [], "ROBOTS_CACHE_MIN_AGE": 0})
 
 
 @ensureDeferred

@@ -46,7 +46,7 @@ def test_disallowed_after_the_last_attempt(results: Results) -> None:
 
 
 def test_retry_after_makes_a_delay_longer(results: Results) -> None:
-    """Retry-After makes a delay longer up to ROBOTSTXT_RETRY_AFTER_MAX, never shorter; nonsense is none."""
+    """Retry-After makes a delay longer up to ROBOTS_RETRY_AFTER_MAX, never shorter; nonsense is none."""
     gaps, outcomes = zip(*results["retry_after"]["gaps"], strict=True)
     assert outcomes == (200,) * 4
     for gap, least in zip(gaps, (1, 0.5, 0.5, 0.01), strict=True):
@@ -93,7 +93,7 @@ async def test_log_says_what_failed_and_how_it_ended(site: Site, other: Site, ca
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
-    await crawl(urls, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01, 0.02]})
+    await crawl(urls, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.02]})
     wait = (
         "its requests wait while it is asked again after 0.01 and 0.02 s; "
         "given up in about 1.03 s if it answers at once, in 62 s at the latest (1 + 61.03 s)"
@@ -146,9 +146,9 @@ class Again(Pages):
 @pytest.mark.reactor
 @ensureDeferred
 async def test_next_request_asks_again(site: Site) -> None:
-    """After ROBOTSTXT_UNREACHABLE_TTL the next request has the file fetched again, with the same patience."""
+    """After ROBOTS_UNREACHABLE_TTL the next request has the file fetched again, with the same patience."""
     failing = site.replies["/robots.txt"] = Failing(3, Reply(503))
-    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}
     result = await crawl([site.url("/a")], settings, spider=Again)
     assert {url: short(outcome) for url, outcome in result.outcomes.items()} == {
         site.url("/a"): "unreachable",
@@ -163,7 +163,7 @@ async def test_next_request_asks_again(site: Site) -> None:
 async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """One more is one."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
-    await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01]})
+    await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_BACKOFF": [0.01]})
     wait = (
         "its requests wait while it is asked again after 0.01 s; given up in about 1.01 s if it answers at once, "
         "in 32 s at the latest (1 + 30.51 s)"
@@ -177,7 +177,7 @@ async def test_one_more_attempt_is_one(site: Site, caplog: pytest.LogCaptureFixt
 async def test_recovery_after_a_pause_is_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A site that was warned of and answers later, when the next request asks again, is told of at WARNING, too."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
-    await crawl([site.url("/a")], {"ROBOTSTXT_UNREACHABLE_TTL": 1e-9}, spider=Again)
+    await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 1e-9}, spider=Again)
     failed, recovered = records(caplog)
     assert failed.startswith(f"{site.url('/robots.txt')} is unreachable (503): none of its pages is fetched")
     assert recovered == f"{site.url('/robots.txt')} can be reached again (200)"
@@ -208,7 +208,7 @@ class Late:
 async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
     """Whoever gave up first, a fetch that took too long has one name."""
     Late.error = error
-    settings = {"DOWNLOAD_HANDLERS": {"http": Late}, "ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+    settings = {"DOWNLOAD_HANDLERS": {"http": Late}, "ROBOTS_UNREACHABLE_BACKOFF": []}
     await crawl(["http://a.example/a"], settings)
     assert "http://a.example/robots.txt is unreachable (no answer in 30 s): " in records(caplog)[0]
 
@@ -218,7 +218,7 @@ async def test_no_answer_in_time(error: type[Exception], caplog: pytest.LogCaptu
 async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A file that is unreachable for so long that it counts as unavailable has not recovered: no line says so."""
     site.replies["/robots.txt"] = Reply(503)
-    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.05], "ROBOTSTXT_UNREACHABLE_MAX_AGE": 0.01}
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.05], "ROBOTS_UNREACHABLE_MAX_AGE": 0.01}
     result = await crawl([site.url("/a")], settings)
     assert result.outcomes == {site.url("/a"): 200}
     counted = [result.stat(key) for key in ("recovered", "origins/unavailable", "origins/unreachable")]
@@ -251,7 +251,7 @@ class CloseWhileItFails(Again):
 async def test_unreachable_origin_counts_once(site: Site) -> None:
     """An origin that goes on being unreachable counts once, also when the crawl ends between two attempts."""
     CloseWhileItFails.failing = site.replies["/robots.txt"] = Failing(float("inf"), Reply(503))
-    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}
     result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails)
     assert result.stats["finish_reason"] == "enough"
     assert (result.stat("set_aside"), result.stat("undecided"), result.stat("origins/unreachable")) == (2, 1, 1)
@@ -263,7 +263,7 @@ async def test_unreachable_origin_counts_once(site: Site) -> None:
     [
         (
             robots(RULES + "# filler\n" * 60_000),
-            "is longer than ROBOTSTXT_MAX_SIZE: only its first 512000 octets count",
+            "is longer than ROBOTS_MAX_SIZE: only its first 512000 octets count",
         ),
         (
             Reply(body=HTML, headers=(("Content-Type", "text/html"),)),
@@ -294,7 +294,7 @@ async def test_files_that_do_not_say_all(
 async def test_file_that_becomes_a_page(site: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     """A file in whose place a web page comes later, or a longer file, is told of when that comes, and once."""
     page = "is a web page and no robots.txt: it has no rules, so everything is allowed"
-    long = "is longer than ROBOTSTXT_MAX_SIZE: only its first 512000 octets count"
+    long = "is longer than ROBOTS_MAX_SIZE: only its first 512000 octets count"
     days = [robots(RULES), Reply(body=HTML), Reply(body=HTML), robots(RULES + "#\n" * 300_000)]
 
     async def script(service: RobotsService) -> None:

@@ -76,7 +76,7 @@ def test_past_the_scheduler(results: Results) -> None:
 
 
 def test_bound(results: Results) -> None:
-    """No more than ROBOTSTXT_MAX_WAITING are set aside; the others wait in place and are decided as well."""
+    """No more than ROBOTS_MAX_WAITING are set aside; the others wait in place and are decided as well."""
     assert results["bounds"] == {"0": [20, [], 0], "5": [20, [], 5]}
 
 
@@ -86,7 +86,7 @@ def test_order(results: Results) -> None:
 
 
 def test_few_fetches_at_once(results: Results) -> None:
-    """No more than ROBOTSTXT_CONCURRENT_FETCHES are under way; who stands in line is served when one ends."""
+    """No more than ROBOTS_CONCURRENT_FETCHES are under way; who stands in line is served when one ends."""
     assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200, "too_late": True}
 
 
@@ -133,8 +133,8 @@ async def test_reserved_for_a_minute(site: Site, clock: Clock, tmp_path: Path, o
     settings = {
         **OURS,
         "CONCURRENT_REQUESTS": 1,
-        "ROBOTSTXT_CACHE_MAX_AGE": 1,
-        "ROBOTSTXT_CACHE": None,
+        "ROBOTS_CACHE_MAX_AGE": 1,
+        "ROBOTS_CACHE": None,
         "JOBDIR": str(tmp_path) if on_disk else None,
     }
     urls = [site.url(f"/{number}") for number in range(8)]
@@ -275,7 +275,7 @@ async def test_one_undecided(
     """The line says of one request what becomes of it."""
     site.replies["/robots.txt"] = Reply(503)
     CloseSoon.expected = 1
-    settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600], "JOBDIR": str(tmp_path) if job else None}
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [600], "JOBDIR": str(tmp_path) if job else None}
     await crawl([site.url("/"), other.url("/page")], settings, spider=CloseSoon)
     assert says in records(caplog, logging.INFO)
 
@@ -375,7 +375,7 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     site.replies["/robots.txt"] = Reply(503)
     CloseSoon.expected = 1
     pages = [*(site.url(f"/{n}") for n in range(5)), other.url("/page")]
-    result = await crawl(pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600]}, spider=CloseSoon)
+    result = await crawl(pages, {"ROBOTS_UNREACHABLE_BACKOFF": [600]}, spider=CloseSoon)
     assert result.outcomes == {other.url("/page"): 200}
     assert result.stat("undecided") == 5
     assert result.stat("origins/unreachable") == 1

@@ -74,7 +74,7 @@ async def test_first_drop_of_an_origin(
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
-    await crawl(pages, {"ROBOTSTXT_DRY_RUN": dry_run})
+    await crawl(pages, {"ROBOTS_DRY_RUN": dry_run})
     said = [record for record in caplog.records if record.name == "scrapy_robots_rfc.middleware.enforcement"]
     assert [record.getMessage() for record in said if record.levelno > logging.DEBUG] == [
         (

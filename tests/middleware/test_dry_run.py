@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
-DRY = {"ROBOTSTXT_DRY_RUN": True}
+DRY = {"ROBOTS_DRY_RUN": True}
 
 
 def stats_of(result: Crawl) -> dict[str, Any]:
@@ -68,7 +68,7 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
     await crawl([site.url("/private"), other.url("/x")], DRY)
     closed = "all of its pages are forbidden, and fetched: this is a dry run"
     assert records(caplog) == [
-        "ROBOTSTXT_DRY_RUN: no request is dropped, also none that robots.txt forbids",
+        "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids",
         f"{other.url('/robots.txt')} is unreachable (503): {closed}; it is asked for again in 300 s",
     ]
     last = records(caplog, logging.INFO)[-1].splitlines()
@@ -84,7 +84,7 @@ async def test_dry_run_says_so(site: Site, other: Site, caplog: pytest.LogCaptur
 async def test_dry_run_after_a_backoff(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """Pages wait for further attempts as always, and go when those have failed; the log does not say otherwise."""
     site.replies["/robots.txt"] = Reply(503)
-    result = await crawl(urls(site, 3), {**DRY, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01, 0.01]})
+    result = await crawl(urls(site, 3), {**DRY, "ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.01]})
     assert result.outcomes == dict.fromkeys(urls(site, 3), 200)
     assert site.targets[:3] == ["/robots.txt"] * 3
     assert (result.stat("dry_run"), result.stat("set_aside")) == (3, 3)
@@ -106,7 +106,7 @@ async def test_dry_run_without_an_authority(site: Site) -> None:
     [
         ({}, f"Disallow: /\nCrawl-delay: {DELAY}\n", "rule"),
         (
-            {"ROBOTSTXT_CRAWL_DELAY_MAX": DELAY, "ROBOTSTXT_CRAWL_DELAY_OVER": "forbid"},
+            {"ROBOTS_CRAWL_DELAY_MAX": DELAY, "ROBOTS_CRAWL_DELAY_OVER": "forbid"},
             "Crawl-delay: 60\n",
             "crawl_delay",
         ),

@@ -1,4 +1,4 @@
-"""Rules of pages in real crawls: what spiders read, and what ROBOTSTAG_OBEY drops."""
+"""Rules of pages in real crawls: what spiders read, and what ROBOTS_TAG_OBEY drops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ META = '<meta name="robots" content="nofollow">'
 def obeying(*directives: str, **more: Any) -> dict[str, Any]:
     """Return the settings of a crawl that obeys some rules of pages."""
     return {
-        "ROBOTSTAG_OBEY": list(directives),
+        "ROBOTS_TAG_OBEY": list(directives),
         "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
         "USER_AGENT": "demobot/1.0",
         **more,
@@ -372,7 +372,7 @@ async def test_exempt_pages(site: Site, other: Site) -> None:
     for each in (site, other):
         each.replies["/"] = page("", "none")
     says_so = {"dont_obey_robots_tag": True}
-    settings = obeying("nofollow", "noindex", ROBOTSTXT_EXEMPT=[other.url("")])
+    settings = obeying("nofollow", "noindex", ROBOTS_EXEMPT=[other.url("")])
     for first in (Request(site.url(), meta=says_so), Request(other.url())):
         result = await run([first, site.url("/a")], settings)
         assert (counted(result), result.stats["item_scraped_count"]) == ({}, 1)
@@ -385,7 +385,7 @@ async def test_exempt_pages(site: Site, other: Site) -> None:
 async def test_dry_run(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """In a dry run all is counted and logged, and nothing is dropped."""
     site.replies["/"] = page("", "none")
-    settings = obeying("nofollow", "noindex", ROBOTSTXT_DRY_RUN=True)
+    settings = obeying("nofollow", "noindex", ROBOTS_DRY_RUN=True)
     result = await run([site.url(), site.url("/a")], settings)
     assert (site.pages, result.stats["item_scraped_count"]) == (["/", "/a"], 1)
     assert counted(result) == {"nofollow/header": 1, "noindex/header": 1}
@@ -397,7 +397,7 @@ async def test_report(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixtu
     """The report has a record of everything that is dropped: of an item, with the URL of its page. No terminal acts."""
     site.replies["/"] = page("", "none, \x1b[2J")
     file = tmp_path / "robots.jsonl"
-    settings = obeying("nofollow", "noindex", ROBOTSTXT_REPORT={str(file): {"format": "jsonlines"}})
+    settings = obeying("nofollow", "noindex", ROBOTS_REPORT={str(file): {"format": "jsonlines"}})
     await run([site.url(), site.url("/a")], settings)
     found = [json.loads(line) for line in file.read_text().splitlines()]
     where = "X-Robots-Tag: none, \\x1b[2J"
@@ -427,7 +427,7 @@ async def test_without_robots_txt(site: Site) -> None:
 async def test_without_the_middleware(site: Site, obey: bool) -> None:
     """A setting that nothing obeys stops the crawl at start."""
     settings = obeying("nofollow", SPIDER_MIDDLEWARES={}, ROBOTSTXT_OBEY=obey)
-    with pytest.raises(SettingError, match=r"ROBOTSTAG_OBEY = \['nofollow'\].*RfcPageRulesMiddleware': 1000"):
+    with pytest.raises(SettingError, match=r"ROBOTS_TAG_OBEY = \['nofollow'\].*RfcPageRulesMiddleware': 1000"):
         await run([site.url()], settings)
     assert site.asked == []
 
@@ -444,4 +444,4 @@ async def test_an_empty_setting_costs_nothing(site: Site) -> None:
 def test_values_that_are_not_accepted(value: Any) -> None:
     """What is no name of a rule is told at start."""
     with pytest.raises(SettingError, match="'nofollow', 'noindex' or 'link-nofollow'"):
-        read_settings(Settings({"ROBOTSTAG_OBEY": value}))
+        read_settings(Settings({"ROBOTS_TAG_OBEY": value}))

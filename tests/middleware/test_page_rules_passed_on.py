@@ -65,7 +65,7 @@ async def test_meta_that_callbacks_pass_on(site: Site, tmp_path: Path) -> None:
     reply = page(f"<meta name=robots content='{', '.join(tags)}'>", *tags)
     reply = replace(reply, headers=(*reply.headers, *(("Content-Signal", one) for one in signals)))
     site.replies["/first"] = reply
-    settings = obeying("nofollow", JOBDIR=str(tmp_path), ROBOTSTXT_USE=["search"], CONCURRENT_REQUESTS=1)
+    settings = obeying("nofollow", JOBDIR=str(tmp_path), ROBOTS_USE=["search"], CONCURRENT_REQUESTS=1)
     result = await run([site.url("/first")], settings, spider=Copying)
     assert result.stats["scheduler/enqueued/disk"] >= 31
     queue = (tmp_path / "requests.queue").rglob("*")

@@ -84,16 +84,16 @@ def printed(log: str) -> list[str]:
 )
 def test_refused_command_ends_with_the_error(site: Site, project: Path, command: str, runtime: str) -> None:
     """The last line that Scrapy's commands print has the key, the value and what is accepted; nothing is requested."""
-    wrong = ("-s", "ROBOTSTXT_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")
+    wrong = ("-s", "ROBOTS_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")
     done = python("-m", "scrapy", *command.split(), "-s", runtime, *wrong, folder=project)
-    error = "ROBOTSTXT_UNREACHABLE_STATUSES[1] = '500' is not accepted; it must be a status from 400 to 499"
+    error = "ROBOTS_UNREACHABLE_STATUSES[1] = '500' is not accepted; it must be a status from 400 to 499"
     assert printed(done.stderr)[-1] == f"scrapy_robots_rfc.errors.SettingError: {error}"
     assert done.returncode == 1
     assert site.targets == []
 
 
-TOO_SMALL = "ROBOTSTXT_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309, 2.5)"
-NO_DISK = f"ROBOTSTXT_CACHE = 'shop.store.Broken' cannot be used: no disk; it must be {CACHE_ACCEPTED}"
+TOO_SMALL = "ROBOTS_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309, 2.5)"
+NO_DISK = f"ROBOTS_CACHE = 'shop.store.Broken' cannot be used: no disk; it must be {CACHE_ACCEPTED}"
 #: Spiders with wrong settings of their own, by the name of their class, and what the log says of each. They are the
 #: spiders of a script: whether a command or a script starts a crawl, the line is the same.
 WRONG = {
@@ -102,23 +102,23 @@ WRONG = {
         "ModuleNotFoundError: No module named 'no'",
     ),
     "NoStore": (
-        {"ROBOTSTXT_CACHE": "no.such.Store"},
+        {"ROBOTS_CACHE": "no.such.Store"},
         "ModuleNotFoundError: No module named 'no'",
     ),
     "BrokenStore": (
-        {"ROBOTSTXT_CACHE": "shop.store.Broken"},
+        {"ROBOTS_CACHE": "shop.store.Broken"},
         NO_DISK,
     ),
     "Late": (
-        {"ROBOTSTXT_TIMEOUT": "late"},
-        "ROBOTSTXT_TIMEOUT = 'late' is not accepted; it must be a number above 0",
+        {"ROBOTS_TIMEOUT": "late"},
+        "ROBOTS_TIMEOUT = 'late' is not accepted; it must be a number above 0",
     ),
     "ParserAlone": (
         {
             "ADDONS": {},
             "ROBOTSTXT_OBEY": True,
             "ROBOTSTXT_PARSER": "scrapy_robots_rfc.RfcRobotParser",
-            "ROBOTSTXT_MAX_SIZE": 5,
+            "ROBOTS_MAX_SIZE": 5,
         },
         TOO_SMALL,
     ),
@@ -126,9 +126,9 @@ WRONG = {
         {
             "ADDONS": {},
             "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
-            "ROBOTSTAG_OBEY": "sometimes",
+            "ROBOTS_TAG_OBEY": "sometimes",
         },
-        ("ROBOTSTAG_OBEY[0] = 'sometimes' is not accepted; it must be 'nofollow', 'noindex' or 'link-nofollow'"),
+        ("ROBOTS_TAG_OBEY[0] = 'sometimes' is not accepted; it must be 'nofollow', 'noindex' or 'link-nofollow'"),
     ),
 }
 STORE = """\
@@ -144,7 +144,7 @@ from scrapy.crawler import *
 from shop.spiders.refused import Refused
 
 class Soon(Refused):
-    custom_settings = {**Refused.custom_settings, "ROBOTSTXT_TIMEOUT": "soon"}
+    custom_settings = {**Refused.custom_settings, "ROBOTS_TIMEOUT": "soon"}
 """
 #: Crawls that nobody asks what became of them.
 UNWATCHED = """
@@ -186,7 +186,7 @@ def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, nam
     wrong = {spider: settings for spider, (settings, _) in WRONG.items()}
     script = SCRIPTS[name].replace("UNWATCHED", UNWATCHED.replace("WRONG", repr(wrong)))
     done = python("-c", BEGINNING + script, folder=project)
-    assert done.stdout == "SettingError(\"ROBOTSTXT_TIMEOUT = 'soon' is not accepted; it must be a number above 0\")\n"
+    assert done.stdout == "SettingError(\"ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above 0\")\n"
     assert "soon" not in done.stderr
     assert (done.returncode, site.targets) == (0, [])
     found = re.findall(r"^scrapy_robots_rfc\.errors\.(?:Setting|Store)Error: (.*)", done.stderr, re.MULTILINE)
@@ -202,7 +202,7 @@ class Soon(Pages):
         "ADDONS": {"scrapy_robots_rfc.Addon": 500},
         "REMOTE_CONTROL_ENABLED": False,
         "TELNETCONSOLE_ENABLED": False,
-        "ROBOTSTXT_TIMEOUT": "soon",
+        "ROBOTS_TIMEOUT": "soon",
     }
 
 
@@ -211,7 +211,7 @@ class Soon(Pages):
 async def test_exception_reaches_the_caller_of_a_runner(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A program that has a reactor of its own gets the exception, and nobody else says anything of it."""
     reactor = ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
-    with pytest.raises(SettingError, match="ROBOTSTXT_TIMEOUT = 'soon' is not accepted; it must be a number above 0"):
+    with pytest.raises(SettingError, match="ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above 0"):
         await CrawlerRunner({"TWISTED_REACTOR": reactor}).crawl(Soon, [site.url("/x")])
     gc.collect()  # what nobody has asked for is told when it is thrown away
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -47,7 +47,7 @@ async def test_the_line_of_a_use(site: Site) -> None:
     """Where a record of use refuses, no rule decided, and the line is that of the record."""
     site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n")
     heard = Heard(signals.request_disallowed)
-    await crawl([site.url("/a")], {"ROBOTSTXT_USE": ["train-ai"]}, prepare=heard.prepare)
+    await crawl([site.url("/a")], {"ROBOTS_USE": ["train-ai"]}, prepare=heard.prepare)
     assert [(sent["decision"].rule, sent["line"]) for sent in heard.sent] == [(None, 2)]
 
 
@@ -59,7 +59,7 @@ async def test_allowed_is_sent_where_it_is_asked_for(site: Site, tmp_path: Path)
     for options in ({}, {"allowed": False}, {"allowed": True}, {"allowed": "true"}):
         heard = Heard(signals.request_allowed)
         report = {tmp_path / "r.jsonl": options}
-        await crawl([site.url("/private"), site.url("/a")], {"ROBOTSTXT_REPORT": report}, prepare=heard.prepare)
+        await crawl([site.url("/private"), site.url("/a")], {"ROBOTS_REPORT": report}, prepare=heard.prepare)
         found.append([(sent["request"].url, sent["decision"].allowed, sent["line"]) for sent in heard.sent])
     assert found == [[], [], *([[(site.url("/a"), True, None)]] * 2)]
 
@@ -71,7 +71,7 @@ async def test_exchanges(site: Site, other: Site) -> None:
     other.replies["/rules"] = robots("User-agent: *\nDisallow: /private\n")
     other.replies["/robots.txt"] = Reply(503)
     heard = Heard(signals.robots_exchanged)
-    settings: dict[str, Any] = {"ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+    settings: dict[str, Any] = {"ROBOTS_UNREACHABLE_BACKOFF": []}
     await crawl([site.url("/private"), "http://127.0.0.1:1/a"], settings, prepare=heard.prepare)
     found = [
         (str(sent["origin"]), sent["request"].url, None if sent["response"] is None else sent["response"].status)

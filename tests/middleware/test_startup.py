@@ -73,11 +73,12 @@ def unknown(key: str, near: str) -> str:
         (middlewares(ours=100, stock=None, Stricter=50), beside(f"{HERE}.Stricter")),
         ({"DOWNLOADER_MIDDLEWARES": {RfcRobotsTxtMiddleware: 1, STOCK: None, Stricter: 5}}, beside(f"{HERE}.Stricter")),
         (middlewares(ours=100, Stricter=50), beside(f"{HERE}.Stricter, {STOCK}")),
-        ({"ROBOTSTXT_DELAY_MAX": 5, "ROBOTS_X": 1}, [unknown("ROBOTSTXT_DELAY_MAX", "ROBOTSTXT_CRAWL_DELAY_MAX")]),
+        ({"ROBOTS_DELAY_MAX": 5, "ROBOT_X": 1}, [unknown("ROBOTS_DELAY_MAX", "ROBOTS_CRAWL_DELAY_MAX")]),
         (
-            {"ROBOTSTXT_USERAGENT": "a", "ROBOTSTAG_OBEYS": None, "ROBOTSTXT_TIMEOUT": 5},
-            [unknown("ROBOTSTAG_OBEYS", "ROBOTSTAG_OBEY"), unknown("ROBOTSTXT_USERAGENT", "ROBOTSTXT_USER_AGENT")],
+            {"ROBOTSTXT_USERAGENT": "a", "ROBOTS_TAG_OBEYS": None, "ROBOTS_TIMEOUT": 5},
+            [unknown("ROBOTSTXT_USERAGENT", "ROBOTSTXT_USER_AGENT"), unknown("ROBOTS_TAG_OBEYS", "ROBOTS_TAG_OBEY")],
         ),
+        ({"ROBOTSTXT_TIMEOUT": 5}, [unknown("ROBOTSTXT_TIMEOUT", "ROBOTS_TIMEOUT")]),
         ({"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser", "ROBOTSTXT_USER_AGENT": "Scrapy"}, []),
     ],
 )
@@ -146,8 +147,8 @@ class Mistyped(Pages):
     """Has names that nobody reads, beside some of its own."""
 
     robotstxt_user_agents = "foobot"
-    ROBOTSTXT_USE = "train-ai"
-    robot_txt_use = "train-ai"
+    ROBOTS_USE = "train-ai"
+    robot_use = "train-ai"
     robots_seen = 0
     robot = "r2"
 
@@ -168,8 +169,8 @@ async def test_names_that_nobody_reads(site: Site, caplog: pytest.LogCaptureFixt
     assert [line for line in records(caplog) if "read by nobody" in line] == [
         f"{what} is read by nobody, so nothing comes of it; the nearest name that is: {near!r}"
         for what, near in (
-            ("The spider's attribute 'ROBOTSTXT_USE'", "robotstxt_use"),
-            ("The spider's attribute 'robot_txt_use'", "robotstxt_use"),
+            ("The spider's attribute 'ROBOTS_USE'", "robots_use"),
+            ("The spider's attribute 'robot_use'", "robots_use"),
             ("The spider's attribute 'robotstxt_user_agents'", "robotstxt_user_agent"),
             ("Request meta 'dont_obey_robots'", "dont_obey_robotstxt"),
             ("Request meta 'robotstxt_user_agents'", "robotstxt_user_agent"),

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.reactor
 NAME = "/.well-known/tdmrep.json"
 PAGE = Reply(headers=(("Content-Type", "text/html"),))
 RESERVED = Reply(200, json.dumps([{"location": "/*", "tdm-reservation": 1}]).encode())
-SETTINGS = {"ROBOTSTXT_USE": ["tdm"], "ROBOTSTXT_TDMREP": True}
+SETTINGS = {"ROBOTS_USE": ["tdm"], "ROBOTS_TDMREP": True}
 
 
 @pytest.fixture
@@ -133,9 +133,9 @@ async def test_file_that_cannot_be_had(site: Site, reply: Reply, why: str, caplo
 
 @ensureDeferred
 async def test_file_that_is_there_later(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that could not be read is asked for again after ROBOTSTXT_UNREACHABLE_TTL."""
+    """A file that could not be read is asked for again after ROBOTS_UNREACHABLE_TTL."""
     site.replies[NAME] = lambda _: Reply(503) if site.pages.count(NAME) == 1 else RESERVED
-    result = await asked_for(site, "/a", "/b", "/c", ROBOTSTXT_UNREACHABLE_TTL=1e-6)
+    result = await asked_for(site, "/a", "/b", "/c", ROBOTS_UNREACHABLE_TTL=1e-6)
     assert [isinstance(one, RobotsDisallowed) for one in result.outcomes.values()] == [False, True, True]
     assert site.pages.count(NAME) == 2
     assert len(unread(caplog)) == 1
@@ -145,7 +145,7 @@ async def test_file_that_is_there_later(site: Site, caplog: pytest.LogCaptureFix
 async def test_no_file(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A 404 is an answer: nothing is reserved, and it is not asked for again."""
     site.replies[NAME] = Reply(404)
-    result = await asked_for(site, "/a", "/b", ROBOTSTXT_UNREACHABLE_TTL=1e-6)
+    result = await asked_for(site, "/a", "/b", ROBOTS_UNREACHABLE_TTL=1e-6)
     assert list(result.outcomes.values()) == [200, 200]
     assert site.pages.count(NAME) == 1
     assert unread(caplog) == []

@@ -1,4 +1,4 @@
-"""ROBOTSTXT_USE in real crawls: what a crawl is for, and what follows where a site refuses that."""
+"""ROBOTS_USE in real crawls: what a crawl is for, and what follows where a site refuses that."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Permitted(Pages):
 
 async def outcomes(site: Site, *paths: str, use: Any = None, **others: Any) -> list[Any]:
     """What becomes of pages in a crawl: a status, or why it was refused."""
-    declared = {} if use is None else {"ROBOTSTXT_USE": use}
+    declared = {} if use is None else {"ROBOTS_USE": use}
     result = await crawl([site.url(path) for path in paths], {**declared, **others})
     found = [result.outcomes[site.url(path)] for path in paths]
     return [one.decision.reason.value if isinstance(one, RobotsDisallowed) else one for one in found]
@@ -81,7 +81,7 @@ async def test_requests_whose_uses_are_all_refused(site: Site, use: Any, expecte
 @ensureDeferred
 async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     """Log, exception, stats and report say which line refuses."""
-    wanted = {"ROBOTSTXT_USE": ["train-ai"], "ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}
+    wanted = {"ROBOTS_USE": ["train-ai"], "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}}
     with caplog.at_level(logging.DEBUG):
         result = await crawl([site.url("/closed")], wanted)
     error = result.outcomes[site.url("/closed")]
@@ -97,11 +97,11 @@ async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixtu
 class Changing(Pages):
     """Says something else of its use when it starts."""
 
-    robotstxt_use: Any = ("search",)
+    robots_use: Any = ("search",)
 
     async def start(self) -> AsyncIterator[Any]:
         """Say so."""
-        self.robotstxt_use = ["train-ai"]
+        self.robots_use = ["train-ai"]
         async for request in super().start():
             yield request
 
@@ -116,11 +116,11 @@ async def test_what_a_spider_says_may_change(site: Site) -> None:
 @pytest.mark.parametrize("use", [None, []])
 @ensureDeferred
 async def test_only_requests_say_what_they_are_for(site: Site, use: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """Meta of requests counts where ROBOTSTXT_USE is []; where it is not set, one warning says that it does not."""
-    requests = [Request(site.url(path), meta={"robotstxt_use": "train-ai"}) for path in ("/open", "/closed")]
-    result = await crawl(requests, {"ROBOTSTXT_USE": use})
+    """Meta of requests counts where ROBOTS_USE is []; where it is not set, one warning says that it does not."""
+    requests = [Request(site.url(path), meta={"robots_declared_use": "train-ai"}) for path in ("/open", "/closed")]
+    result = await crawl(requests, {"ROBOTS_USE": use})
     assert result.stat("forbidden/use") == (0 if use is None else 1)
-    told = [text for text in caplog.messages if text.startswith("Meta robotstxt_use of <GET http://")]
+    told = [text for text in caplog.messages if text.startswith("Meta robots_declared_use of <GET http://")]
     assert len(told) == (1 if use is None else 0)
 
 
@@ -128,7 +128,7 @@ async def test_only_requests_say_what_they_are_for(site: Site, use: Any, caplog:
 async def test_what_is_permitted_stands_in_meta(site: Site) -> None:
     """A response says of each label whether that use is permitted; nobody has said: None."""
     site.replies["/closed"] = Reply(200, headers=(("Content-Usage", "search=n"),))
-    wanted = {"ROBOTSTXT_USE": ["train-ai", "search", "tdm"]}
+    wanted = {"ROBOTS_USE": ["train-ai", "search", "tdm"]}
     result = await crawl([site.url("/open"), site.url("/closed")], wanted, spider=Permitted)
     assert result.spider.permitted == {
         site.url("/open"): {"train-ai": True, "search": None, "tdm": None, "ai-input": False},
@@ -152,7 +152,7 @@ async def test_what_is_permitted_stands_in_meta(site: Site) -> None:
 async def test_responses_that_refuse(site: Site, headers: Any, body: str, source: str, passes: bool) -> None:
     """A response whose header or meta refuses all declared uses is dropped, or passed on, and counted by source."""
     site.replies["/open"] = Reply(200, body.encode(), headers)
-    wanted = {"ROBOTSTXT_USE": ["train-ai"], "ROBOTSTXT_USE_RESPONSES": "pass" if passes else "drop"}
+    wanted = {"ROBOTS_USE": ["train-ai"], "ROBOTS_USE_RESPONSES": "pass" if passes else "drop"}
     result = await crawl([site.url("/open")], wanted, spider=Permitted)
     assert result.stat(f"use/{source}") == 1
     if passes:
@@ -187,14 +187,14 @@ async def test_use_of_spider_and_request(site: Site) -> None:
     """The spider's attribute counts before the setting, and a request's meta before both."""
 
     class Searches(Pages):
-        robotstxt_use = ("search",)
+        robots_use = ("search",)
 
     requests = [
         Request(site.url("/closed")),
-        Request(site.url("/closed/1"), meta={"robotstxt_use": "train-ai"}),
-        Request(site.url("/open/1"), meta={"robotstxt_use": []}),
+        Request(site.url("/closed/1"), meta={"robots_declared_use": "train-ai"}),
+        Request(site.url("/open/1"), meta={"robots_declared_use": []}),
     ]
-    result = await crawl(requests, {"ROBOTSTXT_USE": ["train-ai"]}, spider=Searches)
+    result = await crawl(requests, {"ROBOTS_USE": ["train-ai"]}, spider=Searches)
     assert [isinstance(one, RobotsDisallowed) for one in result.outcomes.values()].count(True) == 1
     assert isinstance(result.outcomes[site.url("/closed/1")], RobotsDisallowed)
 
@@ -204,12 +204,10 @@ async def test_exempt_requests_sites_and_dry_runs(site: Site) -> None:
     """Exempt requests and sites are not asked; a dry run counts, and lets through."""
     site.replies["/open"] = Reply(200, headers=(("X-Robots-Tag", "noai"),))
     pages = [Request(site.url(path), meta={"dont_obey_robotstxt": True}) for path in ("/open", "/closed")]
-    result = await crawl(pages, {"ROBOTSTXT_USE": ["train-ai"]})
+    result = await crawl(pages, {"ROBOTS_USE": ["train-ai"]})
     assert [*result.outcomes.values()] == [200, 200]
-    assert await outcomes(site, "/open", "/closed", use=["train-ai"], ROBOTSTXT_EXEMPT=[site.url("")]) == [200, 200]
-    result = await crawl(
-        [site.url("/open"), site.url("/closed")], {"ROBOTSTXT_USE": "train-ai", "ROBOTSTXT_DRY_RUN": 1}
-    )
+    assert await outcomes(site, "/open", "/closed", use=["train-ai"], ROBOTS_EXEMPT=[site.url("")]) == [200, 200]
+    result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": "train-ai", "ROBOTS_DRY_RUN": 1})
     assert [*result.outcomes.values()] == [200, 200]
     assert (result.stat("forbidden/use"), result.stat("dry_run")) == (2, 2)
 
@@ -227,8 +225,8 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
 @pytest.mark.parametrize(
     ("wrong", "accepted"),
     [
-        ({"ROBOTSTXT_USE": 3}, "ROBOTSTXT_USE = 3 is not accepted; it must be a list of labels"),
-        ({"ROBOTSTXT_USE_RESPONSES": "keep"}, "ROBOTSTXT_USE_RESPONSES = 'keep' is not accepted; it must be 'drop' or"),
+        ({"ROBOTS_USE": 3}, "ROBOTS_USE = 3 is not accepted; it must be a list of labels"),
+        ({"ROBOTS_USE_RESPONSES": "keep"}, "ROBOTS_USE_RESPONSES = 'keep' is not accepted; it must be 'drop' or"),
     ],
 )
 @ensureDeferred
@@ -241,9 +239,9 @@ async def test_wrong_settings(wrong: dict[str, Any], accepted: str) -> None:
 @ensureDeferred
 async def test_meta_that_is_no_list(site: Site) -> None:
     """A request whose meta is something else fails, and says so."""
-    page = Request(site.url("/open"), meta={"robotstxt_use": 3})
-    result = await crawl([page], {"ROBOTSTXT_USE": []})
-    assert "robotstxt_use is 3; it must be a list of labels" in str(result.outcomes[site.url("/open")])
+    page = Request(site.url("/open"), meta={"robots_declared_use": 3})
+    result = await crawl([page], {"ROBOTS_USE": []})
+    assert "robots_declared_use is 3; it must be a list of labels" in str(result.outcomes[site.url("/open")])
 
 
 @ensureDeferred
@@ -256,9 +254,7 @@ async def test_a_crawl_that_declares_nothing_has_no_step_for_responses(site: Sit
 @ensureDeferred
 async def test_as_the_page_shows(site: Site) -> None:
     """The setting and the lines of Python on docs/preferences.md do what the page says."""
-    assert await outcomes(site, "/closed", **settings(block("docs/preferences.md", "python", "ROBOTSTXT_USE"))) == [
-        "use"
-    ]
+    assert await outcomes(site, "/closed", **settings(block("docs/preferences.md", "python", "ROBOTS_USE"))) == ["use"]
     exec(block("docs/preferences.md", "python", "RobotsTxt"), {})  # its assertions hold
 
 
@@ -284,9 +280,7 @@ async def test_pages_that_ask_for_payment(
     """A page that asks for payment is counted, and told once a site; it is not asked for again."""
     site.replies["/open"] = site.replies["/closed"] = reply
     with caplog.at_level(logging.INFO):
-        result = await crawl(
-            [site.url("/open"), site.url("/closed")], {"ROBOTSTXT_USE": ["tdm"], "RETRY_ENABLED": True}
-        )
+        result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["tdm"], "RETRY_ENABLED": True})
     assert result.stat("payment") == count
     assert sum("asks for payment" in record.message for record in caplog.records) == bool(count)
     assert sorted(site.pages) == ["/closed", "/open"]
@@ -306,7 +300,7 @@ async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> N
     site.replies["/elsewhere.json"] = Reply(200, json.dumps(TDMREP).encode())
     pages = ("/open", "/open/2", "/closed")
     site.replies["/open/2"] = PAGE
-    found = await outcomes(site, *pages, use=use, ROBOTSTXT_TDMREP=True)
+    found = await outcomes(site, *pages, use=use, ROBOTS_TDMREP=True)
     assert [found[0], found[2]] == expected
     assert found[1] == found[0]
     asked = [page for page in site.pages if page.endswith(".json")]
@@ -319,18 +313,18 @@ async def test_tdmrep_file_and_what_overrides_it(site: Site) -> None:
     name = "/.well-known/tdmrep.json"
     site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
     site.replies["/open"] = Reply(200, headers=(("tdm-reservation", "0"),))
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTSTXT_TDMREP=True) == [200]
+    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
     site.replies["/open"] = PAGE
     for reply in (Reply(404), Reply(200, b"{"), Reply(reset=True), redirect(name)):
         site.replies[name] = reply
-        assert await outcomes(site, "/open", use=["tdm"], ROBOTSTXT_TDMREP=True) == [200]
+        assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
     site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /.well-known/\n")
     site.asked.clear()
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTSTXT_TDMREP=True) == [200]
+    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
     assert site.pages == ["/open"]
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTSTXT_TDMREP=True) == ["use"]
+    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == ["use"]
     assert await outcomes(site, "/open", use=["tdm"]) == [200]
 
 
@@ -346,8 +340,8 @@ async def test_page_is_parsed_once(site: Site, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("scrapy_robots_rfc.middleware.page_rules.metas_of", counted)
     site.replies["/open"] = Reply(200, b"<meta name=robots content=nofollow>", HTML)
     both = {
-        "ROBOTSTXT_USE": ["train-ai"],
-        "ROBOTSTAG_OBEY": ["nofollow"],
+        "ROBOTS_USE": ["train-ai"],
+        "ROBOTS_TAG_OBEY": ["nofollow"],
         "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
     }
     assert await outcomes(site, "/open", **both) == [200]

@@ -142,5 +142,5 @@ async def test_impersonate_everything() -> None:
         assert "Chrome" in headers(site, "User-Agent")["/robots.txt"]
         for reply in (Reply(reset=True), HANG):
             site.replies["/robots.txt"] = reply
-            result = await crawl_by(recipe, pages(site, "/open"), ROBOTSTXT_TIMEOUT=1)
+            result = await crawl_by(recipe, pages(site, "/open"), ROBOTS_TIMEOUT=1)
             assert verdicts(result) == {"open": "unreachable"}

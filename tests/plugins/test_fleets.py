@@ -48,7 +48,7 @@ class Shop(Spider):
 async def test_scrapy_redis(redis_server: RedisServer) -> None:
     """A second crawl with the same server asks for no robots.txt, and judges by what the first one has."""
     recipe = settings(REDIS.replace("redis://127.0.0.1:6379/0", redis_server.url))
-    assert recipe["ROBOTSTXT_CACHE"] == redis_server.url
+    assert recipe["ROBOTS_CACHE"] == redis_server.url
     with ruled() as site:
         pages = [site.url("/open"), site.url("/private")]
         for _ in range(2):

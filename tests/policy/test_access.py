@@ -35,7 +35,7 @@ def test_2xx_is_a_file(status: int) -> None:
 
 @pytest.mark.parametrize("status", [s for s in range(400, 500) if s not in (407, 429)])
 def test_4xx_means_that_there_is_no_file(status: int) -> None:
-    """2.3.1.3: every 4xx but those in ROBOTSTXT_UNREACHABLE_STATUSES means that there is no file."""
+    """2.3.1.3: every 4xx but those in ROBOTS_UNREACHABLE_STATUSES means that there is no file."""
     assert FIRST.answered(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(status, str(status))
 
 

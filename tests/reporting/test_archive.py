@@ -1,4 +1,4 @@
-"""ROBOTSTXT_ARCHIVE: WARC files of real crawls, as `warcio` reads and checks them."""
+"""ROBOTS_ARCHIVE: WARC files of real crawls, as `warcio` reads and checks them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def names_in(folder: Path) -> list[str]:
 
 async def archived(path: Path, *urls: str, **settings: Any) -> Any:
     """Crawl with an archive, whose files are whole afterwards."""
-    result = await crawl(list(urls), {"ROBOTSTXT_ARCHIVE": str(path), **settings})
+    result = await crawl(list(urls), {"ROBOTS_ARCHIVE": str(path), **settings})
     assert all(is_whole(one) for one in path.parent.glob("*.warc.gz"))
     return result
 
@@ -108,7 +108,7 @@ async def test_closed_whatever_else_fails(tmp_path: Path, caplog: pytest.LogCapt
     with Site({"/robots.txt": robots(FILE)}) as site, pytest.MonkeyPatch.context() as patch:
         patch.setattr(RobotsService, "close", close)
         feeds = {str(report): {"format": "jsonlines"}}
-        await archived(path, site.url("/x"), ROBOTSTXT_REPORT=feeds)
+        await archived(path, site.url("/x"), ROBOTS_REPORT=feeds)
     assert len(records(path)) == 4
     assert report.read_text().count("\n") == 1
     assert "the service does not close" in caplog.text
@@ -117,7 +117,7 @@ async def test_closed_whatever_else_fails(tmp_path: Path, caplog: pytest.LogCapt
 class ForSearch(Pages):
     """Declares what it is for."""
 
-    robotstxt_use = "search"
+    robots_use = "search"
 
 
 @ensureDeferred
@@ -126,7 +126,7 @@ async def test_declared_uses(tmp_path: Path) -> None:
     for number, (use, spider) in enumerate([(["train-ai", "tdm"], Pages), (["tdm"], ForSearch), (None, Pages)]):
         path = tmp_path / f"{number}.warc.gz"
         with Site({"/robots.txt": robots(FILE)}) as site:
-            await crawl([site.url("/y")], {"ROBOTSTXT_ARCHIVE": str(path), "ROBOTSTXT_USE": use}, spider=spider)
+            await crawl([site.url("/y")], {"ROBOTS_ARCHIVE": str(path), "ROBOTS_USE": use}, spider=spider)
     said = [records(tmp_path / f"{number}.warc.gz")[0][2].decode() for number in range(3)]
     assert ["use: train-ai, tdm\r\n" in said[0], "use: search\r\n" in said[1], "use: " in said[2]] == [
         True,
@@ -199,7 +199,7 @@ async def test_another_file_when_one_is_large(tmp_path: Path) -> None:
     path = tmp_path / "robots.warc.gz"
     path.touch()
     with Site({"/robots.txt": robots(FILE)}) as site:
-        await archived(path, site.url("/y"), ROBOTSTXT_ARCHIVE_SIZE=1000)
+        await archived(path, site.url("/y"), ROBOTS_ARCHIVE_SIZE=1000)
     names = names_in(tmp_path)
     assert names == ["robots-2.warc.gz", "robots-3.warc.gz", "robots.warc.gz"]
     assert path.read_bytes() == b""
@@ -239,15 +239,15 @@ async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
         result = await archived(path, site.url("/x"), site.url("/y"))
     assert result.stat("forbidden") == 1
     assert result.stat("archive/errors") == 2
-    assert len([record for record in caplog.records if "ROBOTSTXT_ARCHIVE" in record.message]) == 1
+    assert len([record for record in caplog.records if "ROBOTS_ARCHIVE" in record.message]) == 1
     assert [kind for kind, _, _ in records(path)] == ["warcinfo", "response"]
 
 
 @ensureDeferred
 async def test_path_that_cannot_be_written(tmp_path: Path) -> None:
     """A path where no file can be made stops the crawl at start."""
-    with pytest.raises(ValueError, match=r"ROBOTSTXT_ARCHIVE = .* is not accepted; it must be the path of a file that"):
-        await crawl(["http://127.0.0.1:1/"], {"ROBOTSTXT_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")})
+    with pytest.raises(ValueError, match=r"ROBOTS_ARCHIVE = .* is not accepted; it must be the path of a file that"):
+        await crawl(["http://127.0.0.1:1/"], {"ROBOTS_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")})
 
 
 SPIDER = """
@@ -274,7 +274,7 @@ def test_killed_crawl(tmp_path: Path) -> None:
     with Site({"/robots.txt": robots(FILE)}) as site, Site({"/robots.txt": Reply(gate=never)}) as hanging:
         urls = f"urls={hanging.url('/y')} {site.url('/y')}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "runspider", spider.name, "-s", f"ROBOTSTXT_ARCHIVE={path}", "-a", urls],
+            [sys.executable, "-m", "scrapy", "runspider", spider.name, "-s", f"ROBOTS_ARCHIVE={path}", "-a", urls],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
@@ -301,6 +301,6 @@ async def test_setting_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The setting that docs/archive.md shows makes an archive in the working folder."""
     monkeypatch.chdir(tmp_path)
     with Site({"/robots.txt": robots(FILE)}) as site:
-        await crawl([site.url("/x")], settings(block("docs/archive.md", "python", "ROBOTSTXT_ARCHIVE")))
+        await crawl([site.url("/x")], settings(block("docs/archive.md", "python", "ROBOTS_ARCHIVE")))
     (fields,) = outcomes(tmp_path / "robots.warc.gz")
     assert {*fields} == {row[0].strip("`") for row in rows("archive.md", 1)}

@@ -53,8 +53,8 @@ async def test_report_and_items(
     monkeypatch.chdir(tmp_path)
     report = own(tmp_path)
     with pytest.raises(SettingError) as caught:
-        await crawl([site.url("/x")], {"FEEDS": {other(tmp_path): CSV}, "ROBOTSTXT_REPORT": {report: CSV}})
-    assert caught.value.key == "ROBOTSTXT_REPORT"
+        await crawl([site.url("/x")], {"FEEDS": {other(tmp_path): CSV}, "ROBOTS_REPORT": {report: CSV}})
+    assert caught.value.key == "ROBOTS_REPORT"
     assert caught.value.value == str(report).replace("me:secret@", "")
     assert " FEEDS names " in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -65,9 +65,9 @@ async def test_report_and_items(
 async def test_the_whole_error(site: Site) -> None:
     """The error says which setting has which value, what is accepted, and where the other value may come from."""
     with pytest.raises(SettingError) as caught:
-        await crawl([site.url("/x")], {"FEEDS": {"./x.jsonl": CSV}, "ROBOTSTXT_REPORT": {"x.jsonl": {}}})
+        await crawl([site.url("/x")], {"FEEDS": {"./x.jsonl": CSV}, "ROBOTS_REPORT": {"x.jsonl": {}}})
     assert str(caught.value) == (
-        "ROBOTSTXT_REPORT = 'x.jsonl' is not accepted; it must be a place that no other output writes to, but FEEDS "
+        "ROBOTS_REPORT = 'x.jsonl' is not accepted; it must be a place that no other output writes to, but FEEDS "
         "names './x.jsonl' (-o and -O of the command line set FEEDS)"
     )
 
@@ -84,20 +84,20 @@ def test_the_command_line(tmp_path: Path) -> None:
     """The file of `-O` is no place for a report: both would be lost. What is in it stays."""
     (tmp_path / "pages.py").write_text(SPIDER, encoding="utf-8")
     (tmp_path / "x.jsonl").write_text("old\n", encoding="utf-8")
-    settings = {"ADDONS": '{"scrapy_robots_rfc.Addon": 500}', "ROBOTSTXT_REPORT": '{"x.jsonl": {}}'}
+    settings = {"ADDONS": '{"scrapy_robots_rfc.Addon": 500}', "ROBOTS_REPORT": '{"x.jsonl": {}}'}
     options = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
     command = [sys.executable, "-m", "scrapy", "runspider", "pages.py", "-O", "x.jsonl", *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "ROBOTSTXT_REPORT = 'x.jsonl' is not accepted" in done.stderr
+    assert "ROBOTS_REPORT = 'x.jsonl' is not accepted" in done.stderr
     assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == "old\n"
 
 
 @pytest.mark.parametrize(
     ("settings", "key", "named"),
     [
-        ({"FEEDS": {"x.warc": CSV}}, "ROBOTSTXT_ARCHIVE", "FEEDS names 'x.warc'"),
-        ({"ROBOTSTXT_REPORT": {"./x.warc": CSV}}, "ROBOTSTXT_REPORT", "ROBOTSTXT_ARCHIVE names '"),
+        ({"FEEDS": {"x.warc": CSV}}, "ROBOTS_ARCHIVE", "FEEDS names 'x.warc'"),
+        ({"ROBOTS_REPORT": {"./x.warc": CSV}}, "ROBOTS_REPORT", "ROBOTS_ARCHIVE names '"),
     ],
 )
 @ensureDeferred
@@ -107,7 +107,7 @@ async def test_the_archive(
     """The archive has a place of its own, too."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingError) as caught:
-        await crawl([site.url("/x")], {**settings, "ROBOTSTXT_ARCHIVE": str(tmp_path / "x.warc")})
+        await crawl([site.url("/x")], {**settings, "ROBOTS_ARCHIVE": str(tmp_path / "x.warc")})
     assert (caught.value.key, named in str(caught.value)) == (key, True)
     assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - short
 
@@ -118,8 +118,8 @@ async def test_places_of_their_own(site: Site, tmp_path: Path) -> None:
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
     settings = {
         "FEEDS": {tmp_path / "items.csv": CSV, "%(nobody)s.csv": {**CSV, "uri_params": odd}},
-        "ROBOTSTXT_REPORT": {tmp_path / "report.csv": {}},
-        "ROBOTSTXT_ARCHIVE": str(tmp_path / "x.warc"),
+        "ROBOTS_REPORT": {tmp_path / "report.csv": {}},
+        "ROBOTS_ARCHIVE": str(tmp_path / "x.warc"),
         "FEED_STORE_EMPTY": False,
     }
     odd.calls = 0  # type: ignore[attr-defined]

@@ -54,7 +54,7 @@ async def reported(
     pages: list[Any], path: Path, settings: dict[str, Any] | None = None, **options: Any
 ) -> dict[str, dict[str, Any]]:
     """Crawl; return the records by the path of their URL."""
-    await crawl(pages, {"ROBOTSTXT_REPORT": {path: options}, **(settings or {})})
+    await crawl(pages, {"ROBOTS_REPORT": {path: options}, **(settings or {})})
     return {re.sub(r"^\w+://[^/]*", "", record["url"] or record["rule"]): record for record in read(path)}
 
 
@@ -141,8 +141,8 @@ async def test_record_of_another_parser_has_a_digest(site: Site, tmp_path: Path)
 async def test_record_of_too_slow_a_site_says_so(site: Site, tmp_path: Path) -> None:
     """A site that is left out because of its Crawl-delay."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 90\n")
-    found = await reported([site.url("/x")], tmp_path / "r.jsonl", {"ROBOTSTXT_CRAWL_DELAY_OVER": "forbid"})
-    why = "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s"
+    found = await reported([site.url("/x")], tmp_path / "r.jsonl", {"ROBOTS_CRAWL_DELAY_OVER": "forbid"})
+    why = "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
     assert [found["/x"][name] for name in ("reason", "rule", "line", "why")] == ["crawl_delay", None, None, why]
 
 
@@ -151,7 +151,7 @@ async def test_record_of_a_local_file_has_its_uri(site: Site, tmp_path: Path) ->
     """A local file that decided is named by its URI, with its own digest."""
     local = tmp_path / "own file.txt"
     local.write_text(CLOSED, encoding="utf-8")
-    settings = {"ROBOTSTXT_OVERRIDES": {site.url(""): str(local)}}
+    settings = {"ROBOTS_OVERRIDES": {site.url(""): str(local)}}
     record = (await reported([site.url("/x")], tmp_path / "r.jsonl", settings))["/x"]
     assert (record["robots_url"], record["digest"]) == (
         local.as_uri(),
@@ -182,7 +182,7 @@ async def test_local_files_are_named_though_the_folder_is_gone(
     folder.mkdir()
     monkeypatch.chdir(folder)
     Path("own.txt").write_text(CLOSED, encoding="utf-8")  # noqa: ASYNC240 - short
-    settings = {"ROBOTSTXT_OVERRIDES": {site.url(""): "own.txt"}, "ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}
+    settings = {"ROBOTS_OVERRIDES": {site.url(""): "own.txt"}, "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}}
 
     def prepare(crawler: Crawler) -> None:
         crawler.signals.connect(lambda: shutil.rmtree(folder), spider_opened, weak=False)
@@ -196,10 +196,10 @@ async def test_local_files_are_named_though_the_folder_is_gone(
 async def test_a_dry_run_and_exempt_sites_are_reported(site: Site, other: Site, tmp_path: Path) -> None:
     """What a dry run lets through is reported as such; the last records say which entries were used how often."""
     other.replies["/robots.txt"] = robots(RULES)
-    settings = {"ROBOTSTXT_DRY_RUN": True, "ROBOTSTXT_EXEMPT": [site.url(""), "unused.example"]}
+    settings = {"ROBOTS_DRY_RUN": True, "ROBOTS_EXEMPT": [site.url(""), "unused.example"]}
     await crawl(
         [site.url("/1"), site.url("/2"), *private(other, 1)],
-        {"ROBOTSTXT_REPORT": {tmp_path / "r.jl": {"format": "jsonl"}}, **settings},
+        {"ROBOTS_REPORT": {tmp_path / "r.jl": {"format": "jsonl"}}, **settings},
     )
     refused, exempt = read(tmp_path / "r.jl")
     assert (refused["reason"], refused["dry_run"]) == ("rule", True)
@@ -214,7 +214,7 @@ async def test_a_dry_run_and_exempt_sites_are_reported(site: Site, other: Site, 
         "allowed": False,
         "reason": "exempt",
         "rule": site.url(""),
-        "why": f"not asked: `{site.url('')}` of ROBOTSTXT_EXEMPT",
+        "why": f"not asked: `{site.url('')}` of ROBOTS_EXEMPT",
         "stale": False,
         "dry_run": False,
         "count": 2,
@@ -230,7 +230,7 @@ async def test_hostile_text_is_escaped_in_every_format(site: Site, tmp_path: Pat
     report = [tmp_path / f"r.{name}" for name in ("jsonl", "csv", "xml", "json")]
     page = site.url("/p\x1b[2J\u202e<&\"',\x07/a") + "%FF"
     for path in report:
-        result = await crawl([page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")], {"ROBOTSTXT_REPORT": {path: {}}})
+        result = await crawl([page, site.url("/p%1B[2J%E2%80%AE<&\"',%07%FF")], {"ROBOTS_REPORT": {path: {}}})
         assert result.stat("forbidden") == 1
         text = path.read_text(encoding="utf-8")
         assert all(character.isprintable() or character in "\r\n" for character in text)
@@ -262,7 +262,7 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
     }
     found = []
     for name in ("jsonl", "json", "csv", "xml"):
-        result = await crawl(private(site, 2), {**items, "ROBOTSTXT_REPORT": {tmp_path / f"r.{name}": UNTIMED}})
+        result = await crawl(private(site, 2), {**items, "ROBOTS_REPORT": {tmp_path / f"r.{name}": UNTIMED}})
         found.append((result.stat("report/records"), result.stat("report/errors")))
     assert found == [(2, 0)] * 4
     lines = read(tmp_path / "r.jsonl")
@@ -287,7 +287,7 @@ async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
         paths[2]: {"overwrite": True},
     }
     counted = [
-        (await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {path: options}})).stat("report/records")
+        (await crawl(private(site, 2), {"ROBOTS_REPORT": {path: options}})).stat("report/records")
         for path, options in report.items()
     ]
     assert paths[0].read_text(encoding="utf-8") == "Disallow: /private,2\n" * 2 or paths[0].read_bytes() == (
@@ -315,7 +315,7 @@ async def test_plugins_compress_a_report(site: Site, tmp_path: Path, plugin: str
     site.replies["/robots.txt"] = robots(RULES)
     path = tmp_path / "r.packed"
     options = {"format": "jsonlines", "postprocessing": [f"scrapy.extensions.postprocessing.{plugin}"]}
-    await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {path: options}})
+    await crawl(private(site, 2), {"ROBOTS_REPORT": {path: options}})
     with opened(path, "rt", encoding="utf-8") as file:
         assert [json.loads(line)["url"] for line in file] == private(site, 2)
 
@@ -335,11 +335,11 @@ async def test_places_are_written_to(
     uris = ["plain.jsonl", (tmp_path / "new" / "a.jsonl").as_uri(), "of/%(name)s.jsonl", "stdout:"]
     for uri in uris:
         options = {"format": "jsonlines", "fields": ["url", "why"]}
-        await crawl(private(site, 1), {"ROBOTSTXT_REPORT": json.dumps({uri: options})})
+        await crawl(private(site, 1), {"ROBOTS_REPORT": json.dumps({uri: options})})
     texts = {Path(name).read_bytes() for name in ("plain.jsonl", "new/a.jsonl", "of/pages.jsonl")}  # noqa: ASYNC240 - short
     assert len(texts) == 1
     assert capfdbinary.readouterr().out in texts
-    assert "ROBOTSTXT_REPORT: 1 decision in of/pages.jsonl" in records(caplog, logging.INFO)
+    assert "ROBOTS_REPORT: 1 decision in of/pages.jsonl" in records(caplog, logging.INFO)
 
 
 @ensureDeferred
@@ -348,7 +348,7 @@ async def test_decisions_are_counted(site: Site, other: Site, tmp_path: Path) ->
     other.replies["/robots.txt"] = robots(RULES)
     pages = [*private(site, 2), *private(other, 2), other.url("/a")]
     report = {tmp_path / "r.jsonl": {"allowed": True}}
-    result = await crawl(pages, {"ROBOTSTXT_EXEMPT": [site.url("")], "ROBOTSTXT_REPORT": report})
+    result = await crawl(pages, {"ROBOTS_EXEMPT": [site.url("")], "ROBOTS_REPORT": report})
     assert [record["reason"] for record in read(tmp_path / "r.jsonl")].count("exempt") == 1
     assert (result.stat("report/records"), len(read(tmp_path / "r.jsonl"))) == (3, 4)
 
@@ -358,7 +358,7 @@ async def test_placeholders_are_filled_in(site: Site, tmp_path: Path) -> None:
     """A function of the user's gives the values of placeholders; another percent sign is part of the URI."""
     site.replies["/robots.txt"] = robots(RULES)
     uri = f"{tmp_path.as_uri()}/%(shop)s%20a.jsonl"
-    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": {uri: {"uri_params": shop}}})
+    await crawl(private(site, 1), {"ROBOTS_REPORT": {uri: {"uri_params": shop}}})
     assert [path.name for path in tmp_path.iterdir()] == ["pages-1 a.jsonl"]  # noqa: ASYNC240 - short
 
 
@@ -370,7 +370,7 @@ def shop(params: dict[str, Any], spider: Any) -> dict[str, Any]:
 @ensureDeferred
 async def test_file_is_empty_where_nothing_is_forbidden(site: Site, tmp_path: Path) -> None:
     """The file is there, and empty: nothing was forbidden."""
-    await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}})
+    await crawl([site.url("/x")], {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}})
     assert (tmp_path / "r.jsonl").read_bytes() == b""
 
 
@@ -384,12 +384,12 @@ async def test_user_items_are_apart(site: Site, tmp_path: Path) -> None:
         for signal in (feed_slot_closed, feed_exporter_closed):
             crawler.signals.connect(lambda signal=signal: told.append(signal), signal, weak=False)
 
-    await crawl(private(site, 1), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}}, prepare=prepare)
+    await crawl(private(site, 1), {"ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}}, prepare=prepare)
     assert told == []
     items = tmp_path / "items.jsonl"
     result = await crawl(
         private(site, 1),
-        {"FEEDS": {items: {"format": "jsonl"}}, "ROBOTSTXT_REPORT": {tmp_path / "r.jsonl": {}}},
+        {"FEEDS": {items: {"format": "jsonl"}}, "ROBOTS_REPORT": {tmp_path / "r.jsonl": {}}},
         prepare=prepare,
     )
     assert len(told) == 2

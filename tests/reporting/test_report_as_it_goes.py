@@ -56,7 +56,7 @@ async def test_a_record_is_written_at_once(site: Site, tmp_path: Path) -> None:
     """A record is in the file when the request is refused: its errback can read it there."""
     site.replies["/robots.txt"] = robots(RULES)
     Looking.path, Looking.seen = tmp_path / "r.jsonl", []
-    await crawl(private(site, 3), {"ROBOTSTXT_REPORT": {Looking.path: {}}}, spider=Looking)
+    await crawl(private(site, 3), {"ROBOTS_REPORT": {Looking.path: {}}}, spider=Looking)
     assert Looking.seen == [True] * 3
 
 
@@ -81,11 +81,11 @@ async def test_a_storage_that_fails_changes_no_verdict(
     Broken.where = where
     site.replies["/robots.txt"] = robots(RULES)
     report = {"broken:x": {"format": "jsonlines"}}
-    result = await crawl(private(site, 5), {**BROKEN, "ROBOTSTXT_REPORT": report})
+    result = await crawl(private(site, 5), {**BROKEN, "ROBOTS_REPORT": report})
     assert all(isinstance(result.outcomes[page], RobotsDisallowed) for page in private(site, 5))
     assert (result.stat("report/errors"), result.stat("report/records")) == (errors, 0 if where == "open" else 5)
     [error] = records(caplog, logging.ERROR)
-    assert error.startswith("ROBOTSTXT_REPORT: broken:x cannot be written (OSError: ")
+    assert error.startswith("ROBOTS_REPORT: broken:x cannot be written (OSError: ")
     assert error.endswith("Look for a full disk, missing rights, or a server that is down")
     assert "secret" not in caplog.text
 
@@ -111,7 +111,7 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(
     monkeypatch.chdir(tmp_path)
     Second.attempts = 0
     site.replies["/robots.txt"] = robots(RULES)
-    settings = {"FEED_STORAGES": {"second": Second}, "ROBOTSTXT_REPORT": {"second:r": {"format": "json"}}}
+    settings = {"FEED_STORAGES": {"second": Second}, "ROBOTS_REPORT": {"second:r": {"format": "json"}}}
     result = await crawl(private(site, 4), settings)
     assert len(json.loads((tmp_path / "second:r").read_text(encoding="utf-8"))) == 3
     assert (result.stat("report/records"), result.stat("report/errors")) == (3, 1)
@@ -138,10 +138,10 @@ async def test_a_file_that_cannot_be_written_is_one_error(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file.txt").touch()
     site.replies["/robots.txt"] = robots(RULES)
-    result = await crawl([*private(site, 3), site.url("/a")], {"ROBOTSTXT_REPORT": report})
+    result = await crawl([*private(site, 3), site.url("/a")], {"ROBOTS_REPORT": report})
     assert (result.outcomes[site.url("/a")], result.stat("forbidden")) == (200, 3)
     assert (result.stat("report/errors") >= 3, result.stat("report/records")) == (True, 0)
-    ours = [text for text in records(caplog, logging.ERROR) if text.startswith("ROBOTSTXT_REPORT: ")]
+    ours = [text for text in records(caplog, logging.ERROR) if text.startswith("ROBOTS_REPORT: ")]
     assert len(ours) == 1
     assert f" cannot be written ({cause}" in ours[0]
 
@@ -155,11 +155,11 @@ async def test_a_full_disk_is_one_error(
     """A disk without room costs records, counted, and one error; no verdict, and not the crawl."""
     site.replies["/robots.txt"] = robots(RULES)
     pages = [*private(site, 3), site.url("/a")]
-    result = await crawl(pages, {"ROBOTSTXT_REPORT": {"/dev/full": {"format": format_}}})
+    result = await crawl(pages, {"ROBOTS_REPORT": {"/dev/full": {"format": format_}}})
     assert result.outcomes[pages[3]] == 200
     assert result.stat("forbidden") == 3
     assert (result.stat("report/errors"), result.stat("report/records")) == (4, 0)
-    assert records(caplog, logging.INFO)[-1] == "ROBOTSTXT_REPORT: 0 decisions in /dev/full; writes that failed: 4"
+    assert records(caplog, logging.INFO)[-1] == "ROBOTS_REPORT: 0 decisions in /dev/full; writes that failed: 4"
     [error] = records(caplog, logging.ERROR)
     assert "/dev/full cannot be written (OSError: [Errno 28] No space left on device)" in error
 
@@ -190,7 +190,7 @@ async def test_a_write_that_fails_costs_one_record(
     monkeypatch.chdir(tmp_path)
     settings = {"FEED_STORAGES": {"hiccup": Hiccup}}
     report = {"hiccup:r": {"format": format_}}
-    result = await crawl(private(site, 4), {**settings, "ROBOTSTXT_REPORT": report})
+    result = await crawl(private(site, 4), {**settings, "ROBOTS_REPORT": report})
     assert (result.stat("report/records"), result.stat("report/errors")) == (3, 1)
     text = (tmp_path / "hiccup:r").read_text(encoding="utf-8")
     readers: dict[str, Callable[[], list[Any]]] = {
@@ -214,6 +214,6 @@ async def test_report_is_complete_without_a_summary(
     monkeypatch.setattr(CrawlSummary, "text", fails)
     site.replies["/robots.txt"] = robots(RULES)
     packed = {"format": "jsonlines", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}
-    await crawl(private(site, 3), {"ROBOTSTXT_REPORT": {tmp_path / "r.jsonl.gz": packed}})
+    await crawl(private(site, 3), {"ROBOTS_REPORT": {tmp_path / "r.jsonl.gz": packed}})
     with gzip.open(tmp_path / "r.jsonl.gz") as file:
         assert len(file.readlines()) == 3

@@ -40,7 +40,7 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
     page = Request("http://example.com/private/plan.html", headers={"Referer": "http://example.com/"})
-    await crawl([page], settings(block("docs/report.md", "python", "ROBOTSTXT_REPORT")))
+    await crawl([page], settings(block("docs/report.md", "python", "ROBOTS_REPORT")))
     written = json.loads((tmp_path / "robots.jsonl").read_text(encoding="utf-8"))
     shown = json.loads(plain(block("docs/report.md", "json", "digest")))
     assert list(written) == list(shown)
@@ -59,7 +59,7 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
         "intranet": ["/", "/a"],
     }
     pages = [f"http://{host}.example{path}" for host, paths in targets.items() for path in paths]
-    result = await crawl(pages, {"ROBOTSTXT_EXEMPT": ["intranet.example"]})
+    result = await crawl(pages, {"ROBOTS_EXEMPT": ["intranet.example"]})
     assert timeless(records(caplog, logging.INFO)[-1]) == timeless(plain(CLOSING).rstrip())
     assert (
         result.stat("crawl_delay/added_seconds/http://shop.example") == result.stat("crawl_delay/added_seconds") > 0.9

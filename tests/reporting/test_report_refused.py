@@ -69,10 +69,10 @@ async def test_a_feed_that_cannot_work_stops_the_start(
 ) -> None:
     """The crawl does not start, nothing is asked, no file is left, and no password is told."""
     monkeypatch.chdir(tmp_path)
-    settings = {"FEED_STORAGES": {"absent": "tests.reporting.test_report_refused.Absent"}, "ROBOTSTXT_REPORT": report}
+    settings = {"FEED_STORAGES": {"absent": "tests.reporting.test_report_refused.Absent"}, "ROBOTS_REPORT": report}
     with pytest.raises(SettingError) as caught:
         await crawl([site.url("/x")], settings)
-    assert caught.value.key.removeprefix("a key of ").startswith("ROBOTSTXT_REPORT")
+    assert caught.value.key.removeprefix("a key of ").startswith("ROBOTS_REPORT")
     assert caught.value.accepted.startswith(accepted)
     error: BaseException | None = caught.value
     while error is not None:
@@ -96,8 +96,8 @@ async def test_error_names_the_feed(site: Site) -> None:
     """The whole error, of a feed whose URI holds a password."""
     report = {"ftp://me:secret@h.example/r": {"batch_item_count": 5, "format": "csv"}}
     with pytest.raises(SettingError) as caught:
-        await crawl([], {"ROBOTSTXT_REPORT": report})
-    said = "ROBOTSTXT_REPORT['ftp://h.example/r'] = {'batch_item_count': 5, 'format': 'csv'} is not accepted; "
+        await crawl([], {"ROBOTS_REPORT": report})
+    said = "ROBOTS_REPORT['ftp://h.example/r'] = {'batch_item_count': 5, 'format': 'csv'} is not accepted; "
     wanted = "it must be options that work: ValueError: there is no batch_item_count here, as a report is one file"
     assert str(caught.value) == f"{said}{wanted}"
 
@@ -110,7 +110,7 @@ async def test_trying_harms_nothing(site: Site, tmp_path: Path) -> None:
     for name in ("old.jsonl", "over.jsonl", "new.jsonl", "far/new.jsonl"):
         report = {tmp_path / name: {"overwrite": name == "over.jsonl", "encoding": "klingon", "format": "csv"}}
         with pytest.raises(SettingError):
-            await crawl([site.url("/x")], {"ROBOTSTXT_REPORT": report})
+            await crawl([site.url("/x")], {"ROBOTS_REPORT": report})
     assert contents(tmp_path) == {"old.jsonl": "old\n", "over.jsonl": "old\n"}
 
 
@@ -122,5 +122,5 @@ def contents(folder: Path) -> dict[str, str]:
 @ensureDeferred
 async def test_a_crawl_that_does_not_obey_has_no_report(site: Site, tmp_path: Path) -> None:
     """A crawl that does not obey robots.txt has no report, and needs none that works."""
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_REPORT": {tmp_path: {"format": "csv"}}})
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_OBEY": False, "ROBOTS_REPORT": {tmp_path: {"format": "csv"}}})
     assert result.outcomes == {site.url("/x"): 200}

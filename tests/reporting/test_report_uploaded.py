@@ -41,7 +41,7 @@ async def test_files_go_to_ftp(site: Site, tmp_path: Path, caplog: pytest.LogCap
     """The file is uploaded at the end; the log does not tell the password."""
     pages = private(site, 5)
     with ftp_server(tmp_path) as address:
-        result = await crawl(pages, {"ROBOTSTXT_REPORT": {f"{address}/all.jsonl": {}}})
+        result = await crawl(pages, {"ROBOTS_REPORT": {f"{address}/all.jsonl": {}}})
     files = contents(tmp_path)
     assert (list(files), urls(*files.values())) == (["all.jsonl"], [pages])
     assert (result.stat("report/records"), result.stat("report/errors")) == (5, 0)
@@ -54,11 +54,11 @@ async def test_ftp_that_refuses_is_one_error(site: Site, tmp_path: Path, caplog:
     """A server that does not let us in costs the report, not a verdict; one error says so, without the password."""
     with ftp_server(tmp_path) as address:
         wrong = address.replace("me:", "you:")
-        result = await crawl(private(site, 2), {"ROBOTSTXT_REPORT": {f"{wrong}/r.jsonl": {}}})
+        result = await crawl(private(site, 2), {"ROBOTS_REPORT": {f"{wrong}/r.jsonl": {}}})
     assert (result.stat("forbidden"), result.stat("report/errors"), contents(tmp_path)) == (2, 1, {})
     [error] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     place = f"ftp://{address.partition('@')[2]}/r.jsonl"
-    assert error.startswith(f"ROBOTSTXT_REPORT: {place} cannot be written (error_perm: ")
+    assert error.startswith(f"ROBOTS_REPORT: {place} cannot be written (error_perm: ")
     assert PASSWORD not in caplog.text
 
 
@@ -75,7 +75,7 @@ async def test_a_file_goes_to_s3(site: Site, monkeypatch: pytest.MonkeyPatch) ->
             "AWS_REGION_NAME": "us-east-1",
         }
         report: dict[str, Any] = {"s3://bucket/%(name)s.jsonl": {}}
-        result = await crawl(pages, {**settings, "ROBOTSTXT_REPORT": report})
+        result = await crawl(pages, {**settings, "ROBOTS_REPORT": report})
     assert sorted(stored) == ["/bucket/pages.jsonl"]
     assert urls(*stored.values()) == [pages]
     assert (result.stat("report/records"), result.stat("report/errors")) == (3, 0)

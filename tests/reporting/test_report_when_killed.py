@@ -53,7 +53,7 @@ ROOT = Path(__file__).parents[2]
 def start(project: Path, site: Site, report: dict[str, object]) -> subprocess.Popen[bytes]:
     """Run `scrapy crawl`."""
     environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-    arguments = ["-a", f"site={site.url('')}", "-s", f"ROBOTSTXT_REPORT={json.dumps(report)}"]
+    arguments = ["-a", f"site={site.url('')}", "-s", f"ROBOTS_REPORT={json.dumps(report)}"]
     return subprocess.Popen(
         [sys.executable, "-m", "scrapy", "crawl", "forbidden", *arguments],
         cwd=project,
@@ -104,7 +104,7 @@ async def test_a_killed_crawl_leaves_whole_records(project: Path, forbidding: Si
     assert len(set(urls)) == len(urls) >= 301
     assert all(re.fullmatch(re.escape(forbidding.url("/private/")) + r"\d+/x*", url) for url in urls)
     more = {forbidding.url(f"/private/{number}") for number in (1, 2, 3)}
-    await crawl(more, {"ROBOTSTXT_REPORT": {str(path): {}}})
+    await crawl(more, {"ROBOTS_REPORT": {str(path): {}}})
     assert path.read_bytes().startswith(before)
     again = [record["url"] for record in records(path)[len(urls) :]]
     # Scrapy writes the names of CSV's fields once more.

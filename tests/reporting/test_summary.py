@@ -78,9 +78,9 @@ def test_requests_that_local_files_decided_are_counted() -> None:
     cost = Cost()
     cost.refused(replace(refusal("https://a.example", 2), override="mine.txt"))
     lines = text({"robotstxt/overridden": 3}, cost=cost)
-    assert lines[0] == "  local files: 3 requests were decided by ROBOTSTXT_OVERRIDES"
+    assert lines[0] == "  local files: 3 requests were decided by ROBOTS_OVERRIDES"
     assert lines[-1] == "    1  https://a.example local file mine.txt line 2: Disallow: /x"
-    assert text({"robotstxt/overridden": 1})[0] == "  local files: 1 request was decided by ROBOTSTXT_OVERRIDES"
+    assert text({"robotstxt/overridden": 1})[0] == "  local files: 1 request was decided by ROBOTS_OVERRIDES"
 
 
 def test_names_that_begin_alike_stay_apart() -> None:
@@ -129,7 +129,7 @@ def test_delays_are_summed_up() -> None:
         "robotstxt/crawl_delay/added_seconds/https://b.example": 10.26,
         "robotstxt/crawl_delay/added_seconds/https://a.example": 120.0,
     }
-    paced = "2 sites paced (1 of them at ROBOTSTXT_CRAWL_DELAY_MAX)"
+    paced = "2 sites paced (1 of them at ROBOTS_CRAWL_DELAY_MAX)"
     assert text(counted) == [
         f"  delays: {paced}, up to 60 s between two requests, 130.3 s added",
         "  origins that were slowed down most:",

@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
     },
     "SCHEDULER_PRIORITY_QUEUE": "scrapy_robots_rfc.PacedPriorityQueue",
     "RETRY_ENABLED": False,
-    "ROBOTSTXT_UNREACHABLE_BACKOFF": [],
+    "ROBOTS_UNREACHABLE_BACKOFF": [],
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "DOWNLOAD_DELAY": 0,

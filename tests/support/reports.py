@@ -63,7 +63,7 @@ def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(
         ("url", "referrer", "origin", "token", "line", "robots_url", "digest", "outcome", "fresh_until")
     )
-    why = f"not asked: `{entry}` of ROBOTSTXT_EXEMPT"
+    why = f"not asked: `{entry}` of ROBOTS_EXEMPT"
     return record(**nothing, reason="exempt", rule=entry, why=why, count=count, **fields)
 
 

@@ -185,7 +185,7 @@ async def bounds(run: Run) -> dict[str, Any]:
     found = {}
     for limit in (0, 5):
         Gate.opened, Gate.expected = threading.Event(), 20
-        settings = {**OURS, "ROBOTSTXT_MAX_WAITING": limit, "CONCURRENT_REQUESTS": 20 - limit}
+        settings = {**OURS, "ROBOTS_MAX_WAITING": limit, "CONCURRENT_REQUESTS": 20 - limit}
         with Site({"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}) as site:
             result = await run(Pages, settings, [site.url(f"/{n}") for n in range(20)])
             disallowed = sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values())
@@ -240,7 +240,7 @@ async def few_fetches(run: Run) -> dict[str, Any]:
 
     with Site({"/robots.txt": hold("a")}) as one, Site({"/robots.txt": hold("b")}) as two:
         urls = [site.url("/few/1") for site in (one, two)]
-        settings = {"ROBOTSTXT_CONCURRENT_FETCHES": 2, "ROBOTSTXT_TIMEOUT": 3, "ROBOTSTXT_UNREACHABLE_BACKOFF": []}
+        settings = {"ROBOTS_CONCURRENT_FETCHES": 2, "ROBOTS_TIMEOUT": 3, "ROBOTS_UNREACHABLE_BACKOFF": []}
         with Site({"/robots.txt": hold("c")}) as three:
             result = await run(Pages, settings, [*urls, three.url("/few/1")])
             return {
@@ -280,7 +280,7 @@ async def reserved(run: Run) -> dict[str, Any]:
     Gate.opened, Gate.expected = threading.Event(), 3
     Linked.metas = []
     changes = Closes()
-    settings = {**OURS, "CONCURRENT_REQUESTS": 1, "ROBOTSTXT_CACHE_MAX_AGE": 1e-6}
+    settings = {**OURS, "CONCURRENT_REQUESTS": 1, "ROBOTS_CACHE_MAX_AGE": 1e-6}
     with Site({"/robots.txt": changes}) as site:
         meta = {WAITED: "of another crawl"}
         requests = [Request(site.url(f"/{number}"), priority=9 - 4 * number, meta=meta) for number in range(3)]

@@ -121,7 +121,7 @@ async def second_attempt(run: Run) -> dict[str, Any]:
 
         with Site({"/robots.txt": next_reply}) as site, Proxy() as live:
             requests = [by(site.url("/1"), f"http://{dead()}"), by(site.url("/x"), f"http://{live.netloc}")]
-            result = await run(Pages, {**handler, "ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1]}, requests)
+            result = await run(Pages, {**handler, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]}, requests)
             without, with_rules = (short(result.outcomes[request.url]) for request in requests)
             results.append([without != "unreachable", with_rules, site.fetches])
     return {"found": results}
@@ -134,7 +134,7 @@ async def hanging_proxy(run: Run) -> dict[str, Any]:
         with Site({"/robots.txt": robots(RULES)}) as site, Proxy() as live, socket.create_server(("", 0)) as silent:
             netloc = f"127.0.0.1:{silent.getsockname()[1]}"
             requests = [by(site.url("/1"), f"{SECRET}{netloc}"), by(site.url("/a"), f"http://{live.netloc}")]
-            settings = {**NEVER, **handler, "ROBOTSTXT_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 1}
+            settings = {**NEVER, **handler, "ROBOTS_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 1}
             with logged() as lines:
                 result = await run(Pages, settings, requests)
             log = [line.replace(netloc, "PROXY").replace(site.netloc, "SITE") for line in lines]
@@ -151,7 +151,7 @@ async def stale(run: Run) -> dict[str, Any]:
         with Site({"/robots.txt": robots(RULES)}) as site:
             proxy = f"http://{dead()}" if proxied else None
             urls = [Request(site.url("/a")), by(site.url("/x"), proxy)]
-            result = await run(Serial, {**NEVER, "ROBOTSTXT_CACHE_MAX_AGE": 1e-9, **settings}, urls)
+            result = await run(Serial, {**NEVER, "ROBOTS_CACHE_MAX_AGE": 1e-9, **settings}, urls)
             error = result.outcomes[site.url("/x")]
             assert isinstance(error, RobotsDisallowed)
             results.append([result.outcomes[site.url("/a")], short(error), error.decision.stale, site.fetches])
@@ -191,7 +191,7 @@ async def not_shared(run: Run) -> dict[str, Any]:
     results = []
     for handler, refuses in product(handlers(run, proxies=True), ("407 Proxy Authentication Required", "")):
         with TemporaryDirectory() as folder, Site({"/robots.txt": robots(RULES)}) as site, Proxy(refuses) as bad:
-            settings = {"ROBOTSTXT_CACHE": f"sqlite:///{folder}/copies.db", **handler}
+            settings = {"ROBOTS_CACHE": f"sqlite:///{folder}/copies.db", **handler}
             proxy = f"http://{bad.netloc if refuses else dead()}"
             first = await run(Pages, settings, [by(site.url("/a"), proxy)])
             second = await run(Pages, settings, [site.url("/a"), site.url("/x")])
@@ -236,8 +236,8 @@ async def causes(run: Run) -> dict[str, Any]:
                 **{name: site.url("/") for name, site in sites.items()},
             }
             hanging = urls.pop("hang")
-            result = await run(Pages, {"ROBOTSTXT_TIMEOUT": 60, **handler}, list(urls.values()))
-            hung = await run(Pages, {"ROBOTSTXT_TIMEOUT": 1, **handler}, [hanging])
+            result = await run(Pages, {"ROBOTS_TIMEOUT": 60, **handler}, list(urls.values()))
+            hung = await run(Pages, {"ROBOTS_TIMEOUT": 1, **handler}, [hanging])
             outcomes = {name: result.outcomes[url] for name, url in urls.items()} | {"hang": hung.outcomes[hanging]}
             whys = {name: str(getattr(outcome, "why", None)) for name, outcome in outcomes.items()}
             results.append({name: why.removeprefix("robots.txt unreachable: ") for name, why in whys.items()})

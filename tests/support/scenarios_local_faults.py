@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RULES = "User-agent: *\nDisallow: /x\n"
 #: Who retries waits for so long that the crawl would never end.
-NEVER = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [3600]}
+NEVER = {"ROBOTS_UNREACHABLE_BACKOFF": [3600]}
 SECRET = "http://user:secret@"
 #: Those that need no reactor.
 HANDLERS = (

@@ -133,7 +133,7 @@ async def sizes(run: Run) -> dict[str, Any]:
 async def timeout(run: Run) -> dict[str, Any]:
     """A robots.txt that never comes, with Scrapy's retries on."""
     with Site({"/robots.txt": HANG}) as site:
-        settings = {"ROBOTSTXT_TIMEOUT": 0.4, "RETRY_ENABLED": True}
+        settings = {"ROBOTS_TIMEOUT": 0.4, "RETRY_ENABLED": True}
         result = await run(Pages, settings, [site.url("/x"), site.url("/y")])
         return {
             "outcomes": [_short(outcome) for outcome in result.outcomes.values()],
@@ -190,7 +190,7 @@ class HangingHandler(Pages):
 async def hanging_handler(run: Run) -> dict[str, Any]:
     """A signal handler never ends: the parsed file is obeyed all the same, in time."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /x\n")}) as site:
-        result = await run(HangingHandler, {"ROBOTSTXT_TIMEOUT": 0.5}, [site.url("/x"), site.url("/y")])
+        result = await run(HangingHandler, {"ROBOTS_TIMEOUT": 0.5}, [site.url("/x"), site.url("/y")])
         return {
             "outcomes": [_short(outcome) for _, outcome in sorted(result.outcomes.items())],
             "seconds": result.stats["elapsed_time_seconds"],
@@ -321,7 +321,7 @@ class _Busy(Site):
 
 async def hanging_beside(run: Run) -> dict[str, Any]:
     """A robots.txt hangs until the pages of another port have come, which go one by one."""
-    one = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "ROBOTSTXT_TIMEOUT": 8}
+    one = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "ROBOTS_TIMEOUT": 8}
     slots = {"127.0.0.1": {"concurrency": 1, "delay": 0.05}}
     throttled = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05}
     found = {}

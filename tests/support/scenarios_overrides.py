@@ -29,12 +29,12 @@ async def exceptions(run: Run) -> dict[str, Any]:
     ):
         Path(file.name).write_text("User-agent: *\nDisallow: /x\n", encoding="utf-8")  # noqa: ASYNC240 - short
         pages = [overridden.url("/x"), overridden.url("/y"), exempt.url("/x"), closed.url("/x")]
-        settings = {"ROBOTSTXT_OVERRIDES": {overridden.url(""): file.name}, "ROBOTSTXT_EXEMPT": [exempt.url("")]}
+        settings = {"ROBOTS_OVERRIDES": {overridden.url(""): file.name}, "ROBOTS_EXEMPT": [exempt.url("")]}
         real = await run(Pages, settings, pages)
         sites = (overridden, exempt, closed)
         asked = [[target for target in site.targets if target == "/robots.txt"] for site in sites]
         closed.arrivals.clear()
-        dry = await run(Pages, {**settings, "ROBOTSTXT_DRY_RUN": True}, pages)
+        dry = await run(Pages, {**settings, "ROBOTS_DRY_RUN": True}, pages)
         keys = ("forbidden", "dry_run", f"exempted/{exempt.url('')}", "overridden")
         return {
             "real": [short(real.outcomes[page]) for page in pages],

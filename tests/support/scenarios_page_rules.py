@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def page_rules(run: Run) -> dict[str, Any]:
     """Crawl a page that forbids its links and its items, with callbacks of both kinds."""
     settings = {
-        "ROBOTSTAG_OBEY": ["nofollow", "noindex", "link-nofollow"],
+        "ROBOTS_TAG_OBEY": ["nofollow", "noindex", "link-nofollow"],
         "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
     }
     link = b'<meta name=robots content=noindex><a rel=nofollow href="/b">x</a>'

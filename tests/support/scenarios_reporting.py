@@ -32,10 +32,10 @@ async def reported(run: Run) -> dict[str, Any]:
         site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
         path = Path(folder, "all.csv")
         pages = [site.url("/private/1"), site.url("/private/2"), site.url("/private/3"), exempt.url("/x")]
-        settings = {"ROBOTSTXT_EXEMPT": [exempt.url("")], "LOOK_AT": str(path)}
+        settings = {"ROBOTS_EXEMPT": [exempt.url("")], "LOOK_AT": str(path)}
         counted, outcomes = [], []
         for spider, uri in ((Looking, str(path)), (Pages, "ftp://127.0.0.1:1/r.jsonl")):
-            result = await run(spider, {**settings, "ROBOTSTXT_REPORT": {uri: {}}}, pages)
+            result = await run(spider, {**settings, "ROBOTS_REPORT": {uri: {}}}, pages)
             counted.append([result.stat(key) for key in ("report/records", "report/errors", "forbidden")])
             outcomes.append([result.outcomes[page] for page in pages[:3]])
         with path.open(encoding="utf-8", newline="") as file:  # noqa: ASYNC230 - short
@@ -53,7 +53,7 @@ async def declared(run: Run) -> dict[str, Any]:
     file = robots("User-agent: *\nContent-Usage: /closed train-ai=n\nAllow: /\n")
     with tempfile.TemporaryDirectory() as folder, Site({"/robots.txt": file, "/header": refused}) as site:
         path = Path(folder, "robots.warc.gz")
-        settings = {"ROBOTSTXT_USE": ["train-ai"], "ROBOTSTXT_ARCHIVE": str(path)}
+        settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_ARCHIVE": str(path)}
         result = await run(Pages, settings, [site.url(target) for target in ("/open", "/closed", "/header")])
         with path.open("rb") as archive:  # noqa: ASYNC230 - short
             kinds = [record.rec_type for record in ArchiveIterator(archive)]

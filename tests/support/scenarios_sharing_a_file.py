@@ -44,7 +44,7 @@ async def confirmed(run: Run) -> dict[str, Any]:
 
     Kept.store = Kept()
     with Site({"/robots.txt": answer}) as site:
-        settings = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0}
+        settings = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0}
         results = [await run(Pages, settings, [site.url("/x")]) for _ in range(2)]
         return {
             "outcomes": [short(outcome) for r in results for outcome in r.outcomes.values()],

@@ -42,7 +42,7 @@ async def slow(run: Run) -> dict[str, Any]:
 
     with Site({"/robots.txt": RULES, "/exempt": answer}) as site:
         exempt = Request(site.url("/exempt"), meta={"dont_obey_robotstxt": True})
-        settings = {"ROBOTSTXT_CACHE": "tests.support.scenarios_slow_store.Slow"}
+        settings = {"ROBOTS_CACHE": "tests.support.scenarios_slow_store.Slow"}
         result = await run(Pages, settings, [site.url("/y"), exempt])
         outcomes = [short(result.outcomes[site.url(target)]) for target in ("/y", "/exempt")]
         return {"outcomes": outcomes, "in_time": all(Slow.in_time), "errors": result.stat("cache/store_errors")}

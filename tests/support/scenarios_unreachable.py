@@ -60,7 +60,7 @@ async def recovers(run: Run) -> dict[str, Any]:
     """The file fails twice, with Scrapy's retries on; then its rules are obeyed by all that waited."""
     failing = Failing(2, Reply(503))
     with Site({"/robots.txt": failing}) as site:
-        settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.1, 0.4], "RETRY_ENABLED": True, "CONCURRENT_REQUESTS": 2}
+        settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.1, 0.4], "RETRY_ENABLED": True, "CONCURRENT_REQUESTS": 2}
         urls = [site.url(target) for target in ("/a", "/b", "/c", "/x")]
         result = await run(Pages, settings, urls)
         return {
@@ -79,7 +79,7 @@ async def gives_up(run: Run) -> dict[str, Any]:
     with Site({"/robots.txt": failing}) as site:
         urls = [site.url(f"/{n}") for n in range(5)]
         # What was decided holds for those who waited, however short the time for which it would hold otherwise.
-        result = await run(Pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01], "ROBOTSTXT_UNREACHABLE_TTL": 1e-9}, urls)
+        result = await run(Pages, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}, urls)
         return {
             "outcomes": [short(outcome) for outcome in result.outcomes.values()],
             "fetches": site.fetches,
@@ -94,7 +94,7 @@ async def retry_after(run: Run) -> dict[str, Any]:
     for header, cap, delay in (("1", 300, 0.01), ("3600", 0.5, 0.01), ("0", 300, 0.5), ("x", 300, 0.01)):
         failing = Failing(1, Reply(429, headers=(("Retry-After", header),)))
         with Site({"/robots.txt": failing}) as site:
-            settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [delay], "ROBOTSTXT_RETRY_AFTER_MAX": cap}
+            settings = {"ROBOTS_UNREACHABLE_BACKOFF": [delay], "ROBOTS_RETRY_AFTER_MAX": cap}
             result = await run(Pages, settings, [site.url("/a")])
             gaps.append([failing.gaps[0], short(result.outcomes[site.url("/a")])])
     return {"gaps": gaps}
@@ -103,7 +103,7 @@ async def retry_after(run: Run) -> dict[str, Any]:
 async def at_once(run: Run) -> dict[str, Any]:
     """A host that does not exist is not waited for."""
     url = "http://no-such-host.invalid/"
-    result = await run(Pages, {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600]}, [url])
+    result = await run(Pages, {"ROBOTS_UNREACHABLE_BACKOFF": [600]}, [url])
     return {"outcome": short(result.outcomes[url]), "requests": result.stat("request_count")}
 
 
@@ -128,7 +128,7 @@ async def many_failing(run: Run) -> dict[str, Any]:
         CloseSoon.expected = 20
         failing = [f"http://127.0.1.{n + 1}:{port}/" for n in range(40)]
         pages = [site.url(f"/{n}") for n in range(20)]
-        settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [600], "CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "ERROR"}
+        settings = {"ROBOTS_UNREACHABLE_BACKOFF": [600], "CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "ERROR"}
         result = await run(CloseSoon, settings, failing + pages)
         return {
             "pages": len(site.pages),
@@ -146,7 +146,7 @@ async def many_hanging(run: Run) -> dict[str, Any]:
         CloseSoon.expected = 10
         port = hanging.getsockname()[1]
         urls = [f"http://127.0.1.{n + 1}:{port}/" for n in range(24)]
-        settings = {"ROBOTSTXT_CONCURRENT_FETCHES": 8, "LOG_LEVEL": "ERROR"}
+        settings = {"ROBOTS_CONCURRENT_FETCHES": 8, "LOG_LEVEL": "ERROR"}
         result = await run(CloseSoon, settings, [*urls, *(site.url(f"/{n}") for n in range(10))])
         return {
             "pages": len(site.pages),
@@ -181,7 +181,7 @@ async def idle(run: Run) -> dict[str, Any]:
         return robots(RULES) if gate.is_set() else Reply(503)
 
     with Site({"/robots.txt": reply}) as site:
-        settings = {"ROBOTSTXT_UNREACHABLE_BACKOFF": [0.01] * 50}
+        settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01] * 50}
         result = await run(OpensWhenIdle, settings, [site.url("/a"), site.url("/x")])
         return {
             "outcomes": sorted(str(short(outcome)) for outcome in result.outcomes.values()),

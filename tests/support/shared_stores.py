@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 #: The setting that has every crawl use `Kept.store`.
-KEPT = {"ROBOTSTXT_CACHE": "tests.support.shared_stores.Kept"}
+KEPT = {"ROBOTS_CACHE": "tests.support.shared_stores.Kept"}
 
 
 class Kept(MemoryStore):

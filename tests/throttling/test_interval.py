@@ -234,8 +234,8 @@ async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
 
 @ensureDeferred
 async def test_more_than_may_be_set_aside(site: Clocked) -> None:
-    """Beyond ROBOTSTXT_MAX_WAITING requests wait for their turns in the downloader."""
-    settings = {"ROBOTSTXT_MAX_WAITING": 2, "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
+    """Beyond ROBOTS_MAX_WAITING requests wait for their turns in the downloader."""
+    settings = {"ROBOTS_MAX_WAITING": 2, "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
     result = await crawl(urls(site, 6), settings)
     assert fetched(result) == 6
     assert min(gaps(site)) >= DELAY
@@ -333,9 +333,9 @@ class Asking(Pages):
 
 @ensureDeferred
 async def test_waiting_for_its_turn_is_no_timeout(site: Clocked) -> None:
-    """A robots.txt that is asked for again waits for its turn, which ROBOTSTXT_TIMEOUT does not count."""
+    """A robots.txt that is asked for again waits for its turn, which ROBOTS_TIMEOUT does not count."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {3 * DELAY}\n")
-    settings = {"ROBOTSTXT_TIMEOUT": 2 * DELAY, "ROBOTSTXT_CACHE_MAX_AGE": 2 * DELAY}
+    settings = {"ROBOTS_TIMEOUT": 2 * DELAY, "ROBOTS_CACHE_MAX_AGE": 2 * DELAY}
     result = await crawl(urls(site, 1), settings, spider=Asking)
     assert site.targets == ["/robots.txt", "/0", "/robots.txt"]
     assert result.stat("result/unreachable") == 0
@@ -365,7 +365,7 @@ async def test_refresh_while_pages_are_queued(site: Clocked) -> None:
     """A file that is fetched again for a page that it forbids goes on to pace the pages that are queued."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /private\n")
     private = Request(site.url("/private"), meta={"download_slot": "another"})
-    settings = {"ROBOTSTXT_CACHE_MAX_AGE": DELAY / 2}
+    settings = {"ROBOTS_CACHE_MAX_AGE": DELAY / 2}
     await crawl(urls(site, 6), settings, spider=Following, following=[private])
     assert len(site.pages) == 6
     assert site.fetches >= 2
@@ -388,7 +388,7 @@ class Images(Pages):
 @ensureDeferred
 async def test_file_that_runs_out_while_images_wait(site: Clocked) -> None:
     """What waits past the scheduler for a file that is asked for again leaves the turn to the request for that file."""
-    settings = {"ROBOTSTXT_CACHE_MAX_AGE": 2 * DELAY, "ROBOTSTXT_CACHE_MIN_AGE": 0, "CLOSESPIDER_TIMEOUT": 20}
+    settings = {"ROBOTS_CACHE_MAX_AGE": 2 * DELAY, "ROBOTS_CACHE_MIN_AGE": 0, "CLOSESPIDER_TIMEOUT": 20}
     result = await crawl(urls(site, 1), settings, spider=Images)
     assert result.outcomes == {str(number): 200 for number in range(6)}
     assert site.fetches > 1

@@ -98,7 +98,7 @@ async def test_file_that_is_asked_for_again(site: Clocked) -> None:
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n"
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     site.replies["/robots.txt"] = Reply(body=text.encode(), headers=headers)
-    results = await crawls(urls(site, 3), urls(site, 3), settings={"ROBOTSTXT_CACHE_MIN_AGE": 0})
+    results = await crawls(urls(site, 3), urls(site, 3), settings={"ROBOTS_CACHE_MIN_AGE": 0})
     assert [fetched(result) for result in results] == [3, 3]
     assert site.fetches >= 2
     assert min(gaps(site)) >= DELAY
@@ -129,7 +129,7 @@ class NoTurns(Kept):
 async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
     """Where turns cannot be taken, the crawl goes on and keeps an interval of its own; the log says it once."""
     Kept.store = NoTurns()
-    result = await crawl(urls(site, 4), {"ROBOTSTXT_CACHE": "tests.throttling.test_shared_interval.NoTurns"})
+    result = await crawl(urls(site, 4), {"ROBOTS_CACHE": "tests.throttling.test_shared_interval.NoTurns"})
     assert fetched(result) == 4
     assert min(gaps(site)) >= DELAY
     assert result.stat("cache/store_errors") >= 1
@@ -154,7 +154,7 @@ class Noting(Kept):
         super().end_turn(key, owner, interval)
 
 
-NOTING = {"ROBOTSTXT_CACHE": "tests.throttling.test_shared_interval.Noting"}
+NOTING = {"ROBOTS_CACHE": "tests.throttling.test_shared_interval.Noting"}
 
 
 @ensureDeferred
@@ -204,7 +204,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
     site.replies["/robots.txt"] = Reply(body=text, headers=headers)
-    settings = {**KEPT, "ROBOTSTXT_CACHE_MIN_AGE": 0}
+    settings = {**KEPT, "ROBOTS_CACHE_MIN_AGE": 0}
     await crawl([site.url("/first")], settings)
     key = site.url("").rstrip("/")
     store._turns.clear()  # or the next one would begin an interval after /first

@@ -32,8 +32,8 @@ def site() -> Iterator[Clocked]:
 
 @ensureDeferred
 async def test_off(site: Clocked) -> None:
-    """With ROBOTSTXT_CRAWL_DELAY off, nothing is held back, logged or counted."""
-    result = await crawl(urls(site, PAGES), {"ROBOTSTXT_CRAWL_DELAY": False})
+    """With ROBOTS_CRAWL_DELAY off, nothing is held back, logged or counted."""
+    result = await crawl(urls(site, PAGES), {"ROBOTS_CRAWL_DELAY": False})
     assert min(gaps(site)) < DELAY
     assert result.stat("crawl_delay/sites") == 0
 
@@ -43,11 +43,11 @@ async def test_off(site: Clocked) -> None:
 async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture) -> None:
     """More than the maximum is kept at the maximum, and the log and the stats say so once."""
     site.replies["/robots.txt"] = robots(f"User-agent: *\n{text}\n")
-    result = await crawl(urls(site, 3), {"ROBOTSTXT_CRAWL_DELAY_MAX": DELAY})
+    result = await crawl(urls(site, 3), {"ROBOTS_CRAWL_DELAY_MAX": DELAY})
     assert fetched(result) == 3
     assert DELAY <= min(gaps(site)) < 10 * DELAY
     [said] = said_of(site, caplog)
-    assert said.endswith(f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTSTXT_CRAWL_DELAY_MAX)")
+    assert said.endswith(f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTS_CRAWL_DELAY_MAX)")
     assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 1, DELAY]
 
 
@@ -70,12 +70,12 @@ def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_forbid(site: Clocked) -> None:
     """With "forbid" none of a site's pages is fetched that asks for more than the maximum; its robots.txt may be."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 61\n")
-    result = await crawl([*urls(site, 3), site.url("/robots.txt")], {"ROBOTSTXT_CRAWL_DELAY_OVER": "forbid"})
+    result = await crawl([*urls(site, 3), site.url("/robots.txt")], {"ROBOTS_CRAWL_DELAY_OVER": "forbid"})
     error = result.outcomes[site.url("/0")]
     assert isinstance(error, RobotsDisallowed)
     assert (error.decision.allowed, error.decision.reason, error.decision.token) == (False, Reason.CRAWL_DELAY, "*")
     assert error.decision.origin == site.url("")
-    assert error.why == "Crawl-delay 61 s (robots.txt line 2) is more than ROBOTSTXT_CRAWL_DELAY_MAX, 60 s"
+    assert error.why == "Crawl-delay 61 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
     assert set(site.targets) == {"/robots.txt"}
     assert result.outcomes[site.url("/robots.txt")] == 200
     assert [result.stat(key) for key in ("forbidden", "forbidden/crawl_delay", "crawl_delay/sites")] == [3, 3, 0]
@@ -172,7 +172,7 @@ async def test_refreshed_file(site: Clocked) -> None:
     files = iter([PACED, robots("User-agent: *\nDisallow: /x\n")])
     site.replies["/robots.txt"] = lambda _: next(files)
     first, *following = map(Request, urls(site, 8))
-    settings = {"ROBOTSTXT_CACHE_MAX_AGE": 2.5 * DELAY}
+    settings = {"ROBOTS_CACHE_MAX_AGE": 2.5 * DELAY}
     await crawl([first], settings, spider=Following, following=following, one_by_one=8)
     second = site.targets.index("/robots.txt", 1)
     assert min(gaps(site)[:second]) >= DELAY

@@ -27,8 +27,8 @@ class SiteSpider(ReportingSpider):
         "DOWNLOAD_DELAY": 1,  # seconds; `-s DOWNLOAD_DELAY=...` on the command line wins
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
         "DOWNLOAD_TIMEOUT": 30,
-        "ROBOTSTXT_TIMEOUT": 30,
-        "ROBOTSTXT_UNREACHABLE_BACKOFF": [5, 15, 45],
+        "ROBOTS_TIMEOUT": 30,
+        "ROBOTS_UNREACHABLE_BACKOFF": [5, 15, 45],
     }
 
     def __init__(self, url: str = "", pages: str = "20", **kwargs: Any) -> None:  # noqa: ANN401 - Scrapy's own

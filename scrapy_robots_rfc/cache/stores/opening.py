@@ -1,4 +1,4 @@
-"""Makes the store that ROBOTSTXT_CACHE names, without opening it. Errors hold no credentials."""
+"""Makes the store that ROBOTS_CACHE names, without opening it. Errors hold no credentials."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def errors_of(spec: object, key: str = CACHE) -> Iterator[None]:
 
 
 def store_of(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Return the store that a value of ROBOTSTXT_CACHE asks for, not opened yet, and its name for people.
+    """Return the store that a value of ROBOTS_CACHE asks for, not opened yet, and its name for people.
 
     :param spec: an address, a class, or the path of one.
     :param crawler: what a class of the user's is made from, as Scrapy makes its components.

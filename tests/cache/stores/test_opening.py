@@ -1,4 +1,4 @@
-"""From ROBOTSTXT_CACHE to a store: what is accepted, and that no error repeats a password."""
+"""From ROBOTS_CACHE to a store: what is accepted, and that no error repeats a password."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_store_of_the_users_own(spec: object, tmp_path: Path) -> None:
 )
 def test_what_is_not_accepted(spec: object) -> None:
     """Another value stops the crawl at start, with what would be accepted and without a password."""
-    with pytest.raises(SettingError, match=r"ROBOTSTXT_CACHE = .*it must be 'memory:', 'sqlite:///PATH'") as raised:
+    with pytest.raises(SettingError, match=r"ROBOTS_CACHE = .*it must be 'memory:', 'sqlite:///PATH'") as raised:
         opened(spec)
     assert "secret" not in str(raised.value)
     assert "secret" not in str(raised.value.value)
