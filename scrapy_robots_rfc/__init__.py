@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.middleware.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
     from scrapy_robots_rfc.middleware.page_rules import page_rules as page_rules
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
-    from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue as PacedPriorityQueue
+    from scrapy_robots_rfc.scheduling.queue import PacedPriorityQueue as PacedPriorityQueue
 
 #: The module that defines each public name.
 _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
-    "PacedPriorityQueue": "throttling.queue",
+    "PacedPriorityQueue": "scheduling.queue",
     "PageRules": "core.page_rules",
     "Reason": "core.decision",
     "RfcPageRulesMiddleware": "middleware.page_rules",

@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 import scrapy_robots_rfc
 
 #: Modules that only a crawl with the middleware, a setting or a command needs.
-_NOT_FOR_A_PARSER = ("addon", "cache", "commands", "fetching", "middleware", "reporting", "throttling")
+_NOT_FOR_A_PARSER = ("addon", "cache", "commands", "fetching", "middleware", "reporting", "scheduling")
 
 
 #: What is loaded one after the other in one process, from what needs least to what needs most: all that is asserted is

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "scrapy_robots_rfc"
 
 #: From the top to the bottom: a room imports from itself, from the rooms below it, and from the tables.
-LAYERS = ("commands", "addon", "reporting", "middleware", "throttling", "fetching", "cache", "policy", "core")
+LAYERS = ("commands", "addon", "reporting", "middleware", "scheduling", "fetching", "cache", "policy", "core")
 #: Every room above `policy` may import these tables; they import each other, and what is pure.
 TABLES = ("settings", "stats", "signals", "errors", "leaves", "_runtime", "_scrapy")
 #: What is no part of the kernel, which every request passes: rooms, and modules of others.

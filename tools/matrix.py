@@ -32,7 +32,7 @@ SUITE = (*WORKERS, "-m", "not wheel and not once", *(f"--ignore={folder}" for fo
 #: What both leave out with `--ends`: `make test` runs it, and it crawls by the code of the package.
 BOTH = ("tests/example", "tests/test_upstream.py")
 #: What the newest interpreter leaves out, too: what hangs on Scrapy's version, of which the oldest row has another one.
-LEFT_OUT = ("tests/commands", "tests/reporting", "tests/throttling", "tests/test_missing_names.py")
+LEFT_OUT = ("tests/commands", "tests/reporting", "tests/scheduling", "tests/test_missing_names.py")
 #: What the oldest row leaves out, too: rooms that depend on no other package, under the interpreter of `make test`.
 PURE = ("tests/core", "tests/policy", "tests/test_cases.py", "tests/test_reference.py")
 OTHER_REACTOR = (*WORKERS, "--reactor=default", "-m", "reactor")

@@ -35,8 +35,8 @@ from scrapy import Request
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
-from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue, WaitingLine
-from scrapy_robots_rfc.throttling.throttle import Throttle
+from scrapy_robots_rfc.scheduling.queue import PacedPriorityQueue, WaitingLine
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 _T = TypeVar("_T")
 

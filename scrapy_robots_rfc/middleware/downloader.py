@@ -39,7 +39,7 @@ from scrapy_robots_rfc.middleware.scheduling import SchedulerBridge
 from scrapy_robots_rfc.middleware.startup import Misspelt, settings_of, startup_lines
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.throttling.throttle import Throttle
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from scrapy_robots_rfc.middleware.use import DeclaredUse
+    from scrapy_robots_rfc.scheduling.throttle import Throttle
     from scrapy_robots_rfc.settings import Settings
-    from scrapy_robots_rfc.throttling.throttle import Throttle
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -81,9 +81,7 @@ class Enforcement:
             why, line = refusal.why, refusal.line
         elif self.use is None and DECLARED_KEY in request.meta and not self._told_of_use:
             self._told_of_use = True
-            text = (
-                "Meta robots_declared_use of %s counts for nothing: the crawl declares no use; set ROBOTS_USE = []"
-            )
+            text = "Meta robots_declared_use of %s counts for nothing: the crawl declares no use; set ROBOTS_USE = []"
             logger.warning(text, request_text(request), extra={"spider": self._crawler.spider})
         # Requests that a dry run lets through keep the pace, too.
         let_through = why is None or self._dry_run

@@ -15,7 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.middleware.deferred import DeferredRequests
-from scrapy_robots_rfc.throttling.throttle import Throttle
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 logger: logging.Logger = logging.getLogger(__name__)
 

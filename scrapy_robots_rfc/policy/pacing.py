@@ -1,6 +1,6 @@
 """The interval that Crawl-delay, Request-rate and Visit-time ask for, records that RFC 9309, 2.2.4 leaves to crawlers.
 
-`pace_of` reads the records of a file; `Turns` says when the next request may start. `throttling/` holds requests back.
+`pace_of` reads the records of a file; `Turns` says when the next request may start. `scheduling/` holds requests back.
 Times of day are UTC; other times are seconds on a clock that never goes back.
 """
 

@@ -14,7 +14,7 @@ from twisted.internet.threads import deferToThread
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache import locks as fetches
-from scrapy_robots_rfc.throttling import shared
+from scrapy_robots_rfc.scheduling import shared
 from tests.support.crawling import crawl
 from tests.support.runtimes import MODES
 from tests.support.site import Reply, Site, redirect, robots

@@ -12,8 +12,8 @@ from scrapy.utils.test import get_crawler
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching.queue import RouteWait
 from scrapy_robots_rfc.middleware.deferred import _FIRST_SWEEP, RESERVED, WAITED, DeferredRequests
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.throttling.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Turns
-from scrapy_robots_rfc.throttling.shared import SharedThrottle
+from scrapy_robots_rfc.scheduling.shared import SharedThrottle
 from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:

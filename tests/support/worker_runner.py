@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from scrapy_robots_rfc.cache import locks as fetches
-from scrapy_robots_rfc.throttling import shared
+from scrapy_robots_rfc.scheduling import shared
 from tests.support.crawling import Pages
 from tests.support.runtime_runner import one_crawl, run_in
 

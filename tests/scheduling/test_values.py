@@ -63,7 +63,7 @@ async def test_unit(site: Clocked) -> None:
 
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was logged of a site's pace."""
-    return [r.getMessage() for r in caplog.records if r.name == "scrapy_robots_rfc.throttling.throttle"]
+    return [r.getMessage() for r in caplog.records if r.name == "scrapy_robots_rfc.scheduling.throttle"]
 
 
 @ensureDeferred

@@ -13,7 +13,7 @@ from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.throttling.throttle import Throttle
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 from tests.support.crawling import Crawl, at_once, close_when, crawl, records
 from tests.support.shared_stores import KEPT, Kept
 from tests.support.site import Reply, robots
@@ -129,7 +129,7 @@ class NoTurns(Kept):
 async def test_store_without_turns(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
     """Where turns cannot be taken, the crawl goes on and keeps an interval of its own; the log says it once."""
     Kept.store = NoTurns()
-    result = await crawl(urls(site, 4), {"ROBOTS_CACHE": "tests.throttling.test_shared_interval.NoTurns"})
+    result = await crawl(urls(site, 4), {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.NoTurns"})
     assert fetched(result) == 4
     assert min(gaps(site)) >= DELAY
     assert result.stat("cache/store_errors") >= 1
@@ -154,7 +154,7 @@ class Noting(Kept):
         super().end_turn(key, owner, interval)
 
 
-NOTING = {"ROBOTS_CACHE": "tests.throttling.test_shared_interval.Noting"}
+NOTING = {"ROBOTS_CACHE": "tests.scheduling.test_shared_interval.Noting"}
 
 
 @ensureDeferred
@@ -200,7 +200,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     site: Clocked, store: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages whose robots.txt has to be asked for again, and waits for another's turn, stay in JOBDIR."""
-    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle._LOOK", 0.02)  # much sooner than the fetch looks
+    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._LOOK", 0.02)  # much sooner than the fetch looks
     headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
     text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
     site.replies["/robots.txt"] = Reply(body=text, headers=headers)

@@ -13,7 +13,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.pqueues import DownloaderInterface
 
-from scrapy_robots_rfc.throttling.queue import WaitingLine, _Sites, _slot
+from scrapy_robots_rfc.scheduling.queue import WaitingLine, _Sites, _slot
 from tests.support.crawling import crawl
 
 if TYPE_CHECKING:

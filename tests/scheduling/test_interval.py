@@ -310,8 +310,8 @@ async def test_slot_of_robots_txt(site: Clocked) -> None:
 @ensureDeferred
 async def test_sites_are_forgotten(site: Clocked, other: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept of a site and of a slot goes when nothing was heard of them for a while."""
-    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle._FIRST_SWEEP", 1)
-    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle._KEPT", -100)  # as if the crawl took longer
+    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 1)
+    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._KEPT", -100)  # as if the crawl took longer
     other.replies["/robots.txt"] = PACED
     first = Request(site.url("/0"), meta={"download_slot": "mine"})
     result = await crawl([first], spider=Following, following=[Request(other.url("/0"))])

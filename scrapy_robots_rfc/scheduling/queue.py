@@ -16,7 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 
 from scrapy_robots_rfc._scrapy import key_by
-from scrapy_robots_rfc.throttling.throttle import Throttle
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 _Q = TypeVar("_Q", bound=Sized)
 

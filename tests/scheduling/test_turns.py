@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from scrapy_robots_rfc.throttling.shared import BEAT, HOLD
+from scrapy_robots_rfc.scheduling.shared import BEAT, HOLD
 from tests.support.fleet import SITE, Worker, World
 
 # What is lost where an end of a floating-point number is missing.

@@ -23,7 +23,7 @@ from scrapy_robots_rfc.fetching.queue import TICK
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound, Held, Limit, Pace
-from scrapy_robots_rfc.throttling.shared import PacedOrigin, SharedThrottle
+from scrapy_robots_rfc.scheduling.shared import PacedOrigin, SharedThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.cache.client import CacheClient
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.scheduling.queue import PacedPriorityQueue, WaitingLine
     from scrapy_robots_rfc.settings import Settings
-    from scrapy_robots_rfc.throttling.queue import PacedPriorityQueue, WaitingLine
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import read_settings
-from scrapy_robots_rfc.throttling.throttle import Throttle
 
 if TYPE_CHECKING:
     import pytest
@@ -39,7 +39,7 @@ class Clock(Runtime):
 
 def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """An origin whose request is still with other middlewares is kept, even if its file is old or a local one."""
-    monkeypatch.setattr("scrapy_robots_rfc.throttling.throttle._FIRST_SWEEP", 2)
+    monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 2)
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)  # there is no engine
     monkeypatch.setattr("scrapy_robots_rfc._scrapy.in_downloader", lambda _: [])
     crawler, clock = get_crawler(Spider), Clock()
