@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from gzip import GzipFile
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from scrapy_robots_rfc.commands.asking import FoundRobots, GivenFile
 from scrapy_robots_rfc.commands.common import Console, Failed, date_text, seconds_of, whole_number
@@ -31,6 +31,8 @@ except ImportError:
 
 logging.getLogger("warcio").addHandler(logging.NullHandler())  # without any, octets of a file stand on stderr
 
+T = TypeVar("T")
+
 # Octets of a metadata record that are read: ours are far shorter.
 _MOST_FIELDS = 65_536
 
@@ -49,16 +51,19 @@ class _Conclusion:
 
     :param time: when it was written, in seconds since 1970.
     :param fields: of the record.
-    :param limit: how many octets of the file count.
     :param response: the id of the response record that it refers to, if any.
-    :param use: the uses that its crawl declared; ``None``: nobody knows.
+    :param use: the uses that its crawl declared; ``None``: they are not known.
     """
 
     time: float
     fields: dict[str, str]
-    limit: int
     response: str | None
     use: tuple[str, ...] | None
+
+    @property
+    def limit(self) -> int:
+        """How many octets of the file count."""
+        return whole_number(self.fields.get("limit")) or RobotsTxt.MAX_SIZE
 
 
 def found_in(
@@ -76,32 +81,24 @@ def found_in(
     if latest % 1 == 0:  # a time without a fraction means the whole second, as `check` prints it
         latest += 0.999999
     said: dict[str, list[_Conclusion]] = {str(origin): [] for origin in origins}
-
-    def concluded(record: Any, use: tuple[str, ...] | None) -> None:  # noqa: ANN401 - warcio's
-        fields, headers = _fields(record), record.rec_headers
-        time = seconds_of(headers.get_header("WARC-Date") or "")
-        if time is not None and time <= latest and fields.get("origin") in said:
-            limit = whole_number(fields.get("limit")) or RobotsTxt.MAX_SIZE
-            said[fields["origin"]].append(_Conclusion(time, fields, limit, headers.get_header("WARC-Refers-To"), use))
-
-    for path in dict.fromkeys(paths):
-        for what in _read(path, "metadata", concluded):
-            console.complain(f"{path} {what}")
+    wrong: dict[str, None] = {}  # in order, each once
+    paths = list(dict.fromkeys(paths))
+    for path in paths:
+        for headers, fields, use in _records(path, "metadata", _fields, wrong):
+            time = seconds_of(headers.get_header("WARC-Date") or "")
+            if time is not None and time <= latest and fields.get("origin") in said:
+                said[fields["origin"]].append(_Conclusion(time, fields, headers.get_header("WARC-Refers-To"), use))
     last = {name: max(all_, key=lambda one: one.time) for name, all_ in said.items() if all_}
     digests = {one.fields["digest"] for one in last.values() if one.fields.get("digest")}
     # A file that was found unchanged (304), or is obeyed although it is stale, came with an earlier response.
     earlier = (one for all_ in said.values() for one in all_ if one.fields.get("digest") in digests)
     limits = {one.response: one.limit for one in earlier}
-    bodies: dict[str, bytes] = {}
-
-    def answered(record: Any, _: object) -> None:  # noqa: ANN401 - warcio's
-        limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
-        if limit is not None:
-            body = _body(record, limit)
-            bodies[f"sha256:{sha256(body[:limit]).hexdigest()}"] = body
-
-    for path in dict.fromkeys(paths):
-        _read(path, "response", answered)
+    bodies: dict[str | None, bytes] = {}
+    for path in paths:
+        for _, (digest, body), _ in _records(path, "response", lambda record: _body(record, limits), wrong):
+            bodies[digest] = body
+    for text in wrong:
+        console.complain(text)
     return {origin: _found(origin, last.get(str(origin)), bodies, settings) for origin in origins}
 
 
@@ -111,14 +108,17 @@ class _Unpacked(GzipFile):
     read = GzipFile.read1  # type: ignore[assignment]  # which takes no None
 
 
-def _read(path: str, kind: str, take: Callable[[Any, tuple[str, ...] | None], object]) -> list[str]:
-    """Call a function with each record of a kind and the uses that its crawl declared; return what is wrong.
+def _records(
+    path: str, kind: str, read: Callable[[Any], T], wrong: dict[str, None]
+) -> Iterator[tuple[Any, T, tuple[str, ...] | None]]:
+    """Yield headers and content of each record of a kind in a file, with the uses that its crawl declared.
 
-    :raises Failed: the file cannot be read.
+    :param read: reads the content.
+    :param wrong: gets what is wrong with the file.
+    :raises Failed: it cannot be read.
     """
-    use, known = None, False
+    use = None
     stream: Any = None
-    wrong: dict[str, None] = {}
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - what the command line names
             octets = _Unpacked(fileobj=file) if file.peek(2).startswith(GZIP_MAGIC) else file
@@ -128,24 +128,23 @@ def _read(path: str, kind: str, take: Callable[[Any, tuple[str, ...] | None], ob
                 stream = record.raw_stream
                 if record.rec_type == "warcinfo":
                     fields = _fields(record)
-                    known = "software" in fields  # the first one that a crawl writes
-                    use = uses_of(fields.get("use", "")) if known else None
+                    # `software` is the first field that a crawl writes.
+                    use = uses_of(fields.get("use", "")) if "software" in fields else None
                 elif record.rec_type == kind:
-                    take(record, use)
-                    if not known:
-                        wrong[_NO_USE] = None
+                    yield record.rec_headers, read(record), use
+                    if use is None:
+                        wrong[f"{path} {_NO_USE}"] = None
             octets.read(1)  # raises where a packed file breaks off: warcio may take that for its end
         if records.err_count:
-            wrong[_DAMAGED] = None
+            wrong[f"{path} {_DAMAGED}"] = None
         elif stream is not None and getattr(stream, "limit", 1) > 0:  # without a limit it has no whole header
-            wrong[_CUT_OFF] = None
+            wrong[f"{path} {_CUT_OFF}"] = None
     except EOFError:
-        wrong[_CUT_OFF] = None
+        wrong[f"{path} {_CUT_OFF}"] = None
     except Exception as error:  # noqa: BLE001 - whatever warcio raises on what is no archive
         if isinstance(error, OSError) and error.errno is not None:
             raise Failed(f"{path} cannot be read: {error.strerror}") from None
-        wrong[_DAMAGED] = None
-    return list(wrong)
+        wrong[f"{path} {_DAMAGED}"] = None
 
 
 def _fields(record: Any) -> dict[str, str]:  # noqa: ANN401 - warcio's
@@ -157,17 +156,23 @@ def _fields(record: Any) -> dict[str, str]:  # noqa: ANN401 - warcio's
     return {name: value for name, _, value in lines}
 
 
-def _body(record: Any, limit: int) -> bytes:  # noqa: ANN401 - warcio's
-    """Return the decoded body of a response; of one that cannot be decoded, nothing."""
+def _body(record: Any, limits: dict[str | None, int]) -> tuple[str, bytes]:  # noqa: ANN401 - warcio's
+    """Return digest and decoded body of a response; nothing of one that is not looked for, or cannot be decoded."""
+    limit = limits.get(record.rec_headers.get_header("WARC-Record-ID"))
+    if limit is None:
+        return "", b""
     try:
-        read = StatusAndHeadersParser(["HTTP/1.1"], verify=False).parse(record.raw_stream)
-        codings = [value.encode("latin-1") for name, value in read.headers if name.lower() == "content-encoding"]
-        return without_codings(record.raw_stream.read(), codings, limit + 1)
+        head = StatusAndHeadersParser(["HTTP/1.1"], verify=False).parse(record.raw_stream)
+        codings = [value.encode("latin-1") for name, value in head.headers if name.lower() == "content-encoding"]
+        body = without_codings(record.raw_stream.read(), codings, limit + 1)
     except DecodingError:
-        return b""
+        body = b""
+    return f"sha256:{sha256(body[:limit]).hexdigest()}", body
 
 
-def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], settings: Settings) -> FoundRobots | str:
+def _found(
+    origin: Origin, said: _Conclusion | None, bodies: dict[str | None, bytes], settings: Settings
+) -> FoundRobots | str:
     if said is None:
         return f"the archive has nothing about {origin} at that time"
     fields = said.fields
@@ -177,7 +182,7 @@ def _found(origin: Origin, said: _Conclusion | None, bodies: dict[str, bytes], s
         return f"the archive does not say what governed {origin}"
     file, stale = None, fields.get("stale") == "yes"
     if outcome is Outcome.SUCCESSFUL:
-        body = bodies.get(fields.get("digest", ""))
+        body = bodies.get(fields.get("digest"))
         if body is None:
             return "the archive lacks the octets of the digest"
         given = GivenFile("", RobotsTxt.parse(body, max_size=said.limit))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import signal
-from asyncio import Task
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -23,9 +22,8 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands.common import STANDARD, Console, Failed, file_url, is_url, read, source_name, stripped
+from scrapy_robots_rfc.commands.common import Console, Failed, file_url, is_url, read, source_name, stripped
 from scrapy_robots_rfc.core.agents import NOBODY
-from scrapy_robots_rfc.core.lint import markup_line
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError, SettingError
 from scrapy_robots_rfc.fetching.download import MARK
@@ -55,8 +53,6 @@ _WITHOUT: dict[str, Any] = {
     "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",  # no spider of the project is asked for anything
 }
 
-# Lines of a file that are looked at for NUL, which no text has.
-_BINARY_LINES = 50
 _ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
@@ -111,25 +107,6 @@ class GivenFile:
         policy = OriginPolicy(origin, validity, None, "given", file, lambda: NOBODY)
         return FoundRobots(policy, source_name(self.source), self.hops)
 
-    def doubt(self, console: Console) -> None:
-        """Warn where it is no robots.txt."""
-        name = source_name(self.source)
-        if text := doubt(self.file, name, self.source if self.source == STANDARD else name):
-            console.complain(text)
-
-
-def doubt(file: RobotsTxt, name: str, again: str) -> str | None:
-    """Return a warning of a web page or a binary file: as a robots.txt it would allow everything.
-
-    :param name: of the file, for people.
-    :param again: what `scrapy robots lint` is given to say more.
-    """
-    binary = any("\0" in line for line in file.raw_lines[:_BINARY_LINES])
-    if not binary and markup_line(file.lines()) is None:
-        return None
-    what = "a binary file" if binary else "an HTML page"
-    return f"{name} looks like {what}, no robots.txt: see scrapy robots lint {again}"
-
 
 def prepared(settings: ScrapySettings) -> Settings:
     """Change the settings of a project to those of a command's crawl, and return those of this package."""
@@ -152,7 +129,8 @@ class Inquirer:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._service, self._crawler = robots_service(crawler), crawler
+        self._crawler = crawler
+        self._service = robots_service(crawler)
         self._settings = read_settings(crawler.settings)
         #: URL -> its redirect; few files have one, and there may be many files.
         self._hops: dict[str, Hop] = {}
@@ -187,20 +165,23 @@ class Inquirer:
 
         :raises Failed: it has none.
         """
-        first, mark = Asking(urldefrag(stripped(url)).url, scheme=SCHEMES[urlsplit(url).scheme]), object()
-        clock, authorization = Runtime().clock, _authorization(url)
+        first = Asking(urldefrag(stripped(url)).url, scheme=SCHEMES[urlsplit(url).scheme])
+        mark = object()
+        clock = Runtime().clock
         end = clock() + self._settings.timeout
+        authorization = _authorization(url)
         state: Asking | Access = first
         while isinstance(state, Asking):
             request = self._service.download.request(state.url, timeout=max(end - clock(), 0.1), mark=mark)
-            if authorization and Origin.of(state.url) == Origin.of(url):
+            if Origin.of(state.url) == Origin.of(url):
                 request.headers.update(authorization)
             try:
                 response, body = await self._service.download.send(request)
             except Exception as error:  # noqa: BLE001 - whatever a download raises: it is told below
                 state = through(access_after(error, self._settings.timeout), request)
             else:
-                location, statuses = response.headers.get(b"Location"), self._settings.unreachable_statuses
+                location = response.headers.get(b"Location")
+                statuses = self._settings.unreachable_statuses
                 state = state.answered(response.status, location, body, unreachable_statuses=statuses)
         if not isinstance(state, Successful):
             because = f"its server answers {state.cause}" if state.cause == str(state.status) else state.cause
@@ -255,13 +236,13 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
     :param settings: prepared.
     :raises Failed: it could not begin.
     """
-    failures: list[BaseException] = []
+    failures: list[BaseException | None] = []
     given: list[T] = []
 
     async def guarded(crawler: Crawler) -> None:
         try:
             given.append(await work(Inquirer(crawler)))
-        except Exception as error:  # noqa: BLE001 - raised again below, where nobody logs it
+        except Exception as error:  # noqa: BLE001 - raised again below, where nothing logs it
             failures.append(error)
 
     # A crawl leaves its own signal handlers, which call an event loop that has ended.
@@ -273,8 +254,8 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    if failures:
-        raise told(failures[0])
+    for failure in filter(None, failures):
+        raise told(failure)
     return given[0] if given else None
 
 
@@ -289,44 +270,33 @@ def found_about(settings: ScrapySettings, origins: Iterable[Origin], console: Co
 
 
 def _begin(
-    settings: ScrapySettings, work: Callable[[Crawler], Awaitable[None]], failed: Callable[[BaseException], None]
+    settings: ScrapySettings, work: Callable[[Crawler], Awaitable[None]], ended: Callable[[BaseException | None], None]
 ) -> CrawlerProcess | AsyncCrawlerProcess:
-    """Begin a crawl in the kind of process that Scrapy's own commands choose; `failed` gets what keeps it from that."""
-
-    def ended(task: Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            failed(error)
-
+    """Begin a crawl in the kind of process that Scrapy's own commands choose; `ended` gets what kept it from that."""
     on_asyncio = settings["TWISTED_REACTOR"] == _ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
     if on_asyncio or not settings.getbool("TWISTED_REACTOR_ENABLED", True):
         process = AsyncCrawlerProcess(settings)
-        process.crawl(_Spider, work=work).add_done_callback(ended)
+        task = process.crawl(_Spider, work=work)
+        task.add_done_callback(lambda task: ended(None if task.cancelled() else task.exception()))
         return process
     other = CrawlerProcess(settings)
-    other.crawl(_Spider, work=work).addErrback(lambda failure: failed(failure.value))  # type: ignore[call-overload]  # Twisted's
+    other.crawl(_Spider, work=work).addErrback(lambda failure: ended(failure.value))
     return other
 
 
-def given_files(settings: ScrapySettings, sources: list[str], console: Console) -> list[GivenFile]:
-    """Read files, or fetch those that are URLs, as a project fetches pages: its proxies, its identification.
+def given_file(settings: ScrapySettings, source: str, console: Console) -> GivenFile:
+    """Read a file, or fetch it from a URL, as a project fetches pages: its proxies, its identification.
 
     :param settings: prepared.
-    :raises Failed: one is not there, or the crawl was stopped before.
+    :raises Failed: it is not there, or the crawl was stopped before.
     """
-    urls, ours = {source: file_url(source) for source in sources if is_url(source)}, read_settings(settings)
-    found: dict[str, GivenFile] = {}
-    for source in sources:
-        if source not in urls:
-            octets = read(source, console, ours.max_size)
-            found[source] = GivenFile(source, RobotsTxt.parse(octets, max_size=ours.max_size))
-
-    async def fetch(inquirer: Inquirer) -> bool:
-        found.update({source: await inquirer.download(url) for source, url in urls.items()})
-        return True
-
-    if urls and not crawl(settings, fetch):
-        raise Failed(f"stopped before {stripped(next(iter(urls.values())))} was there")
-    return [found[source] for source in sources]
+    if not is_url(source):
+        max_size = read_settings(settings).max_size
+        return GivenFile(source, RobotsTxt.parse(read(source, console, max_size), max_size=max_size))
+    url = file_url(source)
+    if (found := crawl(settings, lambda inquirer: inquirer.download(url))) is None:
+        raise Failed(f"stopped before {stripped(url)} was there")
+    return found
 
 
 def told(failure: BaseException) -> BaseException:

@@ -6,6 +6,7 @@ The verdicts are the same that a crawl comes to.
 from __future__ import annotations
 
 import argparse
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -21,6 +22,7 @@ from scrapy_robots_rfc.core.decision import Reason, Rule
 from scrapy_robots_rfc.core.gemini import deciding_tokens
 from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.labels import unknown_labels, uses_of
+from scrapy_robots_rfc.core.lint import markup_line
 from scrapy_robots_rfc.core.pattern import specificity
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.preferences import Preference, refused_by
@@ -38,6 +40,7 @@ _VERDICTS = {"allowed": (0, GOOD), "disallowed": (1, BAD), "undecided": (NO_ANSW
 
 _AROUND = 2  # lines of a group shown before and after the one that decided
 _MOST_LOST = 20
+_BINARY_LINES = 50  # that are looked at for NUL, which no text has
 
 
 def add_arguments(topic: argparse.ArgumentParser) -> None:
@@ -59,35 +62,32 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
     if (opts.at and not opts.archive) or (opts.archive and opts.robots):
         raise Failed("--at belongs to --archive, and --archive and --robots exclude each other")
     ours = asking.prepared(settings)
-    ours = ours if opts.use is None else replace(ours, use=uses_of(opts.use))
+    uses = uses_of(opts.use)
     text = "--use {} is no known label: only a site that names it refuses it; the nearest known one is {}"
-    console.complain_of([text.format(*labels) for labels in unknown_labels(uses_of(opts.use) or ())])
+    console.complain_of([text.format(*labels) for labels in unknown_labels(uses or ())])
     agents = agents_for(opts.agent, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
-    code, undecided = 0, list[str]()
+    code = 0
+    undecided: list[str] = []
     for done, url in enumerate(urls):
         origin = Origin.of(url, ours.schemes)
         if origin is not None and origin not in found:
             raise Failed(f"stopped after {done:,} of {len(urls):,} URLs")
         governs = f"it is {common.NO_URL.format(' or '.join(ours.schemes))}" if origin is None else found[origin]
-        declared = None if isinstance(governs, str) or opts.use is not None else governs.declared
-        limits = ours if declared is None else replace(ours, use=declared)
         for number, agent in enumerate(agents):
-            record = judged(url, governs, agent, limits)
+            record = judged(url, governs, agent, ours, uses)
+            code = max(code, _VERDICTS[record["verdict"]][0])
             if opts.json:
                 console.say_json(record)
-            else:
-                if done or number:
-                    console.say()
-                word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
-                console.say(f"{word} {printable(record['url'] or common.EMPTY)}")
-                for name in ("agent", "why")[len(agents) == 1 :]:
-                    console.fact(name, record[name])
-                _show(url, record, governs, agent, console)
-            code = max(code, _VERDICTS[record["verdict"]][0])
+                continue
+            if done or number:
+                console.say()
+            _show(record, console, several=len(agents) > 1)
+            if isinstance(governs, FoundRobots):
+                _show_file(url, record, governs, agent, console)
         if record["verdict"] == "undecided":
             advice = common.URL_ADVICE if origin is None else "name all files of the archive, or another time"
-            if not isinstance(governs, str):
+            if isinstance(governs, FoundRobots):
                 advice = governs.advice + ("" if opts.archive else ", or name a copy of its file with --robots FILE")
             undecided.append(f"{record['url'] or common.EMPTY} is not decided: {record['why']}; {advice}")
     console.complain_of(undecided)
@@ -95,16 +95,20 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
 
 
 def _urls(console: Console, opts: argparse.Namespace) -> list[str]:
+    """Return the URLs of the command line, with those of standard input in the place of its name."""
     sources = opts.urls or [STANDARD]
-    found: list[str] = []
+    read: list[str] = []
     if STANDARD in sources:
         if opts.robots == STANDARD:
             raise Failed("standard input is the robots.txt: name the URLs on the command line")
         if opts.urls or not console.stdin.isatty():
-            found = [url for _, url in common.urls_in(STANDARD, console)]
-        if not found:
+            lines = common.read(STANDARD, console).removeprefix(BOM_UTF8).splitlines()
+            texts = (line.decode("utf-8", "surrogateescape").strip() for line in lines)
+            read = [text for text in texts if text and not text.startswith("#")]
+        if not read:
             raise Failed("there is no URL on standard input; send some, one a line, or name them")
-    return [url for source in sources for url in (found if source == STANDARD else [common.as_url(source)])]
+    texts = (text for source in sources for text in (read if source == STANDARD else [source]))
+    return [common.as_url(text) for text in texts]
 
 
 def _found_about(
@@ -112,43 +116,58 @@ def _found_about(
 ) -> Mapping[Origin, FoundRobots | str]:
     """Return what governs the origins of some URLs: by an archive, a file that is given, or the sites' own files."""
     origins = dict.fromkeys(origin for url in urls if (origin := Origin.of(url, ours.schemes)) is not None)
+    found: Mapping[Origin, FoundRobots | str]
     if opts.archive:
         from scrapy_robots_rfc.commands.archived import found_in  # noqa: PLC0415 - it needs an extra
 
-        return _doubted(found_in(opts.archive, opts.at, origins, ours, console), console)
-    if opts.robots is None:
-        return _doubted(asking.found_about(settings, origins, console), console)
-    (given,) = asking.given_files(settings, [opts.robots], console)
-    given.doubt(console)
-    return {origin: given.found(origin, ours) for origin in origins}
-
-
-def _doubted(
-    found: Mapping[Origin, FoundRobots | str] | Mapping[Origin, FoundRobots], console: Console
-) -> Mapping[Origin, FoundRobots | str]:
-    """Return what governs origins, after warnings of files that are no robots.txt."""
+        found = found_in(opts.archive, opts.at, origins, ours, console)
+    elif opts.robots is None:
+        found = asking.found_about(settings, origins, console)
+    else:
+        given = asking.given_file(settings, opts.robots, console)
+        found = {origin: given.found(origin, ours) for origin in origins}
     known = [each for each in found.values() if isinstance(each, FoundRobots)]
-    files = [(each.robots.robots, each.source) for each in known]
-    doubts = [asking.doubt(file, source, source) for file, source in files if file is not None]
-    console.complain_of([text for text in doubts if text is not None])
+    console.complain_of(list(dict.fromkeys(text for each in known if (text := _doubt(each)))))
     return found
 
 
-def _show(url: str, record: dict[str, Any], found: FoundRobots | str, agent: Agent, console: Console) -> None:
-    """Print what a verdict rests on, if that is known."""
-    if isinstance(found, str):
-        return
+def _doubt(found: FoundRobots) -> str | None:
+    """Return a warning of a web page or a binary file: as a robots.txt it would allow everything."""
+    file = found.robots.robots
+    if file is None:
+        return None
+    binary = any("\0" in line for line in file.raw_lines[:_BINARY_LINES])
+    if not binary and markup_line(file.lines()) is None:
+        return None
+    what = "a binary file" if binary else "an HTML page"
+    again = STANDARD if found.source == common.source_name(STANDARD) else found.source
+    return f"{found.source} looks like {what}, no robots.txt: see scrapy robots lint {again}"
+
+
+def _show(record: dict[str, Any], console: Console, *, several: bool) -> None:
+    """Print a verdict; who asks is named where there are several."""
+    word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
+    console.say(f"{word} {printable(record['url'] or common.EMPTY)}")
+    if several:
+        console.fact("agent", record["agent"])
+    console.fact("why", record["why"])
+
+
+def _show_file(url: str, record: dict[str, Any], found: FoundRobots, agent: Agent, console: Console) -> None:
+    """Print what a verdict rests on."""
     show_access(found, console)
     if found.declared:
         console.fact("declared", f"{', '.join(found.declared)} (uses of the archived crawl)")
-    file, rule, lost = found.robots.robots, record["rule"], record["lost"]
+    file = found.robots.robots
     if file is None:
         return
     explanation, use = _explained(url, found.robots, agent)
     show_group(explanation, console)
     show_use(use, console)
+    rule = record["rule"]
     if rule is not None:
         _show_lines(file, explanation, rule["line"], console)
+    lost = record["lost"]
     for each in lost[:_MOST_LOST]:
         console.fact("lost", f"line {each['line']}: {each['kind']}: {each['pattern']} ({_because(each, rule)})")
     if len(lost) > _MOST_LOST:
@@ -201,10 +220,13 @@ def name_of(agent: Agent) -> str:
     return ",".join(agent.tokens) if agent.identification in agent.tokens else agent.identification
 
 
-def judged(url: str, found: FoundRobots | str, agent: Agent, settings: Settings) -> dict[str, Any]:
+def judged(
+    url: str, found: FoundRobots | str, agent: Agent, settings: Settings, uses: tuple[str, ...] | None
+) -> dict[str, Any]:
     """Return the verdict on a URL, as `--json` prints it; its keys are always the same.
 
     :param found: what governs it, or why that is not known.
+    :param uses: what the page is for; ``None``: what the archived crawl declared, or else the settings.
     """
     record: dict[str, Any] = {
         "url": common.stripped(url),
@@ -228,7 +250,9 @@ def judged(url: str, found: FoundRobots | str, agent: Agent, settings: Settings)
     robots = found.robots
     decision, why = robots.verdict(url, agent, settings.limit, Runtime().utc)
     explanation, use = _explained(url, robots, agent)
-    if why is None and (refusal := refused_by(settings.use or (), use)) is not None:
+    if uses is None:
+        uses = settings.use if found.declared is None else found.declared
+    if why is None and (refusal := refused_by(uses or (), use)) is not None:
         decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
         why = f"{robots.source} {refusal.why}"
     unknown = decision.reason in (Reason.UNREACHABLE, Reason.LOCAL)

@@ -5,19 +5,17 @@ In text from a site, control characters are escaped before it gets to a terminal
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import json
 import math
 import os
 import re
-import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import Any, TextIO, cast
 from urllib.parse import urlsplit
 
 from w3lib.url import safe_url_string
@@ -235,47 +233,3 @@ def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
         while piece := file.read(int(min(max_size + 1 - len(found), _PIECE))):  # memory is taken for what there is only
             found += piece
     return bytes(found)
-
-
-def urls_in(source: str, console: Console) -> list[tuple[int, str]]:
-    """Return the URLs in a file or in standard input, with their lines, without blank lines and comments.
-
-    :raises Failed: it cannot be read.
-    """
-    lines = read(source, console).removeprefix(codecs.BOM_UTF8).splitlines()
-    found = ((number, line.decode("utf-8", "surrogateescape").strip()) for number, line in enumerate(lines, 1))
-    return [(number, as_url(line)) for number, line in found if line and not line.startswith("#")]
-
-
-@contextlib.contextmanager
-def new_file(name: str, sources: Iterable[Path | str] = ()) -> Iterator[IO[bytes]]:
-    """Yield a file that appears under its name when it is whole, with the permissions of any other new file.
-
-    A link is followed.
-
-    :param sources: what is read meanwhile, and not to be written over.
-    :raises Failed: there is a device, a pipe, a folder, or a source; it cannot be made (2), or written to its end (1).
-        Then nothing has changed.
-    """
-    path, code = Path(os.path.realpath(name)), NO_ANSWER
-    part = path.with_name(f".{secrets.token_hex(8)}")
-    try:
-        # A name may stand for a pipe of this process, under the path of which there is nothing.
-        special = path.is_symlink() or (Path(name).exists() and not path.is_file())
-        if special or name == STANDARD or any(_same(path, Path(source)) for source in sources):
-            raise Failed(f"{name} cannot be written over, since it is no file, or one that is read; name another file")
-        with part.open("xb") as file:
-            code = 1
-            yield file
-        part.replace(path)
-    except OSError as error:
-        advice = "name a file in a folder of yours, where there is room"
-        raise Failed(f"{path} cannot be written: {error.strerror}; {advice}", code) from error
-    finally:
-        with contextlib.suppress(OSError):  # it has its name now, or could not be made
-            part.unlink()
-
-
-def _same(path: Path, source: Path) -> bool:
-    both = path.exists() and source.exists()
-    return path.samefile(source) if both else os.path.realpath(source) == str(path)

@@ -9,7 +9,7 @@ import argparse
 
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc.commands.asking import given_files, prepared
+from scrapy_robots_rfc.commands.asking import given_file, prepared
 from scrapy_robots_rfc.commands.common import BAD, DOUBT, STRONG, Console, is_url, stripped
 from scrapy_robots_rfc.core.findings import Severity
 from scrapy_robots_rfc.core.lint import Finding, lint
@@ -31,8 +31,9 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 def run(settings: Settings, console: Console, options: argparse.Namespace) -> int:
     """Print the findings of a file; return the exit code."""
     prepared(settings)
-    (given,) = given_files(settings, [options.source], console)
-    name, found = stripped(given.source) if is_url(given.source) else given.source, lint(given.file)
+    given = given_file(settings, options.source, console)
+    name = stripped(given.source) if is_url(given.source) else given.source
+    found = lint(given.file)
     for finding in found:
         if options.format == "json":
             console.say_json(_record(name, finding))

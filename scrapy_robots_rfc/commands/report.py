@@ -1,23 +1,24 @@
-"""`scrapy robots report FILE...`: what the reports that ROBOTS_REPORT wrote add up to, as text, JSON, or a page."""
+"""`scrapy robots report FILE`: what the report that ROBOTS_REPORT wrote adds up to, as text, JSON, or a page."""
 
 from __future__ import annotations
 
 import argparse
 import base64
-import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable
 from importlib.resources import files as resources
+from pathlib import Path
 from string import Template
 from typing import Any
 
-from scrapy_robots_rfc.commands.common import FAINT, STANDARD, STRONG, Console, Failed, new_file, source_name
-from scrapy_robots_rfc.commands.report_sums import ReportFile, Sums
+from scrapy_robots_rfc.commands.common import FAINT, NO_ANSWER, STANDARD, STRONG, Console, Failed, source_name
+from scrapy_robots_rfc.commands.report_sums import Report, Sums
 from scrapy_robots_rfc.core.text import many, printable
 
-HELP = "Sum up reports of disallowed requests, as ROBOTS_REPORT writes them: by reason, origin and rule."
+HELP = "Sum up a report of disallowed requests, as ROBOTS_REPORT writes it: by reason, origin and rule."
 #: How many of each kind are listed: a screenful for people, and for programs and the page what a browser sorts at once.
 TOP, TOP_OF_PAGE = 10, 1000
 #: Bars in a plot of the page, whatever the length of its tables.
@@ -28,7 +29,7 @@ NO_ORIGIN = "(no origin)"
 def add_arguments(topic: argparse.ArgumentParser) -> None:
     """Add what a command line of this topic may have."""
     what = "jsonlines, json or csv, as it is or packed with gzip, bz2 or xz; or -, standard input"
-    topic.add_argument("files", metavar="FILE", nargs="+", help=what)
+    topic.add_argument("file", metavar="FILE", help=what)
     top = f"how many origins, rules and so on are listed (default: {TOP}; {TOP_OF_PAGE:,} as JSON and in the page)"
     topic.add_argument("--top", metavar="N", type=int, help=top)
     topic.add_argument("--json", action="store_true", help="one object, in one line")
@@ -36,54 +37,65 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 
 
 def run(_: object, console: Console, options: argparse.Namespace) -> int:
-    """Print what the files add up to; the exit code is 0."""
+    """Print what the file adds up to; the exit code is 0."""
     if options.top is not None and options.top < 1:
         raise Failed("--top must be 1 or more")
-    sums, files = Sums(), [ReportFile(name) for name in _once(options.files, console)]
-    with contextlib.nullcontext() if options.html is None else new_file(options.html, options.files) as page_file:
-        for file in files:
-            for fields in file.read(console):
-                sums.add(fields)
-            if file.broken:
-                end = "; it breaks off before its end" if file.breaks_off else ""
-                what = f"{many(file.broken, 'broken record')} left out (the first at line {file.first})"
-                console.complain(f"{source_name(file.name)}: {what}{end}; all else is summed up")
-        if page_file is not None:
-            page_file.write(page(sums, files, options.top or TOP_OF_PAGE).encode())
+    report = Report(options.file)
+    sums = Sums()
+    for fields in report.read(console):
+        sums.add(fields)
+    if report.broken:
+        what = f"{many(report.broken, 'broken record')} left out (the first at line {report.first})"
+        end = "; it breaks off before its end" if report.breaks_off else ""
+        console.complain(f"{source_name(report.name)}: {what}{end}; all else is summed up")
+    if options.html is not None:
+        _write(options.html, page(sums, report, options.top or TOP_OF_PAGE), report)
     if options.json:
-        console.say_json(sums.record(files, options.top or TOP_OF_PAGE))
+        console.say_json(sums.record(report, options.top or TOP_OF_PAGE))
     else:
-        show(sums, files, options.top or TOP, console)
+        show(sums, report, options.top or TOP, console)
     return 0
 
 
-def _once(names: Sequence[str], console: Console) -> list[str]:
-    """Return the first name of each file; of any other, such as that of a link, a line tells that it is left out."""
-    known: dict[str, str] = {}
-    for name in names:
-        path = name if name == STANDARD else os.path.realpath(name)
-        if path in known:
-            console.complain(f"{name} is the same file as {known[path]}: each file counts once")
-        known.setdefault(path, name)
-    return list(known.values())
+def _write(name: str, text: str, report: Report) -> None:
+    """Write a page, which appears under its name when it is whole; a link is followed.
+
+    :raises Failed: there is a device, a pipe, a folder or the report; it cannot be made (2), or written to its end (1).
+        Then nothing has changed.
+    """
+    path = Path(os.path.realpath(name))
+    # A name may stand for a pipe of this process, under the path of which there is nothing.
+    special = name == STANDARD or path.is_symlink() or (Path(name).exists() and not path.is_file())
+    if special or (report.name != STANDARD and path.exists() and path.samefile(report.name)):
+        raise Failed(f"{name} cannot be written over, since it is no file, or one that is read; name another file")
+    part = path.with_name(f".{secrets.token_hex(8)}")  # with the permissions of any other new file
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        advice = "name a file in a folder of yours, where there is room"
+        code = 1 if part.exists() else NO_ANSWER
+        raise Failed(f"{path} cannot be written: {error.strerror}; {advice}", code) from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
-def show(sums: Sums, files: Sequence[ReportFile], top: int, console: Console) -> None:
+def show(sums: Sums, report: Report, top: int, console: Console) -> None:
     """Print the sums for people.
 
     :param top: how many of each kind are listed.
     """
-    record = sums.record(files, top)
+    record = sums.record(report, top)
     requests = record["requests"]
     total = f"{many(requests, 'request')} disallowed" if requests else "no request was disallowed"
     console.say(console.paint(total, STRONG))
-    for file in files:
-        console.fact("file", f"{source_name(file.name)} ({many(file.records, 'record')})")
+    console.fact("file", f"{source_name(report.name)} ({many(report.records, 'record')})")
     for name, text in _FACTS.items():
         if record[name]:
             console.fact(name.replace("_", " "), text.format(record[name]))
     for kind, (title, name_of) in _TABLES.items():
-        rows, more = record[kind], record["more"][kind]
+        rows = record[kind]
+        more = record["more"][kind]
         if rows:
             console.say()
             console.say(console.paint(f"{title} ({top:,} of {top + more:,})" if more else title, STRONG))
@@ -117,21 +129,16 @@ _TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 }
 
 
-def page(sums: Sums, files: Sequence[ReportFile], top: int) -> str:
+def page(sums: Sums, report: Report, top: int) -> str:
     """Return the page: a template with a script that draws the numbers embedded in it, and needs no network.
 
     :param top: how many rows a table has at most.
     """
-    data = {
-        **sums.record(files, max(top, BARS)),
-        "top": top,
-        "bars": BARS,
-        "totals": sums.totals,
-        "titles": [source_name(file.name) for file in files],
-    }
+    data = sums.record(report, max(top, BARS))
+    data |= {"top": top, "bars": BARS, "totals": sums.totals, "title": source_name(report.name)}
+    folder = resources("scrapy_robots_rfc.commands")
     style, script, template = (
-        (resources("scrapy_robots_rfc.commands") / f"report_page.{suffix}").read_text(encoding="utf-8")
-        for suffix in ("css", "js", "html")
+        (folder / f"report_page.{suffix}").read_text(encoding="utf-8") for suffix in ("css", "js", "html")
     )
     return Template(template).substitute(
         style=style,

@@ -78,7 +78,7 @@ const place = (rule) =>
   [rule.line === null ? null : `line ${rule.line}`, rule.token === null ? null : `for ${rule.token}`]
     .filter((part) => part !== null)
     .join(", ");
-const total = (kind) => data[kind].length + (data.more[kind] ?? 0);
+const total = (kind) => data[kind].length + data.more[kind];
 
 // Plots. No text stands inside of a picture that is stretched to the width of a screen: it would be stretched, too.
 
@@ -207,6 +207,7 @@ const figures = () => {
     ["let through (dry run)", data.dry_run, false],
     ["decided by a stale copy", data.stale, false],
     ["of exempt sites, not asked", exempt, false],
+    ["broken records, left out", data.broken, false],
   ];
   const items = named
     .filter(([, number, always]) => number || always)
@@ -256,13 +257,6 @@ const tables = () => [
     about: "entries of ROBOTS_EXEMPT that were used; these requests are in no other number",
     columns: ["Entry", "Requests"], kind: "exempt", cells: (row) => [[html("span", {}, row.entry)], number(row.requests)],
   },
-  {
-    name: "file", title: "Files", about: "", columns: ["File", "Records", "Broken", "End"], kind: "files",
-    cells: (row, place) => [
-      [html("span", {}, data.titles[place])], number(row.records), number(row.broken),
-      [html("span", {}, row.breaks_off ? "breaks off" : "whole")],
-    ],
-  },
 ];
 
 const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));
@@ -302,7 +296,7 @@ const filter = (name, rows, status) => {
 };
 
 const section = ({ name, title, about, columns, kind, cells }) => {
-  const shown = kind === "files" ? data.files : data[kind].slice(0, data.top);
+  const shown = data[kind].slice(0, data.top);
   const drawn = shown.map(cells);
   const rows = drawn.map(drawnRow);
   const all = count(total(kind));
@@ -346,12 +340,13 @@ const lede = () => {
   const spiders = counted("by_spider", "spider", `spider ${data.by_spider[0]?.spider ?? NO_SPIDER}`);
   const origins = counted("by_origin", "origin", `origin ${data.by_origin[0]?.origin ?? NO_ORIGIN}`);
   const found = data.requests ? [times, spiders, origins] : [];
-  return [...found, counted("files", "file", data.titles[0])].filter((part) => part !== null).join(" · ");
+  const file = data.breaks_off ? `${data.title}, which breaks off` : data.title;
+  return [...found, file].filter((part) => part !== null).join(" · ");
 };
 
 document.title = `${headline()} - robots.txt report`;
 fill(document.querySelector("h1"), {}, headline());
 fill(document.querySelector(".lede"), {}, lede());
 const drawn = tables().filter((table) => data[table.kind].length);
-const parts = [figures(), ...(data.requests ? [overTime(), plots()] : []), contents(drawn), ...drawn.map(section)];
+const parts = [figures(), ...(data.requests ? [overTime(), plots()] : []), drawn.length ? contents(drawn) : null, ...drawn.map(section)];
 document.querySelector("main").append(...parts.filter((part) => part !== null));

@@ -1,6 +1,6 @@
-"""What the files of ROBOTS_REPORT add up to, by reason, spider, origin, rule and time. `report.py` shows the sums.
+"""What a file of ROBOTS_REPORT adds up to, by reason, spider, origin, rule and time. `report.py` shows the sums.
 
-A file is JSON lines, JSON or CSV, packed or not. It can be cut short, damaged or made up: what is broken is counted and
+It is JSON lines, JSON or CSV, packed or not, and can be cut short, damaged or made up: what is broken is counted and
 left out, and raises nothing. It is read line by line: memory grows with the origins and rules, not with the requests.
 """
 
@@ -60,8 +60,8 @@ _LATEST = 32_503_680_000  # the year 3000: `datetime` must have dates for the bu
 
 
 @dataclass(slots=True)
-class ReportFile:
-    """One of the files, and how its reading went.
+class Report:
+    """A report, and how its reading went.
 
     :param name: as on the command line; ``-`` is standard input.
     :param records: how many records there were.
@@ -264,7 +264,7 @@ class Sums:
         exempt = sum(parts.total() for parts in self._lists["exempt"].values())
         return {**{reason: parts.total() for reason, parts in self._lists["by_reason"].items()}, EXEMPT: exempt}
 
-    def record(self, files: Iterable[ReportFile], top: int) -> dict[str, Any]:
+    def record(self, report: Report, top: int) -> dict[str, Any]:
         """Return the sums as an object of JSON.
 
         :param top: how many origins, rules and so on are listed.
@@ -273,7 +273,6 @@ class Sums:
             {"from": common.date_text(start), "requests": counts.total(), "by_reason": dict(counts)}
             for start, counts in self._timeline.buckets()
         ]
-        told = ("records", "broken", "breaks_off")
         return {
             "requests": self.requests,
             "from": common.date_text(self._first),
@@ -284,7 +283,10 @@ class Sums:
             **{name: list(self._rows(name, top)) for name in self._lists},
             "more": {name: max(0, len(each) - top) for name, each in self._lists.items()},
             "over_time": {"seconds": self._timeline.width, "buckets": buckets},
-            "files": [{"file": file.name, **{name: getattr(file, name) for name in told}} for file in files],
+            "file": report.name,
+            "records": report.records,
+            "broken": report.broken,
+            "breaks_off": report.breaks_off,
         }
 
     def _rows(self, name: str, top: int) -> Iterator[dict[str, Any]]:

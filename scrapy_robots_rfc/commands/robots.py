@@ -38,7 +38,7 @@ class Command(ScrapyCommand):
 
     def short_desc(self) -> str:
         """Return the line in Scrapy's list of commands."""
-        return "Say what robots.txt allows, and why; find mistakes; sum up reports; look into the store of files"
+        return "Say what robots.txt allows, and why; find mistakes; sum up a report; look into the store of files"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the topics, each with actions of its own."""

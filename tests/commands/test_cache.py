@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +17,8 @@ from scrapy.spiders import Spider
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.opening import store_of
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from scrapy_robots_rfc.commands.cache import copy_record
 from tests.support.command_copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
-from tests.support.command_line import TIMEOUT, run
+from tests.support.command_line import run
 from tests.support.entries import changed
 
 if TYPE_CHECKING:
@@ -144,95 +141,6 @@ def test_purge_needs_one_choice(robots: Callable[..., Done], store: Store, addre
     assert list(store.keys()) == ["http://a.example"]
 
 
-def test_copies_go_from_store_to_store(robots: Callable[..., Done], store: Store, address: str, tmp_path: Path) -> None:
-    """What is exported and imported elsewhere is the same, to the octet."""
-    fill(store, a=OPEN, b=MISSING, c=CLOSED, d=replace(OPEN, body=b"# \xff\x00\n", lifetime=60.0))
-    before = {key: store.get(key) for key in store.keys()}  # noqa: SIM118 - no dict
-    path = tmp_path / "copies.jsonl"
-    done = robots("cache", "export", str(path), "--store", address)
-    assert (done.code, done.out.split()[:2]) == (0, ["4", "exported"])
-    assert [*tmp_path.glob(".copies*")] == []
-    robots("cache", "purge", "--all", "--store", address)
-    done = robots("cache", "import", str(path), "--store", address)
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("3 imported into ")
-    assert ", 1 too old, 0 wrong" in done.out  # b is not fresh, and has no file that could be revalidated
-    after = {key: store.get(key) for key in store.keys()}  # noqa: SIM118 - as above
-    assert after == {key: value for key, value in before.items() if key != "http://b.example"}
-
-
-def test_import_keeps_the_later_fetch(robots: Callable[..., Done], store: Store, address: str) -> None:
-    """Of two copies of one origin the later one stays; one that cannot be read is no copy."""
-    fill(store, a=OPEN, b=OPEN)
-    text = robots("cache", "export", "--store", address).out
-    newer = replace(OPEN, fetched=NOW, body=b"# newer\n")
-    fill(store, a=newer)
-    store.put("http://b.example", b"junk", DAY)
-    done = robots("cache", "import", "--store", address, stdin=text)
-    assert done.out.startswith("1 imported into ")
-    assert ", 1 there already, " in done.out
-    assert store.get("http://a.example") == encode(newer)
-    assert store.get("http://b.example") == encode(OPEN)
-
-
-WRONG = {
-    "not a JSON object": "{",
-    "its origin is none: scheme://host, or scheme://host:port": '{"origin": "http://A.example", "version": 1}',
-    "it has no version": '{"origin": "http://a.example", "version": true}',
-    "written in version 9, where 1 is known": '{"origin": "http://a.example", "version": 9}',
-    "its file is no text, or no base64": '{"origin": "http://a.example", "version": 1, "file_base64": "&"}',
-    "damaged: outcome is not what it should be": '{"origin": "http://a.example", "version": 1}',
-    "damaged: fetched is not what it should be": json.dumps(
-        {"origin": "http://a.example", "version": 1, "outcome": "unavailable", "cause": "404", "fetched": float("nan")}
-    ),
-}
-
-
-def test_import_names_what_is_wrong(robots: Callable[..., Done], tmp_path: Path) -> None:
-    """A line that is no copy is named with its number and left out; the others are imported."""
-    address = f"sqlite:///{tmp_path / 'robots.sqlite'}"
-    good = json.dumps(
-        {"origin": "http://z.example", "version": 1, "outcome": "successful", "status": 200, "cause": "200"}
-        | {"fetched": NOW, "fresh_until": NOW + DAY, "confirmed": NOW, "file": "# z\n"}
-    )
-    done = robots("cache", "import", "--store", address, stdin="\n".join([*WRONG.values(), "", good]))
-    assert done.code == 1
-    prefix = "scrapy robots cache: line "
-    assert done.err.splitlines() == [f"{prefix}{number}: {text}" for number, text in enumerate(WRONG, 1)]
-    assert done.out.startswith("1 imported into ")
-    assert robots("cache", "show", "http://z.example/", "--store", address).code == 0
-
-
-@pytest.mark.parametrize("name", ["fetched", "confirmed", "unreachable_since"])
-def test_import_refuses_what_is_to_come(robots: Callable[..., Done], store: Store, address: str, name: str) -> None:
-    """What was fetched more than a day from now is refused: the clock that made it is wrong; a day is forgiven."""
-    lines = [
-        json.dumps({**copy_record(f"http://{host}.example", OPEN), name: NOW + ahead, "fresh_until": NOW + 300 * DAY})
-        for host, ahead in {"a": DAY - 1, "b": DAY + 1, "c": 9e9}.items()
-    ]
-    done = robots("cache", "import", "--store", address, stdin="\n".join(lines))
-    assert (done.code, list(store.keys())) == (1, ["http://a.example"])
-    text = f"{name} lies more than a day in the future"
-    assert done.err == f"scrapy robots cache: line 2: {text}\nscrapy robots cache: line 3: {text}\n"
-
-
-def test_export_leaves_the_last_one_where_it_fails(robots: Callable[..., Done], tmp_path: Path) -> None:
-    """An export that fails changes no file that was there."""
-    path = tmp_path / "copies.jsonl"
-    path.write_text("the last one\n", encoding="utf-8")
-    done = robots("cache", "export", str(path), "--store", "tests.support.command_stores.Broken")
-    assert done.code == 1
-    assert path.read_text(encoding="utf-8") == "the last one\n"
-    assert [*tmp_path.iterdir()] == [path]
-
-
-def test_import_of_no_file_makes_no_store(robots: Callable[..., Done], tmp_path: Path) -> None:
-    """Where there is no file to be imported, no store is made for it."""
-    done = robots("cache", "import", str(tmp_path / "none"), "--store", f"sqlite:///{tmp_path}/new/new.sqlite")
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert [*tmp_path.iterdir()] == []
-
-
 def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
     """The failure of a store is one line without credentials, and exit code 1."""
     done = robots("cache", "show", "http://a.example/", "--store", "tests.support.command_stores.Broken")
@@ -266,16 +174,6 @@ def test_a_store_that_fails_is_one_line(robots: Callable[..., Done]) -> None:
             "is no absolute URL of http ",
         ),
         (("cache", "ls", "-s", "ROBOTS_TIMEOUT=soon"), 2, "ROBOTS_TIMEOUT = 'soon' is not accepted"),
-        (
-            ("cache", "import", "no-such-file", "--store", "tests.support.command_stores.Kept"),
-            2,
-            "no-such-file cannot be read: No such file or directory; name another file, or - for standard",
-        ),
-        (
-            ("cache", "export", "no/such/file", "--store", "tests.support.command_stores.Kept"),
-            2,
-            "no/such/file cannot be written: No such file or directory; name a file in a folder of yours",
-        ),
     ],
 )
 def test_errors_are_one_line(robots: Callable[..., Done], arguments: tuple[str, ...], code: int, text: str) -> None:
@@ -288,27 +186,25 @@ def test_errors_are_one_line(robots: Callable[..., Done], arguments: tuple[str, 
     assert "secret" not in done.err
 
 
-@pytest.mark.parametrize("action", ["ls", "import"])
-def test_a_path_that_was_mistaken_is_left_alone(robots: Callable[..., Done], tmp_path: Path, action: str) -> None:
+def test_a_path_that_was_mistaken_is_left_alone(robots: Callable[..., Done], tmp_path: Path) -> None:
     """A file that is none of SQLite's is left as it is, and so is a folder."""
     notes = tmp_path / "notes.txt"
     notes.write_text("what a user wrote\n", encoding="utf-8")
-    done = robots("cache", action, "--store", f"sqlite:///{notes}")
+    done = robots("cache", "ls", "--store", f"sqlite:///{notes}")
     assert (done.code, done.err) == (1, f"scrapy robots cache: {notes} is no SQLite file\n")
-    assert robots("cache", action, "--store", f"sqlite:///{tmp_path}").code == 1
+    assert robots("cache", "ls", "--store", f"sqlite:///{tmp_path}").code == 1
     assert [*tmp_path.iterdir()] == [notes]
     assert notes.read_text(encoding="utf-8") == "what a user wrote\n"
 
 
-@pytest.mark.parametrize("action", ["ls", "show https://a.example", "purge --all", "export"])
+@pytest.mark.parametrize("action", ["ls", "show https://a.example", "purge --all"])
 def test_an_empty_file_stays_empty(robots: Callable[..., Done], tmp_path: Path, action: str) -> None:
-    """No action but `import` writes into a file that holds nothing; it is no store yet."""
+    """No action writes into a file that holds nothing; it is no store yet."""
     empty = tmp_path / "robots.sqlite"
     empty.touch()
     done = robots("cache", *action.split(), "--store", f"sqlite:///{empty}")
     assert (done.code, done.out, done.err) == (1, "", f"scrapy robots cache: {empty} is empty\n")
     assert (empty.stat().st_size, [*tmp_path.iterdir()]) == (0, [empty])
-    assert robots("cache", "import", "--store", f"sqlite:///{empty}").code == 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("cache",), ("cache", "ls", "more")])
@@ -332,7 +228,7 @@ def test_the_store_of_a_project_is_taken(tmp_path: Path) -> None:
 
     named = "ROBOTS_CACHE=sqlite:///job/robots.sqlite"
     assert "http://a.example\n1 origin in sqlite:///job/robots.sqlite" in run("cache", "ls", folder=tmp_path).out
-    assert run("cache", "export", "-s", "JOBDIR=", "-s", named, folder=tmp_path).out.count("\n") == 1
+    assert run("cache", "ls", "--json", "-s", "JOBDIR=", "-s", named, folder=tmp_path).out.count("\n") == 1
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
@@ -350,7 +246,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("action", ["ls", "export", "show http://host-0.example/"])
+@pytest.mark.parametrize("action", ["ls", "show http://host-0.example/"])
 def test_an_output_that_is_full_is_one_line(tmp_path: Path, action: str) -> None:
     """Output for which there is no room is one line on stderr, and exit code 1."""
     address = f"sqlite:///{tmp_path}/robots.sqlite"
@@ -363,15 +259,3 @@ def test_an_output_that_is_full_is_one_line(tmp_path: Path, action: str) -> None
         done = run("cache", *action.split(), "--store", address, folder=tmp_path, stdout=full.fileno())
     assert done.code == 1
     assert done.err == "scrapy robots cache: the output cannot be written: No space left on device\n"
-
-
-def test_import_opens_a_named_pipe_once(tmp_path: Path) -> None:
-    """A pipe that has a name is opened once: whoever writes into it would be cut off by a second time."""
-    os.mkfifo(tmp_path / "pipe")
-    line = json.dumps(copy_record("http://a.example", OPEN)).encode()
-    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(line,))
-    writer.start()
-    done = run("cache", "import", "pipe", "--store", "sqlite:///robots.sqlite", folder=tmp_path)
-    writer.join(TIMEOUT)
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("1 imported into ")

@@ -106,7 +106,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_document_shows_what_commands_print(folder: Path) -> None:
     """Each command of the document prints what stands below it, in the order in which they stand there."""
-    assert len(sessions()) == 19
+    assert len(sessions()) == 17
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))

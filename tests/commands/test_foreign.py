@@ -12,7 +12,6 @@ import pytest
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from scrapy_robots_rfc.commands.cache import copy_record
 from tests.support.command_copies import DAY, OPEN, fill
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ FOREIGN = {
 }
 
 
-def test_foreign_keys_reach_no_terminal_and_no_store(robots: Callable[..., Done], store: Store, address: str) -> None:
-    """Keys that are no origins come to no terminal as they are, nor their credentials, and go to no other store."""
+def test_foreign_keys_reach_no_terminal(robots: Callable[..., Done], store: Store, address: str) -> None:
+    """Keys that are no origins come to no terminal as they are, nor their credentials; all are purged."""
     for key in FOREIGN:
         store.put(key, encode(OPEN), DAY)
     fill(store, z=OPEN)
@@ -42,21 +41,8 @@ def test_foreign_keys_reach_no_terminal_and_no_store(robots: Callable[..., Done]
     assert [line.split(maxsplit=7)[-1] for line in listed.lines[1:-1]] == [names[key] for key in sorted(names)]
     shown = [json.loads(line)["origin"] for line in robots("cache", "ls", "--json", "--store", address).lines]
     assert sorted(shown) == sorted(names.values())
-    done = robots("cache", "export", "--store", address)
-    assert (done.code, done.out.count("\n")) == (1, 1)
-    prefix = "scrapy robots cache: "
-    assert done.err.splitlines() == [f"{prefix}{FOREIGN[key]} is no origin: left out" for key in sorted(FOREIGN)]
     assert robots("cache", "purge", "--all", "--store", address).out.startswith("6 origins dropped from ")
     assert list(store.keys()) == []
-
-
-@pytest.mark.parametrize("key", FOREIGN)
-def test_foreign_keys_are_not_imported(robots: Callable[..., Done], store: Store, address: str, key: str) -> None:
-    """A line whose origin is none is refused, and does not show it."""
-    line = json.dumps({**copy_record("http://a.example", OPEN), "origin": key})
-    done = robots("cache", "import", "--store", address, stdin=line)
-    assert (done.code, list(store.keys())) == (1, [])
-    assert done.err == "scrapy robots cache: line 1: its origin is none: scheme://host, or scheme://host:port\n"
 
 
 @pytest.mark.parametrize("value", ["junk", 5])

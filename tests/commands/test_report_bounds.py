@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scrapy_robots_rfc.commands import report_sums
 from scrapy_robots_rfc.commands.common import Console, Failed
 from scrapy_robots_rfc.commands.report import page, show
-from scrapy_robots_rfc.commands.report_sums import MOST_BUCKETS, ReportFile, Sums, Timeline
+from scrapy_robots_rfc.commands.report_sums import MOST_BUCKETS, Report, Sums, Timeline
 from tests.support.reports import EXPORTERS, PLUGINS, exempt, exported, record, unreachable
 
 pytestmark = pytest.mark.once
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.once
 MEBIBYTE = 2**20
 
 
-def summed(file: Any) -> tuple[Sums, ReportFile]:
+def summed(file: Any) -> tuple[Sums, Report]:
     """What a stream adds up to."""
     console: Any = SimpleNamespace(stdin=SimpleNamespace(buffer=io.BufferedReader(file)))
-    sums, report = Sums(), ReportFile("-")
+    sums, report = Sums(), Report("-")
     for fields in report.read(console):
         sums.add(fields)
     return sums, report
@@ -205,13 +205,13 @@ def test_odd_values_leave_the_record_counted(name: str, value: object) -> None:
     shown(sums, report)
 
 
-def shown(sums: Sums, report: ReportFile) -> None:
+def shown(sums: Sums, report: Report) -> None:
     """Show sums in all ways."""
-    assert "<h1>" in page(sums, [report], 10)
+    assert "<h1>" in page(sums, report, 10)
     out = io.StringIO()
-    show(sums, [report], 10, Console(out, out, out, ""))
+    show(sums, report, 10, Console(out, out, out, ""))
     assert out.getvalue().count("\n") > 1
-    assert json.dumps(sums.record([report], 10))
+    assert json.dumps(sums.record(report, 10))
 
 
 WHOLE = [exported([record(), unreachable(), exempt("a.example", 1)], name) for name in EXPORTERS]
@@ -255,7 +255,7 @@ def test_pieces_make_no_difference(format: str, size: int) -> None:  # noqa: A00
     octets = exported([record(), unreachable(), record(spider="a,b", count=3)], format)
     sums, report = summed(Parts([octets[start : start + size] for start in range(0, len(octets), size)]))
     assert (report.records, report.broken, report.breaks_off) == (3, 0, False)
-    assert sums.record([], 10) == summed(io.BytesIO(octets))[0].record([], 10)
+    assert sums.record(report, 10) == summed(io.BytesIO(octets))[0].record(report, 10)
 
 
 def test_array_in_one_line_is_read() -> None:
@@ -263,7 +263,7 @@ def test_array_in_one_line_is_read() -> None:
     records = [record(spider="\u00e9" * 100)] * 2000
     sums, report = summed(io.BytesIO(json.dumps(records, ensure_ascii=False).encode()))
     assert (sums.requests, report.broken, report.breaks_off) == (2000, 0, False)
-    assert len(sums.record([report], 10)["by_spider"]) == 1
+    assert len(sums.record(report, 10)["by_spider"]) == 1
 
 
 class Parts(io.RawIOBase):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.command_line import run
-from tests.support.reports import FEW, exported
 from tests.support.site import HANG, Reply, Site, redirect
 from tests.support.site import robots as file
 
@@ -116,25 +115,6 @@ def test_the_limit_is_that_of_the_settings(size: int, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text(long(550_000))
     done = run("lint", "long.txt", "-s", f"ROBOTS_MAX_SIZE={size}", folder=tmp_path)
     assert (done.code, done.out) == (0, "long.txt: nothing found\n")
-
-
-def test_a_report_by_several_names_counts_once(tmp_path: Path) -> None:
-    """A report that is named twice, by whatever names, is counted once, and one line says so."""
-    (tmp_path / "r.jsonl").write_bytes(exported(FEW))
-    (tmp_path / "link.jsonl").symlink_to("r.jsonl")
-    (tmp_path / "copy.jsonl").write_bytes(exported(FEW))
-    once = json.loads(run("report", "r.jsonl", "--json", folder=tmp_path).out)
-    again = run("report", "r.jsonl", "./r.jsonl", "--json", folder=tmp_path)
-    assert (again.code, json.loads(again.out)) == (0, once)
-    assert again.err == "scrapy robots report: ./r.jsonl is the same file as r.jsonl: each file counts once\n"
-    names = ("link.jsonl", "copy.jsonl", "r.jsonl", "-", "-")
-    done = run("report", *names, "--json", folder=tmp_path, stdin=exported(FEW))
-    assert json.loads(done.out)["requests"] == 3 * once["requests"]
-    same = {"r.jsonl": "link.jsonl", "-": "-"}
-    assert done.err.splitlines() == [
-        f"scrapy robots report: {name} is the same file as {first}: each file counts once"
-        for name, first in same.items()
-    ]
 
 
 def test_no_job_directory_is_made(tmp_path: Path) -> None:

@@ -44,7 +44,6 @@ def folder(tmp_path: Path) -> Path:
     [
         ("check",),  # as all that read URLs or a robots.txt
         ("report", "-"),
-        ("cache", "import", "--store", STORE),
     ],
     ids=" ".join,
 )
@@ -58,7 +57,7 @@ def test_stopped_while_it_reads(arguments: tuple[str, ...], folder: Path) -> Non
     "arguments",
     [
         ("lint", "robots.txt"),
-        ("cache", "export", "--store", STORE),
+        ("cache", "ls", "--store", STORE),
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -1,4 +1,4 @@
-"""Files that commands write: `cache export FILE` and `report --html FILE`."""
+"""The file that `report --html FILE` writes."""
 
 from __future__ import annotations
 
@@ -8,34 +8,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.command_copies import OPEN, fill
 from tests.support.command_line import run
 from tests.support.reports import FEW, exported
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-EXPORT = ("cache", "export", "{}", "--store", "sqlite:///robots.sqlite")
-PAGE = ("report", "robots.jsonl", "--html", "{}")
-BOTH = pytest.mark.parametrize("arguments", [EXPORT, PAGE], ids=["export", "page"])
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a store and a report."""
-    store = SqliteStore(tmp_path / "robots.sqlite")
-    store.open()
-    fill(store, a=OPEN)
-    store.close()
+    """A folder with a report."""
     (tmp_path / "robots.jsonl").write_bytes(exported(FEW))
     (tmp_path / "sub").mkdir()
     return tmp_path
 
 
-def filled(arguments: tuple[str, ...], name: str) -> list[str]:
+def filled(name: str) -> list[str]:
     """A command line that writes a file."""
-    return [argument.format(name) for argument in arguments]
+    return ["report", "robots.jsonl", "--html", name]
 
 
 def contents(folder: Path) -> dict[str, bytes | int]:
@@ -46,15 +36,14 @@ def contents(folder: Path) -> dict[str, bytes | int]:
     }
 
 
-@BOTH
-def test_what_is_no_file_stays(arguments: tuple[str, ...], folder: Path) -> None:
+def test_what_is_no_file_stays(folder: Path) -> None:
     """What is there and is no file stays: a pipe, a folder, the output of the command itself."""
     os.mkfifo(folder / "pipe")
     (folder / "link").symlink_to("pipe")
     (folder / "loop").symlink_to("loop")
     before, (reading, writing) = contents(folder), os.pipe()
     for name in ("pipe", "link", "sub", "loop", "/dev/stdout"):
-        done = run(*filled(arguments, name), folder=folder, stdout=writing)
+        done = run(*filled(name), folder=folder, stdout=writing)
         assert (done.code, done.err.count("\n")) == (2, 1)
         assert f": {name} cannot be written over" in done.err
         assert contents(folder) == before
@@ -62,55 +51,42 @@ def test_what_is_no_file_stays(arguments: tuple[str, ...], folder: Path) -> None
     os.close(writing)
 
 
-@BOTH
-def test_what_is_read_is_not_written_over(arguments: tuple[str, ...], folder: Path) -> None:
+def test_what_is_read_is_not_written_over(folder: Path) -> None:
     """A command does not write over what it reads, whatever name that goes by."""
-    own = "robots.sqlite" if arguments is EXPORT else "robots.jsonl"
+    own = "robots.jsonl"
     (folder / "link").symlink_to(own)
     (folder / "again").hardlink_to(folder / own)
     before = contents(folder)
     for name in (own, f"sub/../{own}", "link", "again", str(folder / own)):
-        done = run(*filled(arguments, name), folder=folder)
+        done = run(*filled(name), folder=folder)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert f": {name} cannot be written over, since it is no file, or one that is read; name another" in done.err
         assert contents(folder) == before
 
 
-@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
-def test_what_a_store_has_beside_is_not_written_over(suffix: str, folder: Path) -> None:
-    """Nor does an export take the place of a file that SQLite keeps, or will keep, beside a database."""
-    done = run(*filled(EXPORT, f"robots.sqlite{suffix}"), folder=folder)
-    assert (done.code, done.out) == (2, "")
-    beside = folder / f"robots.sqlite{suffix}"
-    assert not beside.exists() or beside.read_bytes() == b""  # SQLite leaves an empty journal
-
-
-@BOTH
-def test_a_link_is_followed(arguments: tuple[str, ...], folder: Path) -> None:
+def test_a_link_is_followed(folder: Path) -> None:
     """A link stays one; what it leads to is written, be it new or not."""
     (folder / "link").symlink_to("sub/new")
     for earlier in (None, b"earlier"):
         if earlier is not None:
             (folder / "sub" / "new").write_bytes(earlier)
-        assert run(*filled(arguments, "link"), folder=folder).code == 0
+        assert run(*filled("link"), folder=folder).code == 0
         assert (folder / "link").is_symlink()
-        assert (folder / "sub" / "new").read_bytes().startswith((b"{", b"<!DOCTYPE html>"))
+        assert (folder / "sub" / "new").read_bytes().startswith(b"<!DOCTYPE html>")
         assert [path.name for path in (folder / "sub").iterdir()] == ["new"]
 
 
-@BOTH
-def test_a_new_file_has_the_usual_permissions(arguments: tuple[str, ...], folder: Path) -> None:
+def test_a_new_file_has_the_usual_permissions(folder: Path) -> None:
     """The file has the permissions of any other new file, and a name may be as long as names can be."""
     name = "\N{GRINNING FACE}" * 63
-    assert run(*filled(arguments, name), folder=folder).code == 0
+    assert run(*filled(name), folder=folder).code == 0
     (folder / "touched").touch()
     modes = [stat.S_IMODE((folder / each).stat().st_mode) for each in (name, "touched")]
     assert modes[0] == modes[1]
 
 
-@BOTH
-def test_a_folder_that_is_not_there_is_one_line(arguments: tuple[str, ...], folder: Path) -> None:
+def test_a_folder_that_is_not_there_is_one_line(folder: Path) -> None:
     """Where no file can be made, one line says what to do."""
-    done = run(*filled(arguments, "no/such/file"), folder=folder)
+    done = run(*filled("no/such/file"), folder=folder)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert "cannot be written: No such file or directory; name a file in a folder of yours" in done.err

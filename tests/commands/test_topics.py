@@ -167,7 +167,6 @@ def test_colour_on_a_terminal_alone(folder: Path, arguments: tuple[str, ...], re
         ("report", "robots.jsonl", "--json"),
         ("cache", "ls", "--json", "--store", STORE),
         ("cache", "show", "http://a.example/", "--json", "--store", STORE),
-        ("cache", "export", "--store", STORE),
     ],
     ids=" ".join,
 )
