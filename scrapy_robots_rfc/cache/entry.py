@@ -148,8 +148,7 @@ def decode(value: object) -> CacheEntry:
         pass
     if not isinstance(head, dict):
         raise ValueError("not a copy of a robots.txt")
-    file = text[end + 1 :]  # an empty one is a file, too
-    return entry_of(head, file if file or head.get("outcome") == Outcome.SUCCESSFUL.value else None)
+    return _entry_of(head, text[end + 1 :])
 
 
 def head_of(entry: CacheEntry) -> dict[str, Any]:
@@ -181,8 +180,8 @@ def head_of(entry: CacheEntry) -> dict[str, Any]:
     return {key: value for key, value in head.items() if value is not None}
 
 
-def entry_of(head: dict[str, Any], body: bytes | None) -> CacheEntry:
-    """Return the entry that a head of `head_of` and a file make. Every value is checked first.
+def _entry_of(head: dict[str, Any], file: bytes) -> CacheEntry:
+    """Return the entry that a head of `head_of` and what stands behind it make. Every value is checked first.
 
     :raises ValueError: a value has a wrong type, or is not possible; the text names it.
     """
@@ -198,9 +197,11 @@ def entry_of(head: dict[str, Any], body: bytes | None) -> CacheEntry:
             read[key] = None if value is None and key not in _NEEDED else reader(value)
         except (ValueError, TypeError):
             raise ValueError(f"damaged: {key} is not what it should be") from None
-    outcome, url = read["outcome"], read["url"]
-    if (body is None) == (outcome is Outcome.SUCCESSFUL):
-        raise ValueError("damaged: the file is missing, or too much")
+    outcome = read["outcome"]
+    if file and outcome is not Outcome.SUCCESSFUL:
+        raise ValueError("damaged: there is a file, which such a result has not")
+    body = file if outcome is Outcome.SUCCESSFUL else None  # an empty one is a file, too
+    url = read["url"]
     validity = Validity(outcome, read["fresh_until"], read["confirmed"], read["unreachable_since"])
     validators = None if url is None else Validators(url, read["etag"], read["last_modified"])
     return CacheEntry(

@@ -22,7 +22,7 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.addon import Addon
 from scrapy_robots_rfc.cache.stores.opening import sqlite_path
-from scrapy_robots_rfc.commands.common import Console, Failed, file_url, is_url, read, source_name, stripped
+from scrapy_robots_rfc.commands.common import Console, Failed, is_url, origin_of, read, source_name, stripped
 from scrapy_robots_rfc.core.agents import NOBODY
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError, SettingError
@@ -255,7 +255,7 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
         for number, handler in handlers.items():
             signal.signal(number, handler)
     for failure in filter(None, failures):
-        raise told(failure)
+        raise _as_failed(failure)
     return given[0] if given else None
 
 
@@ -293,13 +293,17 @@ def given_file(settings: ScrapySettings, source: str, console: Console) -> Given
     if not is_url(source):
         max_size = read_settings(settings).max_size
         return GivenFile(source, RobotsTxt.parse(read(source, console, max_size), max_size=max_size))
-    url = file_url(source)
+    origin_of(source)
+    parts = urlsplit(source)
+    url = source
+    if parts.path in ("", "/") and not parts.query:  # a site stands for its file
+        url = parts._replace(path="/robots.txt", fragment="").geturl()
     if (found := crawl(settings, lambda inquirer: inquirer.download(url))) is None:
         raise Failed(f"stopped before {stripped(url)} was there")
     return found
 
 
-def told(failure: BaseException) -> BaseException:
+def _as_failed(failure: BaseException) -> BaseException:
     """Return the exception that ends the command: one of the project's own code becomes a `Failed` with one line."""
     while isinstance(failure, RuntimeError) and failure.__cause__ is None and failure.__context__ is not None:
         failure = failure.__context__  # Scrapy may fail once more when it ends a crawl that could not begin

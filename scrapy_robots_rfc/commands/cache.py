@@ -179,12 +179,16 @@ def show(store: _OpenStore, console: Console, opts: argparse.Namespace) -> int:
     if not isinstance(found, CacheEntry):
         raise Failed(f"{key} is not in {store.name}" if found is None else f"{key} cannot be read: {found}", 1)
     if opts.json:
-        console.say_json({"origin": key, **head_of(found), **_file(found)})
+        record = {"origin": key, **head_of(found)}
+        if found.body is not None:
+            try:
+                record["file"] = found.body.decode("utf-8")
+            except UnicodeDecodeError:
+                record["file_base64"] = base64.b64encode(found.body).decode("ascii")
+        console.say_json(record)
         return 0
-    meaning = found.validity.outcome.explained(found.cause)
-    if found.validity.stale:
-        meaning = f"stale ({found.cause}): an earlier copy is obeyed"
-    console.fact("result", meaning, _NAMES)
+    validity = found.validity
+    console.fact("result", common.meaning(validity.outcome, found.cause, stale=validity.stale), _NAMES)
     for name, value in _record(key, found).items():
         text = _moment(value, store.now) if name in _TIMES else str(value)
         console.fact(name.replace("_", " "), text, _NAMES)
@@ -201,16 +205,6 @@ def _record(key: str, found: CacheEntry | ValueError) -> dict[str, Any]:
         return {"origin": key, "error": str(found)}
     octets = {} if found.body is None else {"octets": len(found.body)}
     return {"origin": key, **head_of(found), **octets}
-
-
-def _file(copy: CacheEntry) -> dict[str, str]:
-    """Return the file of a copy, if it has one, under a key that says how it is written."""
-    if copy.body is None:
-        return {}
-    try:
-        return {"file": copy.body.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"file_base64": base64.b64encode(copy.body).decode("ascii")}
 
 
 def _result(found: CacheEntry | ValueError) -> str:

@@ -30,7 +30,6 @@ from scrapy_robots_rfc.core.robotstxt import Explanation, RobotsTxt, explain
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.user_agent import default_header
-from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
 
@@ -307,10 +306,7 @@ def show_access(found: FoundRobots, console: Console) -> None:
     elif robots.exempt is not None:
         text = f"{source} (not asked, by ROBOTS_EXEMPT)"
     else:
-        stale = ", an earlier copy is obeyed" if robots.stale else ""
-        text = f"{source} ({robots.outcome.value}: {robots.cause}{stale})"
-        if robots.outcome is not Outcome.SUCCESSFUL:
-            text = f"{source} {robots.outcome.explained(robots.cause)}"
+        text = f"{source} {common.meaning(robots.outcome, robots.cause, stale=robots.stale)}"
     console.fact("robots.txt", text)
     for hop in found.hops:
         where = "without a usable Location" if hop.target is None else f"to {hop.target}"

@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TextIO, cast
-from urllib.parse import urlsplit
 
 from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.policy.schemes import SCHEMES, Scheme
 
@@ -129,6 +129,11 @@ def span(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
+def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
+    """Return what came of a fetch, and what that means for pages: ``unavailable (404): everything is allowed``."""
+    return f"stale ({cause}): an earlier copy is obeyed" if stale else outcome.explained(cause)
+
+
 def seconds_of(text: str) -> float | None:
     """Return a time of ISO 8601 in seconds since 1970, of UTC where it names no zone; ``None``: it is none."""
     try:
@@ -172,18 +177,6 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     if (origin := Origin.of(url, schemes)) is None:
         raise Failed(f"{stripped(url) or EMPTY} is {NO_URL.format(' or '.join(schemes))}; {URL_ADVICE}")
     return origin
-
-
-def file_url(url: str) -> str:
-    """Return the URL of the robots.txt that a URL stands for: that of a site stands for its file, any other for itself.
-
-    :raises Failed: it has no origin.
-    """
-    origin_of(url)
-    parts = urlsplit(url)
-    if parts.path not in ("", "/") or parts.query:
-        return url
-    return parts._replace(path="/robots.txt", fragment="").geturl()
 
 
 def stripped(url: str) -> str:

@@ -32,8 +32,16 @@ def add_arguments(topic: argparse.ArgumentParser) -> None:
 def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namespace) -> int:
     """Print the rules of a page for each who asks; return the exit code."""
     agents = check.agents_for(opts.agent, asking.prepared(settings), settings)
-    response = _response(settings, opts.page, console)
-    name = without_userinfo(response.url) if is_url(opts.page) else common.source_name(opts.page)
+    if is_url(opts.page):
+        url = common.as_url(opts.page)
+        common.origin_of(url)
+        response = asking.crawl(settings, lambda inquirer: inquirer.page(url))
+        if response is None:
+            raise Failed(f"stopped before {common.stripped(url)} was there")
+        name = without_userinfo(response.url)
+    else:
+        response = HtmlResponse("file:", body=common.read(opts.page, console, 4 * MAX_DOCUMENT))
+        name = common.source_name(opts.page)
     for number, agent in enumerate(agents):
         who, tokens = check.name_of(agent), agent.tokens
         holds, rules = rules_of(response, tokens), list(_rules(response, tokens))
@@ -45,17 +53,6 @@ def run(settings: ScrapySettings, console: common.Console, opts: argparse.Namesp
             console.say(f"{chr(10) * (number > 0)}{printable(name)}")
             _show(who, holds, rules, console)
     return 0
-
-
-def _response(settings: ScrapySettings, source: str, console: common.Console) -> Response:
-    """Return the document of a file, or the answer for a URL."""
-    if not is_url(source):
-        return HtmlResponse("file:", body=common.read(source, console, 4 * MAX_DOCUMENT))
-    url = common.as_url(source)
-    common.origin_of(url)
-    if (found := asking.crawl(settings, lambda inquirer: inquirer.page(url))) is None:
-        raise Failed(f"stopped before {common.stripped(url)} was there")
-    return found
 
 
 def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -20,8 +20,7 @@ from scrapy_robots_rfc.errors import SettingError
 
 #: The topics, in the order of docs/cli.md: each a module with `HELP`, `run`, and `add_arguments`. The last one returns
 #: the parsers of its actions, if the topic has any.
-_MODULES = (check, show, lint, page, report, cache)
-_TOPICS = {topic.__name__.rpartition(".")[2]: topic for topic in _MODULES}
+_TOPICS = {"check": check, "show": show, "lint": lint, "page": page, "report": report, "cache": cache}
 #: Those whose exit code is an answer, which there is none of where the output cannot be written.
 _ANSWERS = frozenset({"check", "lint", "page"})
 

@@ -45,11 +45,10 @@ def run(settings: ScrapySettings, console: Console, opts: argparse.Namespace) ->
             if number:
                 console.say()
             _show(found, fresh_for, agent, ours.limit, console)
-    outcome, cause = found.robots.outcome, found.robots.cause
+    outcome = found.robots.outcome
     if outcome not in (Outcome.UNREACHABLE, Outcome.LOCAL):
         return 0
-    why = "unreachable" if outcome is Outcome.UNREACHABLE else "not asked for, because the crawl itself failed"
-    console.complain(f"{origin.robots_url} is {why}: {cause}; {found.advice}")
+    console.complain(f"{origin.robots_url} is {outcome.explained(found.robots.cause)}; {found.advice}")
     return NO_ANSWER
 
 

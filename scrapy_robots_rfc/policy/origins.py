@@ -51,13 +51,6 @@ class Origin:
             return None
         return cls(parts.scheme, normal, port)
 
-    @classmethod
-    def written(cls, text: str) -> Origin | None:
-        """Return the origin whose ``str()`` is the text; ``None`` where there is none."""
-        scheme = text.partition(":")[0]
-        origin = cls.of(text, SCHEMES if scheme in SCHEMES else {scheme: Scheme(0)})
-        return origin if str(origin) == text else None
-
     @property
     def robots_url(self) -> str:
         """The URL of the origin's robots.txt: ``scheme://authority/robots.txt``."""

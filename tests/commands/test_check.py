@@ -255,7 +255,7 @@ def test_a_file_is_fetched_as_by_a_crawl(tmp_path: Path) -> None:
         assert site.targets == ["/robots.txt", "/a", "/b"]
         assert {asked.headers["User-Agent"] for asked in site.asked} == {"foobot/1 (+http://b.example)"}
         assert done.lines[2:6] == [
-            f"  robots.txt {site.url('/robots.txt')} (successful: 200)",
+            f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
             f"  redirected 301 to {site.url('/a')}",
             f"  redirected 302 to {site.url('/b')}",
             "  group      for foobot: it is named there (lines 4-10)",
@@ -349,7 +349,7 @@ def test_another_parser_decides(tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, "")
     assert done.lines[1:] == [
         "  why        robots.txt: the verdict of ROBOTSTXT_PARSER",
-        f"  robots.txt {site.url('/robots.txt')} (successful: 200)",
+        f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
     ]
 
 

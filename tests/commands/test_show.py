@@ -42,7 +42,7 @@ def test_what_is_known_of_a_file_as_text(tmp_path: Path) -> None:
         assert site.targets == ["/robots.txt", "/b"]
         assert (done.code, done.err) == (0, "")
         assert done.lines == [
-            f"  robots.txt {site.url('/robots.txt')} (successful: 200)",
+            f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide",
             f"  redirected 302 to {site.url('/b')}",
             "  fresh for  24 h",
             f"  octets     {len(FILE)}",
@@ -185,7 +185,8 @@ def test_an_origin_without_a_file_says_so(tmp_path: Path, status: int, code: int
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
         assert done.code == code
         assert done.lines[0] == f"  robots.txt {site.url('/robots.txt')} {result} ({status}): {means} is allowed"
-        error = f"scrapy robots show: {site.url('/robots.txt')} is unreachable: 503; see whether the site is up\n"
+        means = "is unreachable (503): nothing is allowed; see whether the site is up"
+        error = f"scrapy robots show: {site.url('/robots.txt')} {means}\n"
         assert done.err == (error if code else "")
 
 
@@ -224,4 +225,4 @@ def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     rules = "User-agent: *\n" + "".join(f"Disallow: /{number}\n" for number in range(20_000))
     with Site({"/robots.txt": file(rules)}) as site:
         first, code, err = read_one_line("show", site.url("/"), folder=tmp_path)
-    assert (first, code, err) == (f"  robots.txt {site.url('/robots.txt')} (successful: 200)\n", 0, "")
+    assert (first, code, err) == (f"  robots.txt {site.url('/robots.txt')} successful (200): its rules decide\n", 0, "")
