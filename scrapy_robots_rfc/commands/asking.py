@@ -76,7 +76,7 @@ class FoundRobots:
 
     :param source: the URL of the robots.txt, or the name of the file that was given in its place.
     :param hops: the redirects that its fetch followed.
-    :param declared: the uses that the crawl declared whose archive it is from; ``None``: nobody knows.
+    :param declared: the uses that the crawl declared whose archive it is from; ``None``: unknown.
     :param advice: what to do where the file is unreachable, or the crawl itself failed.
     """
 

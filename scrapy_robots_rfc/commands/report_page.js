@@ -7,8 +7,8 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const COLOURED = ["rule", "unreachable", "crawl_delay", "parser"]; // from the bottom of a bar to its top; others share a colour
 const MEANING = new Map([
   ["rule", "a rule of the site's robots.txt"],
-  ["unreachable", "robots.txt could not be had, so nobody knows the rules"],
-  ["local", "a part of the crawl itself failed, so that nobody knows the rules"],
+  ["unreachable", "robots.txt could not be fetched, so the rules are unknown"],
+  ["local", "a part of the crawl itself failed, so the rules are unknown"],
   ["crawl_delay", "the site asks for a longer interval than is kept"],
   ["parser", "the project's own parser says so"],
 ]);
@@ -57,6 +57,7 @@ const link = (text, path = null) => {
   if (url === null) return html("span", {}, shown);
   return html("a", { href: path === null ? text : `${url.origin}${path}`, rel: "noopener noreferrer" }, shown);
 };
+const texts = (text) => [html("span", {}, text)];
 const note = (content, attributes = {}, name = "span") => html(name, { class: "note", ...attributes }, content);
 
 // Texts.
@@ -180,10 +181,9 @@ const overTime = () => {
 };
 
 const plots = () => {
-  const name = (text) => [html("span", {}, text)];
   const first = (rows) => rows.slice(0, data.bars);
-  const reasons = first(data.by_reason).map((row) => ({ ...row, name: name(row.reason), reasons: { [row.reason]: row.requests } }));
-  const origins = first(data.by_origin).map((row) => ({ ...row, name: name(row.origin ?? NO_ORIGIN), reasons: row.by_reason }));
+  const reasons = first(data.by_reason).map((row) => ({ ...row, name: texts(row.reason), reasons: { [row.reason]: row.requests } }));
+  const origins = first(data.by_origin).map((row) => ({ ...row, name: texts(row.origin ?? NO_ORIGIN), reasons: row.by_reason }));
   const rules = first(data.by_rule).map((row) => {
     const below = [row.origin ?? NO_ORIGIN, place(row)].filter((text) => text);
     const parts = [html("code", {}, row.rule), ...below.map((text) => html("span", { class: "quiet" }, text))];
@@ -222,21 +222,21 @@ const shares = (row) => [number(row.requests), number(row.requests, percent(row.
 
 const tables = () => [
   {
-    name: "reason", title: "By reason", about: "", columns: ["Reason", "Requests", "Share"],
-    kind: "by_reason", cells: (row) => [[html("span", {}, row.reason), note(MEANING.get(row.reason) ?? "")], ...shares(row)],
+    kind: "by_reason", title: "By reason", columns: ["Reason", "Requests", "Share"],
+    cells: (row) => [[...texts(row.reason), note(MEANING.get(row.reason) ?? "")], ...shares(row)],
   },
   {
-    name: "origin", title: "By origin", about: "scheme, host and port",
-    columns: ["Origin", "Requests", "Share", "By a rule", "Unreachable", "Other"], kind: "by_origin",
+    kind: "by_origin", title: "By origin", about: "scheme, host and port",
+    columns: ["Origin", "Requests", "Share", "By a rule", "Unreachable", "Other"],
     cells: (row) => {
-      const [rule, unreachable] = [row.by_reason.rule ?? 0, row.by_reason.unreachable ?? 0];
+      const { rule = 0, unreachable = 0 } = row.by_reason;
       const reasons = [rule, unreachable, row.requests - rule - unreachable];
       return [[link(row.origin ?? NO_ORIGIN)], ...shares(row), ...reasons.map((each) => number(each))];
     },
   },
   {
-    name: "rule", title: "By rule", about: "with the first URL that each disallowed, and where it stands",
-    columns: ["Rule", "robots.txt of", "Requests", "Share"], kind: "by_rule",
+    kind: "by_rule", title: "By rule", about: "with the first URL that each disallowed, and where it stands",
+    columns: ["Rule", "robots.txt of", "Requests", "Share"],
     cells: (row) => {
       const example = row.example === null ? null : note([link(row.example)]);
       const where = place(row) ? note(place(row)) : null;
@@ -244,18 +244,18 @@ const tables = () => [
     },
   },
   {
-    name: "spider", title: "By spider", about: "", columns: ["Spider", "Requests", "Share"],
-    kind: "by_spider", cells: (row) => [[html("span", {}, row.spider ?? NO_SPIDER)], ...shares(row)],
+    kind: "by_spider", title: "By spider", columns: ["Spider", "Requests", "Share"],
+    cells: (row) => [texts(row.spider ?? NO_SPIDER), ...shares(row)],
   },
   {
-    name: "unreachable", title: "robots.txt unreachable", about: "nobody knows what these sites say",
-    columns: ["Why", "Requests", "Share", "Origins"], kind: "unreachable",
-    cells: (row) => [[html("span", {}, row.why)], ...shares(row), number(row.origins)],
+    kind: "unreachable", title: "robots.txt unreachable", about: "what these sites say is unknown",
+    columns: ["Why", "Requests", "Share", "Origins"],
+    cells: (row) => [texts(row.why), ...shares(row), number(row.origins)],
   },
   {
-    name: "exempt", title: "Not asked",
+    kind: "exempt", title: "Not asked", columns: ["Entry", "Requests"],
     about: "entries of ROBOTS_EXEMPT that were used; these requests are in no other number",
-    columns: ["Entry", "Requests"], kind: "exempt", cells: (row) => [[html("span", {}, row.entry)], number(row.requests)],
+    cells: (row) => [texts(row.entry), number(row.requests)],
   },
 ];
 
@@ -295,7 +295,10 @@ const filter = (name, rows, status) => {
   return html("label", { class: "filter" }, [html("span", {}, "Filter"), input]);
 };
 
-const section = ({ name, title, about, columns, kind, cells }) => {
+const idOf = (kind) => kind.replace("by_", "");
+
+const section = ({ kind, title, about = "", columns, cells }) => {
+  const name = idOf(kind);
   const shown = data[kind].slice(0, data.top);
   const drawn = shown.map(cells);
   const rows = drawn.map(drawnRow);
@@ -326,7 +329,7 @@ const section = ({ name, title, about, columns, kind, cells }) => {
 };
 
 const contents = (drawn) => {
-  const items = drawn.map(({ name, title }) => html("li", {}, [html("a", { href: `#${name}` }, title)]));
+  const items = drawn.map(({ kind, title }) => html("li", {}, [html("a", { href: `#${idOf(kind)}` }, title)]));
   return html("nav", { "aria-label": "Tables" }, [html("ul", {}, items)]);
 };
 
