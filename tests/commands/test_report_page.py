@@ -10,9 +10,10 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.support.command_line import run
 from tests.support.documents import block
 from tests.support.report_pages import hostile, made
-from tests.support.reports import crawl, record
+from tests.support.reports import crawl, exported, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,6 +161,16 @@ def test_a_page_says_that_nothing_was_disallowed(browser: Browser, tmp_path: Pat
     shown = "return ['h1', '.lede'].map((part) => document.querySelector(part).innerText)"
     assert browser.run(shown) == ["No request was disallowed", "robots.jsonl"]
     assert browser.driver.find_elements(By.CSS_SELECTOR, "section, nav") == []
+
+
+def test_a_page_of_a_damaged_report_says_so(browser: Browser, tmp_path: Path) -> None:
+    """A page of a report that breaks off says so, and how many records were left out."""
+    (tmp_path / "robots.jsonl").write_bytes(exported([record(), record()])[:-100])
+    assert run("report", "robots.jsonl", "--html", "report.html", folder=tmp_path).code == 0
+    assert browser.open(tmp_path / "report.html").console == []
+    lede, figures = browser.run("return ['.lede', '.figures'].map((part) => document.querySelector(part).innerText)")
+    assert lede.endswith("robots.jsonl, which breaks off")
+    assert "broken records, left out\n1" in figures
 
 
 @pytest.mark.parametrize("counts", [[11, 5], [15, 1], [1, 9999]])
