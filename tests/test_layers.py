@@ -31,9 +31,9 @@ OUTSIDE = (
     "core.findings",
     "fetching.ftp",
     "fetching.overrides",
-    "middleware.page_rules",
-    "middleware.tdmrep",
-    "middleware.use",
+    "usage.page_rules",
+    "usage.tdmrep",
+    "usage.use",
 )
 #: The parser works alone, under Scrapy's own middleware.
 PARSER = ("core", *TABLES)

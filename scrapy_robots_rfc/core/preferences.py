@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from scrapy_robots_rfc.core.groups import Record
 from scrapy_robots_rfc.core.labels import LABEL_OF, TDM, TRAIN_AI
 from scrapy_robots_rfc.core.lines import as_text
-from scrapy_robots_rfc.core.page_rules import PageRules
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
 from scrapy_robots_rfc.core.percent import request_target, to_octets
 from scrapy_robots_rfc.core.text import listed, printable
+from scrapy_robots_rfc.usage.rules import PageRules
 
 #: Keys of robots.txt records that say something of use, in lower case.
 USAGE, SIGNAL, LICENSE = "content-usage", "content-signal", "license"

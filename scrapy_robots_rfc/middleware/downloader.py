@@ -126,7 +126,7 @@ class RfcRobotsTxtMiddleware:
         """Look at what sites say of the use of their pages. A crawl that declares none has no `process_response`."""
         if settings.use is None and getattr(self._crawler.spider, USE_ATTRIBUTE, None) is None:
             return
-        from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - loaded when a setting asks for it
+        from scrapy_robots_rfc.usage.use import DeclaredUse  # noqa: PLC0415 - loaded when a setting asks for it
 
         self.enforcement.use = DeclaredUse(self._crawler, settings, self.service.download)
         self.process_response: Callable[[Request, Response], Awaitable[Response]] = self._check_use

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.middleware.use import DeclaredUse
     from scrapy_robots_rfc.scheduling.throttle import Throttle
     from scrapy_robots_rfc.settings import Settings
+    from scrapy_robots_rfc.usage.use import DeclaredUse
 
 logger: logging.Logger = logging.getLogger(__name__)
 

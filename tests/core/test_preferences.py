@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc.core.page_rules import parse_headers
 from scrapy_robots_rfc.core.preferences import (
     MOST_OCTETS,
     MOST_RECORDS,
@@ -24,6 +23,7 @@ from scrapy_robots_rfc.core.preferences import (
     reservation_of,
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.usage.rules import parse_headers
 from tests.support.case_files import FOLDER
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ from scrapy_robots_rfc.core.preferences import (
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.middleware.page_rules import head_metas, is_cut, note_cut, rules_of
-from scrapy_robots_rfc.middleware.tdmrep import PATH, TdmFiles
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.usage.page_rules import head_metas, is_cut, note_cut, rules_of
+from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
 logger: logging.Logger = logging.getLogger(__name__)
 

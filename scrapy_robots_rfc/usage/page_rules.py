@@ -1,6 +1,6 @@
 """Rules of a page in a crawl: `page_rules` for spiders, and RfcPageRulesMiddleware, which obeys ROBOTS_TAG_OBEY.
 
-See `core/page_rules.py` for how the header lines and metas are read that are taken out of a response here.
+See `usage/rules.py` for how the header lines and metas are read that are taken out of a response here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from w3lib.url import canonicalize_url, safe_url_string
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.page_rules import PageRules, combine, parse_headers, parse_metas
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.middleware.enforcement import request_text
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.settings import BY_FIELD, read_row, read_settings
+from scrapy_robots_rfc.usage.rules import PageRules, combine, parse_headers, parse_metas
 
 logger: logging.Logger = logging.getLogger(__name__)
 
