@@ -24,17 +24,15 @@ from scrapy_robots_rfc.core.preferences import (
     Refusal,
     combined,
     of_headers,
-    of_page,
-    of_tdm,
     refused_by,
-    reservation_of,
 )
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
-from scrapy_robots_rfc.usage.page_rules import head_metas, is_cut, note_cut, rules_of
+from scrapy_robots_rfc.usage.html import head_metas, is_cut, note_cut, rules_of
+from scrapy_robots_rfc.usage.reservations import of_page, of_tdm, reservation_of
 from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
 logger: logging.Logger = logging.getLogger(__name__)

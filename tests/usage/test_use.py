@@ -12,7 +12,7 @@ from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc.core.labels import LABELS
-from scrapy_robots_rfc.usage.page_rules import metas_of
+from scrapy_robots_rfc.usage.html import metas_of
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, settings
 from tests.support.site import PAGE, Reply, Site, redirect, robots
@@ -337,7 +337,7 @@ async def test_page_is_parsed_once(site: Site, monkeypatch: pytest.MonkeyPatch) 
         parsed.append(response.url)
         return metas_of(response, **named)
 
-    monkeypatch.setattr("scrapy_robots_rfc.usage.page_rules.metas_of", counted)
+    monkeypatch.setattr("scrapy_robots_rfc.usage.html.metas_of", counted)
     site.replies["/open"] = Reply(200, b"<meta name=robots content=nofollow>", HTML)
     both = {
         "ROBOTS_USE": ["train-ai"],
