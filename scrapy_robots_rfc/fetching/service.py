@@ -269,7 +269,7 @@ class RobotsService:
             entry = governing_meanwhile(attempt.held, access, now, limits)
         else:
             if isinstance(access, Unreachable):
-                ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after, limits)
+                ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
                 limits = replace(limits, unreachable_ttl=ttl)
             since = None if attempt.last is None else attempt.last.unreachable_since
             entry = following(attempt.held, fetched, now, limits, since)

@@ -114,7 +114,6 @@ class RfcRobotsTxtMiddleware:
 
     def _make_deferred(self, runtime: Runtime) -> DeferredRequests[OriginPolicy]:
         return DeferredRequests(
-            self._settings.max_waiting,
             hold=self._hold,
             usual=self.service.routes.usual,
             scheduler=self._bridge,

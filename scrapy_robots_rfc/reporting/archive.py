@@ -15,7 +15,7 @@ from http.client import responses
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 from scrapy import Request
 from scrapy import signals as scrapy_signals
@@ -49,16 +49,19 @@ _KEPT_EXCHANGES = 10_000
 class Archive:
     """The archive of a crawl.
 
-    :param settings: with the path of the archive, and the octets after which another file is begun.
+    :param settings: with the path of the archive.
     :raises SettingError: the file cannot be made, or another output has its place.
     """
+
+    #: Octets after which another file is begun; such a file is copied and read by other tools with ease.
+    MAX_SIZE: ClassVar[int] = 1_000_000_000
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.stats is not None
         refuse_shared_place(crawler, settings, ARCHIVE)
         self._count, self._spider = crawler.stats.inc_value, crawler.spider
         runtime = self._runtime = Runtime()
-        self._path, self._most = Path(settings.archive or ""), settings.archive_size
+        self._path = Path(settings.archive or "")
         self._limit = settings.max_size
         self._use = ""
         self._robots = "ignore" if settings.dry_run else "obey"
@@ -157,7 +160,7 @@ class Archive:
         self, kind: str, url: str, payload: bytes, headers: Mapping[str, str], http: StatusAndHeaders | None = None
     ) -> None:
         try:
-            if self._file is None or self._file.tell() >= self._most:
+            if self._file is None or self._file.tell() >= self.MAX_SIZE:
                 self._close()
                 self._begin()
             self._put(kind, url, payload, headers, http)

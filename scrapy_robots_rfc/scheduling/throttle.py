@@ -56,7 +56,7 @@ _THROTTLES: WeakKeyDictionary[Crawler, Throttle] = WeakKeyDictionary()
 class Throttle:
     """Keeps the intervals that the sites of a crawl ask for.
 
-    :param settings: of the crawl; without ROBOTS_CRAWL_DELAY none is kept.
+    :param settings: of the crawl; with ROBOTS_CRAWL_DELAY_MAX = 0 none is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
     :param store: by one that is shared, the workers of several processes take turns; ``None``: there is none.
     """

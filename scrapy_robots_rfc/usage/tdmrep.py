@@ -1,4 +1,4 @@
-"""ROBOTS_TDMREP: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
+"""The label `tdm`: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
 
 It is asked for like a page: each hop of its redirects is judged by the robots.txt of its host, keeps the interval of
 its site, and is counted.

@@ -18,7 +18,7 @@ from scrapy.http import Response
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.labels import DECLARED_KEY, LABELS, USE_ATTRIBUTE, unknown_labels, uses_of
+from scrapy_robots_rfc.core.labels import DECLARED_KEY, LABELS, TDM, USE_ATTRIBUTE, unknown_labels, uses_of
 from scrapy_robots_rfc.core.preferences import (
     Preference,
     Refusal,
@@ -61,8 +61,8 @@ class DeclaredUse:
     def __init__(self, crawler: Crawler, settings: Settings, download: Downloader) -> None:
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
-        self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
-        self._files = TdmFiles(crawler, settings, download) if settings.tdmrep else None
+        self._setting = settings.use or ()
+        self._files = TdmFiles(crawler, settings, download)
         self._told: set[str] = set()
         # What robots.txt said when a request was sent: it counts, not what robots.txt says later.
         self._said: WeakKeyDictionary[Request, Mapping[str, Preference]] = WeakKeyDictionary()
@@ -109,7 +109,7 @@ class DeclaredUse:
             self._tell_of_payment(response)
         uses, tdm = self.of(request), list[tuple[str, object]]()
         web = robots is not None and robots.origin.scheme in ("http", "https")  # other schemes have no such file
-        if self._files is not None and robots is not None and web and uses:
+        if robots is not None and web and TDM in uses:
             found = reservation_of(await self._files.of(request, robots) or (), request.url)
             tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
         own = _of_response(response, agent, tdm)
@@ -124,7 +124,7 @@ class DeclaredUse:
         source = "meta" if first.startswith("meta") else "tdmrep" if first.startswith(PATH) else "header"
         self._count(stats.USE.format(source=source))
         by = "its site" if source == "tdmrep" else "its page"
-        return None if self._passes else refusal._replace(by=by)
+        return refusal._replace(by=by)
 
     def _tell_of_payment(self, response: Response) -> None:
         """Count a response that asks for payment, and say so once a site."""

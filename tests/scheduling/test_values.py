@@ -32,8 +32,10 @@ def site() -> Iterator[Clocked]:
 
 @ensureDeferred
 async def test_off(site: Clocked) -> None:
-    """With ROBOTS_CRAWL_DELAY off, nothing is held back, logged or counted."""
-    result = await crawl(urls(site, PAGES), {"ROBOTS_CRAWL_DELAY": False})
+    """With a maximum of 0, nothing is held back, logged, counted or forbidden, whatever is asked for."""
+    settings = {"ROBOTS_CRAWL_DELAY_MAX": 0, "ROBOTS_CRAWL_DELAY_OVER": "forbid"}
+    result = await crawl(urls(site, PAGES), settings)
+    assert fetched(result) == PAGES
     assert min(gaps(site)) < DELAY
     assert result.stat("crawl_delay/sites") == 0
 

@@ -12,12 +12,14 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pytest
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.fetching.queue import FetchQueue
 from scrapy_robots_rfc.middleware import progress
-from scrapy_robots_rfc.middleware.deferred import WAITED
+from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from tests.support.crawling import Pages
 from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate, Run
 from tests.support.scenarios_unreachable import short
@@ -185,8 +187,10 @@ async def bounds(run: Run) -> dict[str, Any]:
     found = {}
     for limit in (0, 5):
         Gate.opened, Gate.expected = threading.Event(), 20
-        settings = {**OURS, "ROBOTS_MAX_WAITING": limit, "CONCURRENT_REQUESTS": 20 - limit}
-        with Site({"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}) as site:
+        settings = {**OURS, "CONCURRENT_REQUESTS": 20 - limit}
+        answers: dict[str, Any] = {"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}
+        with Site(answers) as site, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DeferredRequests, "MOST", limit)
             result = await run(Pages, settings, [site.url(f"/{n}") for n in range(20)])
             disallowed = sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values())
             found[str(limit)] = [disallowed, site.pages, result.stat("set_aside")]
@@ -240,8 +244,9 @@ async def few_fetches(run: Run) -> dict[str, Any]:
 
     with Site({"/robots.txt": hold("a")}) as one, Site({"/robots.txt": hold("b")}) as two:
         urls = [site.url("/few/1") for site in (one, two)]
-        settings = {"ROBOTS_CONCURRENT_FETCHES": 2, "ROBOTS_TIMEOUT": 3, "ROBOTS_UNREACHABLE_BACKOFF": []}
-        with Site({"/robots.txt": hold("c")}) as three:
+        settings = {"ROBOTS_TIMEOUT": 3, "ROBOTS_UNREACHABLE_BACKOFF": []}
+        with Site({"/robots.txt": hold("c")}) as three, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FetchQueue, "CONCURRENT", 2)
             result = await run(Pages, settings, [*urls, three.url("/few/1")])
             return {
                 "asked": [sorted(asked[:2]), asked[2:]],

@@ -147,21 +147,16 @@ async def test_what_is_permitted_stands_in_meta(site: Site) -> None:
         ((*HTML, ("tdm-reservation", "0")), '<meta name="TDM-Reservation" content="1">', "meta"),
     ],
 )
-@pytest.mark.parametrize("passes", [False, True])
 @ensureDeferred
-async def test_responses_that_refuse(site: Site, headers: Any, body: str, source: str, passes: bool) -> None:
-    """A response whose header or meta refuses all declared uses is dropped, or passed on, and counted by source."""
+async def test_responses_that_refuse(site: Site, headers: Any, body: str, source: str) -> None:
+    """A response whose header or meta refuses all declared uses is dropped, and counted by source."""
     site.replies["/open"] = Reply(200, body.encode(), headers)
-    wanted = {"ROBOTS_USE": ["train-ai"], "ROBOTS_USE_RESPONSES": "pass" if passes else "drop"}
-    result = await crawl([site.url("/open")], wanted, spider=Permitted)
+    result = await crawl([site.url("/open")], {"ROBOTS_USE": ["train-ai"]})
     assert result.stat(f"use/{source}") == 1
-    if passes:
-        assert result.spider.permitted[site.url("/open")]["train-ai"] is False
-    else:
-        error = result.outcomes[site.url("/open")]
-        assert isinstance(error, RobotsDisallowed)
-        assert error.decision.reason is Reason.USE
-        assert result.stat("forbidden/use") == 1
+    error = result.outcomes[site.url("/open")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.decision.reason is Reason.USE
+    assert result.stat("forbidden/use") == 1
 
 
 @ensureDeferred
@@ -222,18 +217,11 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
     ) == 1
 
 
-@pytest.mark.parametrize(
-    ("wrong", "accepted"),
-    [
-        ({"ROBOTS_USE": 3}, "ROBOTS_USE = 3 is not accepted; it must be a list of labels"),
-        ({"ROBOTS_USE_RESPONSES": "keep"}, "ROBOTS_USE_RESPONSES = 'keep' is not accepted; it must be 'drop' or"),
-    ],
-)
 @ensureDeferred
-async def test_wrong_settings(wrong: dict[str, Any], accepted: str) -> None:
-    """Wrong settings stop the crawl at start, and say what is accepted."""
-    with pytest.raises(ValueError, match=accepted):
-        await crawl(["http://127.0.0.1:1/"], wrong)
+async def test_wrong_setting() -> None:
+    """A wrong setting stops the crawl at start, and says what is accepted."""
+    with pytest.raises(ValueError, match="ROBOTS_USE = 3 is not accepted; it must be a list of labels"):
+        await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": 3})
 
 
 @ensureDeferred
@@ -280,7 +268,9 @@ async def test_pages_that_ask_for_payment(
     """A page that asks for payment is counted, and told once a site; it is not asked for again."""
     site.replies["/open"] = site.replies["/closed"] = reply
     with caplog.at_level(logging.INFO):
-        result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["tdm"], "RETRY_ENABLED": True})
+        result = await crawl(
+            [site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["train-ai"], "RETRY_ENABLED": True}
+        )
     assert result.stat("payment") == count
     assert sum("asks for payment" in record.message for record in caplog.records) == bool(count)
     assert sorted(site.pages) == ["/closed", "/open"]
@@ -291,20 +281,20 @@ TDMREP = [{"location": "/open", "tdm-reservation": 1}, {"location": "/*", "tdm-r
 
 @pytest.mark.parametrize(
     ("use", "expected"),
-    [(["tdm"], ["use", 200]), (["train-ai"], ["use", "use"]), ([], [200, 200]), (["search"], [200, 200])],
+    [(["tdm"], ["use", 200]), (["train-ai", "tdm"], ["use", 200]), (["train-ai"], [200, "use"]), ([], [200, 200])],
 )
 @ensureDeferred
 async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> None:
-    """On request, the site's tdmrep.json counts: asked for once, and the first location that matches decides."""
+    """With the label tdm, the site's tdmrep.json counts: asked for once; the first location that matches decides."""
     site.replies["/.well-known/tdmrep.json"] = redirect("/elsewhere.json")
     site.replies["/elsewhere.json"] = Reply(200, json.dumps(TDMREP).encode())
     pages = ("/open", "/open/2", "/closed")
     site.replies["/open/2"] = PAGE
-    found = await outcomes(site, *pages, use=use, ROBOTS_TDMREP=True)
+    found = await outcomes(site, *pages, use=use)
     assert [found[0], found[2]] == expected
     assert found[1] == found[0]
     asked = [page for page in site.pages if page.endswith(".json")]
-    assert asked == (["/.well-known/tdmrep.json", "/elsewhere.json"] if use else [])
+    assert asked == (["/.well-known/tdmrep.json", "/elsewhere.json"] if "tdm" in use else [])
 
 
 @ensureDeferred
@@ -313,19 +303,19 @@ async def test_tdmrep_file_and_what_overrides_it(site: Site) -> None:
     name = "/.well-known/tdmrep.json"
     site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
     site.replies["/open"] = Reply(200, headers=(("tdm-reservation", "0"),))
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
+    assert await outcomes(site, "/open", use=["tdm"]) == [200]
     site.replies["/open"] = PAGE
     for reply in (Reply(404), Reply(200, b"{"), Reply(reset=True), redirect(name)):
         site.replies[name] = reply
-        assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
+        assert await outcomes(site, "/open", use=["tdm"]) == [200]
     site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /.well-known/\n")
     site.asked.clear()
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
+    assert await outcomes(site, "/open", use=["tdm"]) == [200]
     assert site.pages == ["/open"]
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == ["use"]
-    assert await outcomes(site, "/open", use=["tdm"]) == [200]
+    assert await outcomes(site, "/open", use=["tdm"]) == ["use"]
+    assert await outcomes(site, "/open", use=["train-ai"]) == [200]
 
 
 @ensureDeferred
