@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.usage.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
     from scrapy_robots_rfc.usage.page_rules import page_rules as page_rules
     from scrapy_robots_rfc.usage.rules import PageRules as PageRules
+    from scrapy_robots_rfc.usage.use import RfcUseMiddleware as RfcUseMiddleware
 
 #: The module that defines each public name.
 _MODULES = {
@@ -36,6 +37,7 @@ _MODULES = {
     "RfcPageRulesMiddleware": "usage.page_rules",
     "RfcRobotParser": "parser",
     "RfcRobotsTxtMiddleware": "middleware.downloader",
+    "RfcUseMiddleware": "usage.use",
     "RobotsDisallowed": "errors",
     "RobotsService": "fetching.service",
     "RobotsTxt": "core.robotstxt",

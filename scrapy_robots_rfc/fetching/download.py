@@ -21,6 +21,7 @@ from scrapy.http import Response
 from scrapy.http.headers import Headers
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import load_object
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
@@ -30,10 +31,12 @@ from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
-from scrapy_robots_rfc.fetching import ftp
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, is_rendered, without_codings
 from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
 from scrapy_robots_rfc.fetching.routes import Routes
+from scrapy_robots_rfc.fetching.sources import Transfer
+from scrapy_robots_rfc.leaves import TRANSFERS
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -121,13 +124,14 @@ class Hooks(NamedTuple):
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl; a crawl has one.
 
-    :param max_size: decoded octets after which a transfer is cut off.
+    :param settings: of the crawl; a transfer is cut off after `max_size` decoded octets.
     :param routes: of the requests of the crawl.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int, hooks: Hooks, routes: Routes) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, hooks: Hooks, routes: Routes) -> None:
         self._crawler, self._hooks, self._routes = crawler, hooks, routes
-        self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
+        self._obeyed = settings.schemes
+        self._limit = settings.max_size + 1  # one octet more than counts, so that the parser sees that there is more
         self._transfers = 0
         self._schemes: set[str] = set()
         # What ended the connection whose octets are being handed over: nothing yet. It is added when that ends.
@@ -289,7 +293,10 @@ class Downloader:
             handler = _scrapy.handler_of(self._crawler, scheme)
             _scrapy.unbound_pool(self._crawler, handler)
             _scrapy.watch(self._crawler, handler, self._factory, self._read)
-            ftp.bound(handler, self._crawler.settings, MARK, self._limit)
+            obeyed = self._obeyed.get(scheme)
+            if obeyed is not None and obeyed.answers in TRANSFERS:
+                transfer: Transfer = load_object(TRANSFERS[obeyed.answers])
+                transfer(handler, self._crawler.settings, MARK, self._limit)
 
     def _signal(self, signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
         """Send a signal, as Scrapy does; handle it afterwards, if it is about a transfer of ours.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from functools import cached_property, lru_cache
 from typing import Any
@@ -21,8 +21,8 @@ from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import without_codings
-from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
+from scrapy_robots_rfc.fetching.sources import Source, first_of
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Access, Asking, Successful, Unavailable, Unreachable
 from scrapy_robots_rfc.policy.caching import Validity, http_date
 from scrapy_robots_rfc.policy.origins import Origin
@@ -110,37 +110,38 @@ class HttpCache:
         return "HTTPCACHE_POLICY would confirm the copy by asking the site"
 
 
-class Replay(Overrides):
-    """What is known of origins while nothing may be fetched: the user's exceptions first, then the HTTP cache.
+class Replay:
+    """What is known of origins while nothing may be fetched: other sources first, then the HTTP cache. A `Source`.
 
+    :param sources: the others: the user's exceptions.
     :param cache: of the crawl.
     :param date: gives the present, in seconds since 1970.
-    :raises SettingError: as `Overrides`.
     """
 
     def __init__(
         self,
+        sources: Sequence[Source],
         settings: Settings,
         parse: FileParser,
         agent: Callable[[], Agent],
         cache: HttpCache,
         date: Callable[[], float],
     ) -> None:
-        super().__init__(settings, parse, agent)
+        self._sources, self._agent = sources, agent
         self._settings, self._parse, self._cache, self._date = settings, parse, cache, date
         self._known = lru_cache(settings.cache_size)(self._replayed)
         self._told = False
 
     def robots(self, origin: Origin) -> OriginPolicy:
         """Return what is known of an origin; if the cache has no robots.txt, nothing is forbidden."""
-        return super().robots(origin) or self._known(origin)
+        return first_of(self._sources, origin) or self._known(origin)
 
     def why_closed(self, request: Request, origin: Origin) -> str | None:
         """Why a request would be sent, so that it is refused whatever robots.txt says; ``None``: it would not be sent.
 
         Requests to sites of which the user made an exception are never refused here.
         """
-        if super().robots(origin) is not None:
+        if first_of(self._sources, origin) is not None:
             return None
         why = self._cache.why_passed_on(request)
         return None if why is None else f"{IGNORE_MISSING} is on, so this must not be sent, and would be: {why}"

@@ -44,6 +44,10 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+#: What ROBOTS_USE needs beside it.
+USE = "scrapy_robots_rfc.RfcUseMiddleware"
+
+
 class Pages(Spider):
     """Asks for pages, and keeps what becomes of each: the status, or the exception."""
 
@@ -94,6 +98,8 @@ class Crawl:
 def make_crawler(spider: type[Spider] = Pages, settings: dict[str, Any] | None = None) -> Crawler:
     """A crawler with our middleware, for the reactor that is installed."""
     merged = {**SETTINGS, **(settings or {})}
+    if merged.get("ROBOTS_USE") is not None:
+        merged["DOWNLOADER_MIDDLEWARES"] = {USE: 101, **merged["DOWNLOADER_MIDDLEWARES"]}
     merged.setdefault("TWISTED_REACTOR", ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None)
     return Crawler(spider, merged)
 

@@ -109,7 +109,8 @@ class Changing(Pages):
 @ensureDeferred
 async def test_what_a_spider_says_may_change(site: Site) -> None:
     """The attribute of a spider counts as it is when a request is judged."""
-    result = await crawl([site.url(f"/closed{number}") for number in range(3)], spider=Changing)
+    pages = [site.url(f"/closed{number}") for number in range(3)]
+    result = await crawl(pages, {"ROBOTS_USE": []}, spider=Changing)
     assert result.stat("forbidden/use") == 3
 
 
@@ -120,8 +121,25 @@ async def test_only_requests_say_what_they_are_for(site: Site, use: Any, caplog:
     requests = [Request(site.url(path), meta={"robots_declared_use": "train-ai"}) for path in ("/open", "/closed")]
     result = await crawl(requests, {"ROBOTS_USE": use})
     assert result.stat("forbidden/use") == (0 if use is None else 1)
-    told = [text for text in caplog.messages if text.startswith("Meta robots_declared_use of <GET http://")]
-    assert len(told) == (1 if use is None else 0)
+    warning = "Request meta 'robots_declared_use' counts for nothing without the setting: set ROBOTS_USE = []"
+    assert caplog.messages.count(warning) == (1 if use is None else 0)
+
+
+@ensureDeferred
+async def test_a_spider_alone_says_what_it_is_for(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The attribute of a spider counts for nothing without the setting, which a warning names."""
+
+    class Trains(Pages):
+        robots_use = ("train-ai",)
+
+    class Silent(Pages):
+        robots_use = None
+
+    result = await crawl([site.url("/closed")], spider=Trains)
+    assert result.outcomes == {site.url("/closed"): 200}
+    await crawl([site.url("/closed")], spider=Silent)
+    warning = "The spider's attribute 'robots_use' counts for nothing without the setting: set ROBOTS_USE = []"
+    assert caplog.messages.count(warning) == 1
 
 
 @ensureDeferred
