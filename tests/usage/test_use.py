@@ -12,10 +12,12 @@ from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc.core.labels import LABELS
+from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.usage.html import metas_of
-from tests.support.crawling import Pages, crawl
+from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, settings
 from tests.support.site import PAGE, Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY
 from tests.test_reference_pages import rows
 
 if TYPE_CHECKING:
@@ -92,6 +94,36 @@ async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixtu
     assert (result.stat("forbidden/use"), result.stat("use/robots.txt")) == (1, 1)
     record = json.loads((tmp_path / "r.jsonl").read_text(encoding="utf-8"))
     assert (record["reason"], record["why"], record["line"], record["rule"]) == ("use", error.why, 3, None)
+
+
+@ensureDeferred
+async def test_a_refused_request_is_not_allowed_as_well(site: Site) -> None:
+    """A request that is refused for its use is not sent, and not counted as allowed; nor is one whose response is."""
+    site.replies["/open"] = Reply(200, headers=(("Content-Usage", "train-ai=n"),))
+    result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["train-ai"]})
+    assert site.pages == ["/open"]
+    assert (result.stat("allowed"), result.stat("forbidden"), result.stat("forbidden/use")) == (0, 2, 2)
+
+
+@ensureDeferred
+async def test_refused_requests_take_no_turn() -> None:
+    """A site that asks for an interval does not wait for one after each request that is refused for its use."""
+    rules = f"User-agent: *\nCrawl-delay: {DELAY}\nContent-Usage: /closed train-ai=n\n"
+    with Site({"/robots.txt": robots(rules), "/open": PAGE}) as site:
+        pages = [*(site.url(f"/closed/{number}") for number in range(30)), site.url("/open")]
+        result = await crawl(pages, {"ROBOTS_USE": ["train-ai"]})
+        assert site.pages == ["/open"]
+    assert (result.stat("allowed"), result.stat("forbidden/use")) == (1, 30)
+    assert result.stat("crawl_delay/added_seconds") < 10 * DELAY
+
+
+@ensureDeferred
+async def test_file_that_is_stale_at_once(site: Site) -> None:
+    """A request is refused for its use, too, where the file that it was judged by is not fresh any more."""
+    file = Reply(200, FILE.encode(), (("Cache-Control", "max-age=0"),))
+    site.replies["/robots.txt"] = file
+    assert await outcomes(site, "/open", "/closed", use=["train-ai"], ROBOTS_CACHE_MIN_AGE=0) == [200, "use"]
+    assert site.pages == ["/open"]
 
 
 class Changing(Pages):
@@ -226,6 +258,37 @@ async def test_exempt_requests_sites_and_dry_runs(site: Site) -> None:
 
 
 @ensureDeferred
+async def test_dry_run_refuses_once(site: Site) -> None:
+    """What a dry run lets through is counted for one reason, though robots.txt, use and response refuse it."""
+    for path in ("/closed", "/never"):
+        site.replies[path] = Reply(200, headers=(("X-Robots-Tag", "noai"),))
+    result = await crawl([site.url("/closed"), site.url("/never")], {"ROBOTS_USE": "train-ai", "ROBOTS_DRY_RUN": 1})
+    assert [*result.outcomes.values()] == [200, 200]
+    counts = [result.stat(key) for key in ("allowed", "forbidden", "forbidden/use", "forbidden/rule", "dry_run")]
+    assert counts == [0, 2, 1, 1, 2]
+    assert (result.stat("use/robots.txt"), result.stat("use/header")) == (1, 0)
+
+
+@pytest.mark.parametrize(("ours", "position"), [(100, None), (100, 100), (543, 101)])
+@ensureDeferred
+async def test_without_its_middleware(ours: int, position: int | None) -> None:
+    """ROBOTS_USE stops the crawl at start where its middleware is missing, or does not stand behind ours."""
+    placed = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], "scrapy_robots_rfc.RfcRobotsTxtMiddleware": ours, USE: position}
+    wanted = rf"must be None, or DOWNLOADER_MIDDLEWARES must have '{USE}': {ours + 1}"
+    with pytest.raises(SettingError, match=wanted):
+        await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": [], "DOWNLOADER_MIDDLEWARES": placed})
+
+
+@ensureDeferred
+async def test_not_obeying(site: Site) -> None:
+    """Where robots.txt is not obeyed, uses are not, either, and the middleware need not be there."""
+    off = {"ROBOTSTXT_OBEY": False, "ROBOTS_USE": ["train-ai"]}
+    assert [*(await crawl([site.url("/closed")], off)).outcomes.values()] == [200]
+    placed = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], USE: None}
+    assert [*(await crawl([site.url("/closed")], {**off, "DOWNLOADER_MIDDLEWARES": placed})).outcomes.values()] == [200]
+
+
+@ensureDeferred
 async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A label that nobody knows is warned of with the nearest one, since a typo refuses nothing."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
@@ -287,7 +350,7 @@ async def test_pages_that_ask_for_payment(
     site.replies["/open"] = site.replies["/closed"] = reply
     with caplog.at_level(logging.INFO):
         result = await crawl(
-            [site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["train-ai"], "RETRY_ENABLED": True}
+            [site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["search"], "RETRY_ENABLED": True}
         )
     assert result.stat("payment") == count
     assert sum("asks for payment" in record.message for record in caplog.records) == bool(count)
