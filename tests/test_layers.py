@@ -168,7 +168,6 @@ def test_the_leaves_of_the_tables_exist() -> None:
 #: Without a leaf: its rows are gone, and whoever imports it fails.
 CRAWL_WITHOUT = """
 import sys
-from scrapy_robots_rfc import leaves
 
 class Gone:
     def find_spec(self, name, path=None, target=None):
@@ -177,6 +176,9 @@ class Gone:
 
 gone = f"scrapy_robots_rfc.{sys.argv[1]}"
 sys.meta_path.insert(0, Gone())
+
+from scrapy_robots_rfc import leaves
+
 for table in (leaves.LEAVES, leaves.SOURCES, leaves.TRANSFERS):
     for key in [key for key, path in table.items() if path.startswith(gone)]:
         del table[key]

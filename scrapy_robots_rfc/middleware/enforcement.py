@@ -151,13 +151,11 @@ class Enforcement:
     ) -> None:
         """Refuse a request that was allowed, or its response: for middlewares that stand behind this one.
 
-        The request is no longer counted as allowed, and gives back the turn of its site if it was not sent.
+        The request is no longer counted as allowed.
 
         :raises RobotsDisallowed: always, except in a dry run.
         """
         self._count(stats.ALLOWED, -1)
-        if not self._dry_run:
-            self._throttle.release(request)
         self.refuse(request, decision, refusal.why, robots, by=refusal.by, line=refusal.line)
 
     def _send(
