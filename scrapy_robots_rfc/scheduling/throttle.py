@@ -299,7 +299,6 @@ class Throttle:
     def _pace(self, origin: Origin) -> PacedOrigin:
         """Begin to keep the interval of an origin."""
         self._listen()
-        _scrapy.send_once(self._crawler)
         if len(self.origins) >= self._sweep_at:
             self._sweep()
         longest, shared = self._limit.longest, None
