@@ -125,8 +125,9 @@ class Downloader:
     def __init__(self, crawler: Crawler, max_size: int, hooks: Hooks, routes: Routes) -> None:
         self._crawler, self._hooks, self._routes = crawler, hooks, routes
         self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
-        self._transfers = 0
         self._ftp_bound = False
+        #: What `_signal` wraps; ``None`` before the first transfer.
+        self._send: Callable[..., list[tuple[Any, Any]]] | None = None
         self._handlers: dict[int, Callable[..., bool | None]] = {
             id(scrapy_signals.request_reached_downloader): self._reached,
             id(scrapy_signals.headers_received): self._headers_received,
@@ -201,11 +202,10 @@ class Downloader:
             self._ftp_bound = True
             handler = _scrapy.handler_of(self._crawler, "ftp")
             ftp.bound(handler, self._crawler.settings, MARK, self._limit)
-        # The signals of our transfers are seen while one is under way, and not longer: it slows down every page.
-        manager = self._crawler.signals
-        if not self._transfers:
-            self._send, manager.send_catch_log = manager.send_catch_log, self._signal  # type: ignore[method-assign]
-        self._transfers += 1
+        if self._send is None:
+            # Once, and for good: another component may wrap it, too, and taking ours out would take that out.
+            self._send = self._crawler.signals.send_catch_log
+            self._crawler.signals.send_catch_log = self._signal  # type: ignore[method-assign]
         try:
             with _scrapy.one_more(self._crawler):
                 response = await engine.download_async(request)
@@ -215,9 +215,6 @@ class Downloader:
                 self._hooks.abandoned(request)
             raise
         finally:
-            self._transfers -= 1
-            if not self._transfers:
-                manager.send_catch_log = self._send  # type: ignore[method-assign]
             self._signal_exchanged(transfer, transfer.request or request, response)
         body = self._body(response, transfer)
         self._hooks.kept(request.url, response, body)
@@ -287,7 +284,9 @@ class Downloader:
         StopDownload is still called, but what it raised is left out of the answers from which download handlers see
         whether to go on.
         """
-        answers, handle = self._send(signal, **named), self._handlers.get(id(signal))
+        assert self._send is not None
+        answers = self._send(signal, **named)
+        handle = self._handlers.get(id(signal))
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
         if signal in (scrapy_signals.headers_received, scrapy_signals.bytes_received):

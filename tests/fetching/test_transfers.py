@@ -110,6 +110,34 @@ async def test_an_error_in_our_handling_of_a_signal(
     assert records(caplog, logging.ERROR) == [f"A signal of <GET {site.url('/robots.txt')}> was not handled"]
 
 
+@pytest.mark.reactor
+@ensureDeferred
+async def test_another_component_that_wraps_the_signals(site: Site, other: Site) -> None:
+    """Who wraps the sending of signals while a robots.txt is on its way is called to the end, and rules are obeyed."""
+    site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
+    seen: list[object] = []
+
+    def wrap(crawler: Crawler) -> None:
+        def once() -> None:
+            if seen:
+                return
+            seen.append("wrapped")
+            wrapped = crawler.signals.send_catch_log
+
+            def send(signal: object = None, **named: Any) -> Any:
+                seen.append(signal)
+                return wrapped(signal, **named)
+
+            crawler.signals.send_catch_log = send  # type: ignore[method-assign]
+
+        crawler.signals.connect(once, signals.request_reached_downloader, weak=False)
+
+    pages = [site.url("/a"), other.url("/a"), site.url("/x"), other.url("/x")]
+    result = await crawl(pages, {"CONCURRENT_REQUESTS": 1}, prepare=wrap)
+    assert [short(result.outcomes[page]) for page in pages] == [200, 200, "rule", "rule"]
+    assert seen.count(signals.response_received) == 4
+
+
 def with_comment(data: bytes, length: int) -> bytes:
     """Gzip data whose header has a comment of so many octets (RFC 1952, 2.3)."""
     compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
