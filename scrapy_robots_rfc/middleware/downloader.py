@@ -88,7 +88,7 @@ class RfcRobotsTxtMiddleware:
         overrides: Overrides | None = None  # their files are read before a store is opened
         self._replay: Replay | None = None
         if crawler.settings.getbool(IGNORE_MISSING):
-            overrides = self._replay = Replay(settings, parse, agent, cache, runtime.date)
+            overrides = self._replay = Replay(settings, parse, agent, cache)
         elif settings.exempt or settings.overrides:
             overrides = Overrides(settings, parse, agent)
         store = self._open_store(settings)
