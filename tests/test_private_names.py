@@ -84,6 +84,11 @@ def test_private_names_stand_in_one_module(name: str) -> None:
     assert found == []
 
 
+def test_private_names_are_few() -> None:
+    """Each name is a debt: Scrapy may change it at any time."""
+    assert len(_scrapy.PRIVATE) <= 30
+
+
 def test_every_private_name_is_in_the_table() -> None:
     """What the one module looks up stands in its table, and each row of the table is looked up."""
     names = {attribute for _, of, attribute in used(tree_of("_scrapy.py")) if is_private(of, attribute)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,8 @@ async def test_several_slots(site: Clocked) -> None:
 async def test_requests_that_fail(site: Clocked) -> None:
     """A request that ends without an answer ends its turn."""
     site.replies["/0"] = Reply(reset=True)
+    # On a kept connection, Twisted would send it again at once.
+    site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
     results = await crawls(urls(site, 3), urls(site, 3))
     assert [fetched(result) for result in results] == [2, 2]
     assert min(gaps(site)) >= DELAY
