@@ -86,7 +86,7 @@ class RfcRobotsTxtMiddleware:
         sources = [source(crawler, settings, parse, agent) for source in asked_for(SOURCES, settings)]
         self._replay: Replay | None = None
         if crawler.settings.getbool(IGNORE_MISSING):
-            self._replay = Replay(sources, settings, parse, agent, cache, runtime.date)
+            self._replay = Replay(sources, settings, parse, agent, cache)
             sources = [self._replay]
         store = self._open_store(settings)
         throttle = self._throttle = Throttle(crawler, settings, self.origin_of, runtime, store)
@@ -281,12 +281,12 @@ class RfcRobotsTxtMiddleware:
         then = "in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued"
         if kept and unwritten:
             then += "; what cannot be written there is dropped"
-        for key, count, what in (
-            (stats.UNDECIDED, undecided.total(), "a robots.txt"),
-            (stats.CRAWL_DELAY_LEFT_OVER, turns, "the turn of their site" if turns > 1 else "the turn of its site"),
+        for count, what in (
+            (undecided.total(), "a robots.txt"),
+            (turns, "the turn of their site" if turns > 1 else "the turn of its site"),
         ):
             if count:
-                self._count(key, count)
+                self._count(stats.UNDECIDED, count)
                 text = "%s waited for %s when the spider closed: %s %s"
                 they_are = "it is" if count == 1 else "they are"
                 logger.info(text, many(count, "request"), what, they_are, then, extra=self._extra)

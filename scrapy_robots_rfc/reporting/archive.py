@@ -42,6 +42,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 # Of a response, this header says how its octets came; the record has them without it.
 _FRAMING = frozenset({b"transfer-encoding"})
+_RECORDS, _ERRORS = (key.format(output="archive") for key in (stats.RECORDS, stats.RECORD_ERRORS))
 # Origins whose last exchange is remembered until it is known what followed from it.
 _KEPT_EXCHANGES = 10_000
 
@@ -72,7 +73,7 @@ class Archive:
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
         self._file: IO[bytes] | None = None
         self._number = 0
-        self._losses = LossLog(ARCHIVE, stats.ARCHIVE_ERRORS, "a full disk or missing rights", runtime.clock)
+        self._losses = LossLog(ARCHIVE, _ERRORS, "a full disk or missing rights", runtime.clock)
         # The id of the last response record of a fetch that is under way.
         self._last: LocalCache[Origin, str] = LocalCache(_KEPT_EXCHANGES)
         try:
@@ -164,9 +165,9 @@ class Archive:
                 self._close()
                 self._begin()
             self._put(kind, url, payload, headers, http)
-            self._count(stats.ARCHIVE_RECORDS)
+            self._count(_RECORDS)
         except Exception as error:  # noqa: BLE001 - whatever a disk, or text that warcio does not take, raises
-            self._count(stats.ARCHIVE_ERRORS)
+            self._count(_ERRORS)
             self._losses.tell(self._path, error, self._spider)
 
     def _put(

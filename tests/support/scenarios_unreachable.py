@@ -69,7 +69,7 @@ async def recovers(run: Run) -> dict[str, Any]:
             "first": site.targets[:3],
             "kept": [gap >= delay for gap, delay in zip(failing.gaps, (0.1, 0.4), strict=True)],
             "soon": all(gap < 2 for gap in failing.gaps),
-            "counted": [result.stat(key) for key in ("set_aside", "recovered", "request_count", "result/unreachable")],
+            "counted": [result.stat(key) for key in ("set_aside", "request_count", "result/unreachable")],
             "origins": [result.stat("origins/successful"), result.stat("origins/unreachable")],
         }
 

@@ -349,9 +349,8 @@ async def test_pages_that_ask_for_payment(
     """A page that asks for payment is counted, and told once a site; it is not asked for again."""
     site.replies["/open"] = site.replies["/closed"] = reply
     with caplog.at_level(logging.INFO):
-        result = await crawl(
-            [site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["search"], "RETRY_ENABLED": True}
-        )
+        wanted = {"ROBOTS_USE": ["search"], "RETRY_ENABLED": True}
+        result = await crawl([site.url("/open"), site.url("/closed")], wanted)
     assert result.stat("payment") == count
     assert sum("asks for payment" in record.message for record in caplog.records) == bool(count)
     assert sorted(site.pages) == ["/closed", "/open"]
