@@ -324,6 +324,9 @@ async def test_a_crawl_that_declares_nothing_has_no_step_for_responses(site: Sit
 async def test_as_the_page_shows(site: Site) -> None:
     """The setting and the lines of Python on docs/preferences.md do what the page says."""
     assert await outcomes(site, "/closed", **settings(block("docs/preferences.md", "python", "ROBOTS_USE"))) == ["use"]
+    by_hand = settings(block("docs/preferences.md", "python", "DOWNLOADER_MIDDLEWARES"))
+    assert by_hand["DOWNLOADER_MIDDLEWARES"][USE] == 101
+    assert await outcomes(site, "/closed", use=["train-ai"], **by_hand) == ["use"]
     exec(block("docs/preferences.md", "python", "RobotsTxt"), {})  # its assertions hold
 
 
