@@ -159,10 +159,11 @@ class RfcUseMiddleware:
         enforcement, agents = self._robots.enforcement, self._robots.user_agents
         if request in enforcement.let_through:
             return
-        decision = Decision(False, Reason.USE, origin=str(self._judged(request)))
-        if robots is not None and source == "robots.txt":
+        decision = Decision(False, Reason.USE)
+        if robots is not None:
             judged = robots.judge(request.url, agents.of(request))
-            decision = replace(judged, allowed=False, reason=Reason.USE, rule=None, origin=decision.origin)
+            decision = replace(judged, allowed=False, reason=Reason.USE, rule=None)
+        decision = replace(decision, origin=str(self._judged(request)))
         self._count(stats.USE.format(source=source))
         enforcement.refuse_allowed(request, decision, refusal, robots)
 
