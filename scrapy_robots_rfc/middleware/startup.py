@@ -79,8 +79,8 @@ def startup_lines(settings: BaseSettings, read: Settings, ours: type) -> Iterato
             yield logging.WARNING, "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids"
     else:
         chosen = settings.getpriority("ROBOTSTXT_OBEY")  # it is not Scrapy's default, so somebody has set it
-        off = "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES, but ROBOTSTXT_OBEY is not True"
-        off = f"{off}: robots.txt is not obeyed"
+        listed = "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES"
+        off = f"{listed}, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
         advice = f"{off}; set ROBOTSTXT_OBEY = True, or take the middleware out"
         yield (logging.INFO, off) if chosen else (logging.WARNING, advice)
         asked = (BY_FIELD[name].key for name in _NEED_OBEY if getattr(read, name))

@@ -48,6 +48,11 @@ SETTINGS: dict[str, Any] = {
 USE = "scrapy_robots_rfc.RfcUseMiddleware"
 
 
+def with_use(use: Any, middlewares: dict[str, Any] = SETTINGS["DOWNLOADER_MIDDLEWARES"]) -> dict[str, Any]:
+    """ROBOTS_USE, and among the middlewares the one that it needs."""
+    return {"ROBOTS_USE": use, "DOWNLOADER_MIDDLEWARES": {USE: 101, **middlewares}}
+
+
 class Pages(Spider):
     """Asks for pages, and keeps what becomes of each: the status, or the exception."""
 
@@ -99,7 +104,7 @@ def make_crawler(spider: type[Spider] = Pages, settings: dict[str, Any] | None =
     """A crawler with our middleware, for the reactor that is installed."""
     merged = {**SETTINGS, **(settings or {})}
     if merged.get("ROBOTS_USE") is not None:
-        merged["DOWNLOADER_MIDDLEWARES"] = {USE: 101, **merged["DOWNLOADER_MIDDLEWARES"]}
+        merged |= with_use(merged["ROBOTS_USE"], merged["DOWNLOADER_MIDDLEWARES"])
     merged.setdefault("TWISTED_REACTOR", ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None)
     return Crawler(spider, merged)
 
