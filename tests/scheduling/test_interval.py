@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -178,6 +179,8 @@ async def test_request_that_arrives_late(site: Clocked) -> None:
 async def test_request_without_an_answer(site: Clocked) -> None:
     """A request that fails counts as any: the next one keeps the interval from its end."""
     site.replies["/0"] = site.replies["/1"] = Reply(reset=True)
+    # On a kept connection, Twisted would send it again at once.
+    site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
     await crawl(urls(site, PAGES))
     assert len(site.targets) == PAGES + 1
     assert min(gaps(site)) >= DELAY
