@@ -327,7 +327,7 @@ async def test_as_the_page_shows(site: Site) -> None:
     by_hand = settings(block("docs/preferences.md", "python", "DOWNLOADER_MIDDLEWARES"))
     assert by_hand["DOWNLOADER_MIDDLEWARES"][USE] == 101
     assert await outcomes(site, "/closed", use=["train-ai"], **by_hand) == ["use"]
-    exec(block("docs/preferences.md", "python", "RobotsTxt"), {})  # its assertions hold
+    exec(block("docs/preferences.md", "python", "RobotsTxt.parse"), {})  # its assertions hold
 
 
 def test_labels_of_the_page() -> None:
