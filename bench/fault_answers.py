@@ -10,7 +10,7 @@ import gzip
 import socket
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -252,7 +252,9 @@ ANSWERS: dict[str, Answer] = {
     "closed-in-length": _broken(_longer, reset=False),
     "reset-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=True),
     "closed-in-chunks": _broken(lambda text: _chunked_head() + _chunk(text), reset=False),
-    "reset-unframed": _broken(lambda text: head("200 OK", {"Connection": "close"}) + text[:20], reset=True),
+    "reset-unframed": replace(  # some download handlers tell of the reset, others do not
+        _broken(lambda text: head("200 OK", {"Connection": "close"}) + text, reset=True), meaning=EITHER
+    ),
     "garbage": _broken(lambda _: b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n", reset=False),
     "garbled-status": _broken(lambda _: b"HTTP/1.1 OK fine\r\n\r\n", reset=False),
     "wrong-coding": _body(bytes, CLOSED, Content_Encoding="gzip"),

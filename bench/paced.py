@@ -231,7 +231,7 @@ def main() -> int:
         process.start()
         assert crawler.stats is not None
         spider: Any = crawler.spider
-        left = crawler.stats.get_value("robotstxt/crawl_delay/left_over", 0)
+        left = crawler.stats.get_value("robotstxt/undecided", 0)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         told = {"most": spider.most, "closing": spider.took, "left_over": left, "memory": memory}
         print(json.dumps(told))

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
+from scrapy_robots_rfc.middleware.deferred import DeferredRequests
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
@@ -28,7 +30,6 @@ SETTINGS: dict[str, Any] = {
     "RETRY_ENABLED": False,
     "CONCURRENT_REQUESTS": 8,
     "CONCURRENT_ITEMS": 8,  # of the links of a page at a time; Scrapy makes as many tasks for each page
-    "ROBOTS_MAX_WAITING": 50,  # so that some requests wait in place
     "ROBOTS_UNREACHABLE_BACKOFF": [0.5, 0.5],
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
 }
@@ -76,6 +77,7 @@ class Links(Spider):
 def main(runtime: str, jobdir: str, file: str, urls: list[str]) -> None:
     """Crawl."""
     settings, kind = RUNTIMES[runtime]
+    DeferredRequests.MOST = 50  # so that some requests wait in place
     process = kind({**SETTINGS, **settings, "JOBDIR": jobdir})
     process.crawl(Links, file=file, urls=urls)
     process.start()

@@ -2,7 +2,7 @@
 
 A crawl, in a process of its own, of origins that take connections and never answer. Its memory is read when all of its
 requests are set aside, and compared with that of the same requests in a list, and in Scrapy's own queue. A last row has
-JOBDIR and more requests than ROBOTS_MAX_WAITING: what is set aside is bounded, the rest stays in the queue on disk.
+JOBDIR and more requests than may be set aside: that is bounded, the rest stays in the queue on disk.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
 from bench.report import table
+from scrapy_robots_rfc.middleware.deferred import DeferredRequests
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -39,7 +40,6 @@ _SETTINGS: dict[str, Any] = {
     "REMOTE_CONTROL_ENABLED": False,
     "USER_AGENT": "examplebot/1.0 (+https://crawler.example)",
     "ROBOTS_TIMEOUT": 600,
-    "ROBOTS_CONCURRENT_FETCHES": 100,
 }
 
 
@@ -105,7 +105,8 @@ def child(requests: int, origins: int, limit: int, jobdir: str = "") -> dict[str
         kept = [Request(url, spider.parse, errback=spider.failed) for url in urls(requests, origins, 80)]
         return {**found, "after": resident(), "aside": len(kept), "seconds": 0, "closing": 0}
     with socket.create_server(("0.0.0.0", 0), backlog=4096) as server:  # takes connections, and never answers
-        process = CrawlerProcess({**_SETTINGS, "ROBOTS_MAX_WAITING": limit, "JOBDIR": jobdir or None})
+        DeferredRequests.MOST = limit
+        process = CrawlerProcess({**_SETTINGS, "JOBDIR": jobdir or None})
         process.crawl(Waiting, urls=urls(requests, origins, server.getsockname()[1]), found=found)
         process.start()
     return found
@@ -142,11 +143,11 @@ def main() -> None:
     requests, origins = options.requests, options.origins
     rows = [
         row("requests in a list", measure(requests, origins, -1)),
-        row("in Scrapy's queue, MAX_WAITING = 0", measure(requests, 1, 0)),
+        row("in Scrapy's queue, none set aside", measure(requests, 1, 0)),
         row("set aside, all of one origin", measure(requests, 1, requests)),
         row(f"set aside, {origins:,} origins", measure(requests, origins, requests)),
         row(
-            f"the same, MAX_WAITING = {requests // 10:,}, JOBDIR",
+            f"the same, at most {requests // 10:,}, JOBDIR",
             measure(requests, origins, requests // 10, disk=True),
         ),
     ]

@@ -15,27 +15,29 @@ if TYPE_CHECKING:  # `as` tells type checkers that the names are public
     from scrapy_robots_rfc.core.decision import Reason as Reason
     from scrapy_robots_rfc.core.decision import Rule as Rule
     from scrapy_robots_rfc.core.decision import RuleKind as RuleKind
-    from scrapy_robots_rfc.core.page_rules import PageRules as PageRules
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt as RobotsTxt
     from scrapy_robots_rfc.errors import RobotsDisallowed as RobotsDisallowed
     from scrapy_robots_rfc.fetching.service import RobotsService as RobotsService
     from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware as RfcRobotsTxtMiddleware
     from scrapy_robots_rfc.middleware.downloader import robots_service as robots_service
-    from scrapy_robots_rfc.middleware.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
-    from scrapy_robots_rfc.middleware.page_rules import page_rules as page_rules
     from scrapy_robots_rfc.parser import RfcRobotParser as RfcRobotParser
     from scrapy_robots_rfc.scheduling.queue import PacedPriorityQueue as PacedPriorityQueue
+    from scrapy_robots_rfc.usage.page_rules import RfcPageRulesMiddleware as RfcPageRulesMiddleware
+    from scrapy_robots_rfc.usage.page_rules import page_rules as page_rules
+    from scrapy_robots_rfc.usage.rules import PageRules as PageRules
+    from scrapy_robots_rfc.usage.use import RfcUseMiddleware as RfcUseMiddleware
 
 #: The module that defines each public name.
 _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
     "PacedPriorityQueue": "scheduling.queue",
-    "PageRules": "core.page_rules",
+    "PageRules": "usage.rules",
     "Reason": "core.decision",
-    "RfcPageRulesMiddleware": "middleware.page_rules",
+    "RfcPageRulesMiddleware": "usage.page_rules",
     "RfcRobotParser": "parser",
     "RfcRobotsTxtMiddleware": "middleware.downloader",
+    "RfcUseMiddleware": "usage.use",
     "RobotsDisallowed": "errors",
     "RobotsService": "fetching.service",
     "RobotsTxt": "core.robotstxt",
@@ -43,7 +45,7 @@ _MODULES = {
     "RuleKind": "core.decision",
     "SharedStore": "cache.stores.base",
     "Store": "cache.stores.base",
-    "page_rules": "middleware.page_rules",
+    "page_rules": "usage.page_rules",
     "robots_service": "middleware.downloader",
 }
 __all__ = list(_MODULES)

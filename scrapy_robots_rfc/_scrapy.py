@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -48,18 +47,6 @@ A slow robots.txt holds up the pages of its downloader slot
     Slot.queue Slot.active Slot.transferring Slot.concurrency
 Slow robots.txt files take places of CONCURRENT_REQUESTS
     ExecutionEngine.downloader Downloader.total_concurrency
-Slow robots.txt files may take the connections of pages
-    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
-    AiohttpDownloadHandler._session@2.19.0 BaseConnector._limit@2.19.0
-    HttpxDownloadHandler._limits@2.19.0 HttpxDownloadHandler._default_client@2.19.0 HttpxDownloadHandler._client@2.15.0
-    AsyncClient._transport AsyncHTTPTransport._pool AsyncConnectionPool._max_connections
-A request whose kept connection breaks is sent again at once, within its Crawl-delay
-    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._handlers HTTP11DownloadHandler._pool
-    AiohttpDownloadHandler._session@2.19.0 ClientSession._retry_connection@2.19.0
-A robots.txt that a reset of its connection cuts short can count as whole
-    ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
-    HTTP11DownloadHandler._pool HTTPConnectionPool._factory
-    AiohttpDownloadHandler._read_response@2.19.0 StreamReader._protocol@2.19.0
 A robots.txt of an FTP site is read to its end, however long it is, and for as long as that takes
     ExecutionEngine.downloader Downloader.handlers DownloadHandlers._get_handler
 robots.txt files are not kept in the HTTP cache, and not looked up there
@@ -289,51 +276,6 @@ def handler_of(crawler: Crawler, scheme: str) -> Private:
     """The download handler of a scheme; ``None`` where it cannot be had, which was warned of."""
     find = _find(crawler, _downloader(crawler), "Downloader.handlers", "DownloadHandlers._get_handler", own=True)
     return None if find is None else find(scheme)
-
-
-def send_once(crawler: Crawler) -> None:
-    """Let no handler in use send a request again at once when a kept connection breaks, as Twisted and aiohttp do."""
-    handlers = _find(crawler, _downloader(crawler), "Downloader.handlers", "DownloadHandlers._handlers") or {}
-    for handler in handlers.values():
-        pool = _find(crawler, handler, "HTTP11DownloadHandler._pool")
-        if pool is not None:
-            pool.retryAutomatically = False
-        session = _find(crawler, handler, "AiohttpDownloadHandler._session")
-        if session is not None and _has(crawler, session, "ClientSession._retry_connection"):
-            session._retry_connection = False
-
-
-def unbound_pool(crawler: Crawler, handler: Private) -> None:
-    """Lift a handler's bound of CONCURRENT_REQUESTS connections: the engine bounds pages, robots.txt is extra."""
-    connector = getattr(_find(crawler, handler, "AiohttpDownloadHandler._session"), "connector", None)
-    if connector is not None and _has(crawler, connector, "BaseConnector._limit"):
-        connector._limit = 0
-    older = _there(handler, "HttpxDownloadHandler._client")
-    newer = not older and _has(crawler, handler, "HttpxDownloadHandler._limits _default_client")
-    if newer:  # for the clients of proxies, which are made later
-        kept = handler._limits.max_keepalive_connections
-        handler._limits = type(handler._limits)(max_connections=None, max_keepalive_connections=kept)
-    client = handler._client if older else handler._default_client if newer else None
-    pool = _find(crawler, client, "AsyncClient._transport", "AsyncHTTPTransport._pool")
-    if pool is not None and _has(crawler, pool, "AsyncConnectionPool._max_connections"):
-        pool._max_connections = sys.maxsize
-
-
-def watch(crawler: Crawler, handler: Private, connections: Private, answers: Private) -> None:
-    """Wrap what makes connections of Twisted's handler and what reads answers of aiohttp's; a wrapper gets it first."""
-    if _is(type(handler), "HTTP11DownloadHandler"):
-        pool = _find(crawler, handler, "HTTP11DownloadHandler._pool")
-        if pool is not None and _has(crawler, pool, "HTTPConnectionPool._factory", own=True):
-            pool._factory = partial(connections, pool._factory)
-    name = "AiohttpDownloadHandler"
-    if _is(type(handler), name) and _has(crawler, handler, f"{name}._read_response"):
-        handler._read_response = partial(answers, handler._read_response)
-
-
-def end_of(crawler: Crawler, response: Private) -> BaseException | None:
-    """Return what ended the connection of an answer that aiohttp has read; ``None``: nothing that we know of."""
-    protocol = _find(crawler, response.content, "StreamReader._protocol")
-    return None if protocol is None else protocol.exception()
 
 
 def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:

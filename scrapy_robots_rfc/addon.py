@@ -11,8 +11,9 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
 
+from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, Placed
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
-from scrapy_robots_rfc.middleware.startup import PAGE_RULES, PAGE_RULES_POSITION, loaded, stands_for
+from scrapy_robots_rfc.middleware.startup import loaded, stands_for
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
@@ -28,7 +29,6 @@ DEFAULTS: dict[str, object] = {
 }
 
 _QUEUE = "SCHEDULER_PRIORITY_QUEUE"
-_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
 
@@ -42,7 +42,7 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Put `RfcRobotsTxtMiddleware` in the place of Scrapy's own, and set `DEFAULTS` where the user set nothing.
 
-        `RfcPageRulesMiddleware` is added too, if the user sets `ROBOTS_TAG_OBEY`.
+        The middlewares of `leaves.py` are added too, where the user sets what asks for them.
 
         A position that the user gave to one of them, or to a subclass, stays. If that of `RfcRobotsTxtMiddleware` is
         `None`, no downloader middleware is changed. Values of `DEFAULTS` that the user, or an earlier add-on, set stay
@@ -50,30 +50,43 @@ class Addon:
 
         :param settings: those of the crawler, before they are frozen.
         """
-        self._put_middleware(settings)
-        if settings["ROBOTS_TAG_OBEY"]:
-            self._put_page_rules(settings)
+        position = self._put_middleware(settings)
+        for name, leaf in MIDDLEWARES.items():
+            if leaf.asked_for(settings[name]):
+                self._put_leaf(settings, leaf, position)
         for name, value in DEFAULTS.items():
             if name == _QUEUE and settings.getint("CONCURRENT_REQUESTS_PER_IP"):
                 continue  # the queue that ours is made from refuses this setting
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
 
-    def _put_middleware(self, settings: BaseSettings) -> None:
-        middlewares = _components(settings, _MIDDLEWARES)
+    def _put_middleware(self, settings: BaseSettings) -> float | None:
+        """Return the position of ours; ``None``: the user switched it off."""
+        middlewares = _components(settings, DOWNLOADER_MIDDLEWARES)
         ours = [value for key, value in middlewares.items() if stands_for(key, RfcRobotsTxtMiddleware)]
-        if ours and all(value is None for value in ours):
-            return
+        placed = [value for value in ours if value is not None]
+        if ours and not placed:
+            return None
         changed = {key: value for key, value in middlewares.items() if loaded(key) is not RobotsTxtMiddleware}
         changed[STOCK] = None
+        position: float = max(placed) if placed else _position_of_stock(middlewares, settings)
         if not ours:
-            changed[OURS] = _position_of_stock(middlewares, settings)
-        _put(settings, _MIDDLEWARES, changed)
+            changed[OURS] = position
+        _put(settings, DOWNLOADER_MIDDLEWARES, changed)
+        return position
 
-    def _put_page_rules(self, settings: BaseSettings) -> None:
-        middlewares = _components(settings, "SPIDER_MIDDLEWARES")
-        if not any(stands_for(key, load_object(PAGE_RULES)) for key in middlewares):
-            _put(settings, "SPIDER_MIDDLEWARES", {**middlewares, PAGE_RULES: PAGE_RULES_POSITION})
+    def _put_leaf(self, settings: BaseSettings, leaf: Placed, position: float | None) -> None:
+        """Put in a middleware, unless it stands behind ours and the user switched that off.
+
+        :param position: of ours.
+        """
+        middlewares = _components(settings, leaf.setting)
+        if any(stands_for(key, load_object(leaf.path)) for key in middlewares):
+            return
+        if leaf.setting != DOWNLOADER_MIDDLEWARES:
+            position = 0
+        if position is not None:
+            _put(settings, leaf.setting, {**middlewares, leaf.path: position + leaf.position})
 
 
 def _components(settings: BaseSettings, name: str) -> dict[Any, Any]:
@@ -87,7 +100,7 @@ def _put(settings: BaseSettings, name: str, components: dict[Any, Any]) -> None:
 
 def _position_of_stock(middlewares: dict[Any, Any], settings: BaseSettings) -> float:
     """The position of Scrapy's own middleware in the user's settings, else in Scrapy's defaults, else `POSITION`."""
-    for components in (middlewares, settings[f"{_MIDDLEWARES}_BASE"] or {}):
+    for components in (middlewares, settings[f"{DOWNLOADER_MIDDLEWARES}_BASE"] or {}):
         for key, value in components.items():
             if value is not None and loaded(key) is RobotsTxtMiddleware:
                 position: float = value

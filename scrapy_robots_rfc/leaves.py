@@ -1,14 +1,18 @@
-"""The leaves of a crawl: what users are told beside the log and the stats. Each is loaded by a setting.
+"""The leaves of a crawl: what hangs on the way of a request, and is loaded where a setting asks for it.
 
-A leaf hears of the crawl by signals, and asks what users can ask, too: the service, `Decision`, the
-stats. Nothing else imports a leaf, so to take one out is to delete its files and its row here.
+A leaf hears of the crawl by signals, or is a middleware of its own, and asks what users can ask, too: the service,
+`Decision`, the stats. Nothing else imports a leaf, so to take one out is to delete its files and its rows here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import load_object
 
+from scrapy_robots_rfc.policy.schemes import Answers
 from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
 #: Setting -> the path of the class that is loaded where it is set. The class is made with the crawler
@@ -19,6 +23,46 @@ LEAVES = {
     "ROBOTS_ARCHIVE": "scrapy_robots_rfc.reporting.archive.Archive",
 }
 
+#: Setting -> the path of a `Source` of `fetching/sources.py`, which is made with the crawler, its
+#: `Settings`, what parses a file, and what gives the crawl's own agent.
+SOURCES = {
+    "ROBOTS_EXEMPT": "scrapy_robots_rfc.fetching.overrides.Overrides",
+    "ROBOTS_OVERRIDES": "scrapy_robots_rfc.fetching.overrides.Overrides",
+}
+#: What the answers of a scheme are -> the path of its `Transfer`, loaded for the first such file.
+TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.bound"}
+
+
+class Placed(NamedTuple):
+    """A middleware that a setting asks for: the add-on puts it in, or the user does.
+
+    :param setting: the setting of Scrapy that lists middlewares of its kind.
+    :param path: of its class.
+    :param position: a number; of a downloader middleware, by how much it stands behind RfcRobotsTxtMiddleware.
+    :param empty: whether an empty list asks for it, too.
+    """
+
+    setting: str
+    path: str
+    position: int
+    empty: bool = False
+
+    def asked_for(self, value: object) -> bool:
+        """Whether a value of the setting asks for it."""
+        return value is not None if self.empty else bool(value)
+
+
+DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
+#: Setting -> the middleware that it needs.
+MIDDLEWARES = {
+    # Next to the spider: what its `process_spider_input` sees goes to a callback, all else to an errback.
+    "ROBOTS_TAG_OBEY": Placed("SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000),
+    # A spider or its requests may say what they are for.
+    "ROBOTS_USE": Placed(DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True),
+}
+
+_FIELDS = {row.key: field for field, row in BY_FIELD.items()}
+
 
 def load_leaves(crawler: Crawler, settings: Settings) -> list[object]:
     """Load the leaves that the settings of a crawl ask for.
@@ -26,6 +70,14 @@ def load_leaves(crawler: Crawler, settings: Settings) -> list[object]:
     :returns: the leaves, for the caller to keep: signals do not keep whom they are sent to.
     :raises SettingError: a leaf does not accept its setting.
     """
-    fields = {row.key: field for field, row in BY_FIELD.items()}
-    asked_for = [path for key, path in LEAVES.items() if getattr(settings, fields[key])]
-    return [load_object(path)(crawler, settings) for path in asked_for]
+    return [leaf(crawler, settings) for leaf in asked_for(LEAVES, settings)]
+
+
+def asked_for(table: Mapping[str, str], settings: Settings) -> list[Any]:
+    """Load the classes of a table, each once, whose settings are set."""
+    return [load_object(path) for path in dict.fromkeys(path for key, path in table.items() if value_of(settings, key))]
+
+
+def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - the type stands in `settings.py`
+    """Return the value of a setting, by its key."""
+    return getattr(settings, _FIELDS[key])

@@ -300,34 +300,19 @@ class Settings:
         "a number above 0, or None", _number_or_none,
         "A file that was unreachable for this long counts as unavailable (all allowed). None: never.",
     )
-    crawl_delay: bool = _setting(
-        "ROBOTS_CRAWL_DELAY", "bool", True, "True or False", _boolean,
-        "Whether the intervals that Crawl-delay and Request-rate ask for are kept.",
-    )
     crawl_delay_max: float = _setting(
-        "ROBOTS_CRAWL_DELAY_MAX", "seconds", 60.0, f"a number above 0, at most {_DAY}",
-        _number(0, _DAY, above=True), "The longest interval that is kept because a robots.txt asks for it.",
+        "ROBOTS_CRAWL_DELAY_MAX", "seconds", 60.0, f"a number, at least 0, at most {_DAY}",
+        _number(0, _DAY),
+        "The longest interval that is kept because a robots.txt asks for it. 0: none is kept.",
     )
     crawl_delay_over: Over = _setting(
         "ROBOTS_CRAWL_DELAY_OVER", "str", "clamp", "'clamp' or 'forbid'", Over,
         "What becomes of a site that asks for more: the maximum is kept (clamp), or no page is fetched (forbid).",
     )
-    max_waiting: int = _setting(
-        "ROBOTS_MAX_WAITING", "requests", 100_000, "a whole number, at least 0", _number(0, whole=True),
-        "How many requests that wait for a robots.txt or a turn are set aside; more wait in CONCURRENT_REQUESTS.",
-    )
-    concurrent_fetches: int = _setting(
-        "ROBOTS_CONCURRENT_FETCHES", "fetches", 500, "a whole number, at least 1", _number(1, whole=True),
-        "How many robots.txt files are fetched at once; the others stand in line.",
-    )
     unreachable_backoff: tuple[float, ...] = _setting(
         BACKOFF, "list of seconds", [5, 15, 45],
         "a list of numbers, at least 0", _each(_number(0), "a number, at least 0"),
         "When an unreachable file is asked for again while its requests wait. Empty: they are disallowed at once.",
-    )
-    retry_after_max: float = _setting(
-        "ROBOTS_RETRY_AFTER_MAX", "seconds", 300.0, "a number, at least 0", _number(0),
-        "How long the Retry-After header of an unreachable file is heeded at most.",
     )
     page_rules: frozenset[str] = _setting(
         "ROBOTS_TAG_OBEY", "list of str", [], f"a list, or a string with commas, of {_PAGE_RULE}",
@@ -360,22 +345,10 @@ class Settings:
         lambda value: uses_of(_unpacked(value)),
         "What the crawl is for, such as train-ai. Pages whose site refuses all of it are not fetched.",
     )
-    use_responses: str = _setting(
-        "ROBOTS_USE_RESPONSES", "str", "drop", "'drop' or 'pass'", _one_of("drop", "pass"),
-        "What becomes of a response whose header lines or metas refuse all of it.",
-    )
-    tdmrep: bool = _setting(
-        "ROBOTS_TDMREP", "bool", False, "True or False", _boolean,
-        "Whether /.well-known/tdmrep.json of each site counts, too, where a use is declared.",
-    )
     archive: str | None = _setting(
         "ROBOTS_ARCHIVE", "path or None", None,
         "the path of a file, or None; a path needs the package warcio (pip install 'scrapy-robots-rfc[archive]')",
         _archive, "The WARC file in which every exchange for a robots.txt is kept. None: none is.",
-    )
-    archive_size: int = _setting(
-        "ROBOTS_ARCHIVE_SIZE", "octets", 1_000_000_000, "a whole number, at least 1", _number(1, whole=True),
-        "How large a file of the archive gets before another one is begun beside it.",
     )
     # fmt: on
 
@@ -387,7 +360,7 @@ class Settings:
     @property
     def limit(self) -> Limit | None:
         """The longest interval between requests that is kept; ``None``: intervals are not kept."""
-        return Limit(self.crawl_delay_max, self.crawl_delay_over) if self.crawl_delay else None
+        return Limit(self.crawl_delay_max, self.crawl_delay_over) if self.crawl_delay_max else None
 
 
 #: Name of a field -> its row.

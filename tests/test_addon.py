@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc import RfcPageRulesMiddleware, RfcRobotsTxtMiddleware
+from scrapy_robots_rfc import RfcPageRulesMiddleware, RfcRobotsTxtMiddleware, RfcUseMiddleware
 from scrapy_robots_rfc.addon import Addon
 from tests.support.documents import block, settings
 
@@ -22,6 +22,8 @@ OURS_IN_FULL = "scrapy_robots_rfc.middleware.downloader.RfcRobotsTxtMiddleware"
 PARSER = "scrapy_robots_rfc.RfcRobotParser"
 OTHER = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
 PAGES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
+USES = "scrapy_robots_rfc.RfcUseMiddleware"
+USE = {"ROBOTS_USE": ["train-ai"]}
 TAG = {"ROBOTS_TAG_OBEY": ["nofollow"]}
 PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
@@ -37,6 +39,10 @@ class Stricter(RfcRobotsTxtMiddleware):
 
 class OwnPages(RfcPageRulesMiddleware):
     """A user's own subclass of the spider middleware."""
+
+
+class OwnUses(RfcUseMiddleware):
+    """A user's own subclass of the other downloader middleware."""
 
 
 class OwnStock(RobotsTxtMiddleware):
@@ -118,6 +124,15 @@ TABLE = (
     Row("a subclass for pages", {**TAG, **spider_mw({OwnPages: 7})}, **spider({OwnPages: 7})),
     Row("rules of pages switched off", {**TAG, **spider_mw({PAGES: None})}, **spider({PAGES: None})),
     Row("rules of pages without ours", {**TAG, **mw({OURS: None})}, {OURS: None}, {PAGES: 1000}),
+    Row("uses", USE, {STOCK: None, OURS: 100, USES: 101}),
+    Row("uses of requests alone", {"ROBOTS_USE": []}, {STOCK: None, OURS: 100, USES: 101}),
+    Row("no uses", {"ROBOTS_USE": None}),
+    Row("uses, ours placed", {**USE, **mw({Stricter: 50})}, {STOCK: None, Stricter: 50, USES: 51}),
+    Row("uses, stock moved", {**USE, **mw({STOCK: 543})}, {STOCK: None, OURS: 543, USES: 544}),
+    Row("uses placed", {**USE, **mw({USES: 700})}, {STOCK: None, OURS: 100, USES: 700}),
+    Row("a subclass for uses", {**USE, **mw({OwnUses: 700})}, {STOCK: None, OURS: 100, OwnUses: 700}),
+    Row("uses switched off", {**USE, **mw({USES: None})}, {STOCK: None, OURS: 100, USES: None}),
+    Row("uses without ours", {**USE, **mw({OURS: None})}, {OURS: None}),
 )
 
 

@@ -15,7 +15,7 @@ from tests.support.case_files import Case, Identification, OwnToken, cases, iden
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_robots_rfc.core.findings import Code
+    from scrapy_robots_rfc.core.lines import Flag
 
 _LINE_END = re.compile("\r\n|\r|\n")
 
@@ -79,7 +79,7 @@ def test_through_scrapy_s_interface(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in cases() if case.flagged], ids=str)
 def test_flags(case: Case) -> None:
     """A line that is read leniently, or not at all, carries the flag that says so."""
-    flags: dict[int, frozenset[Code]] = {
+    flags: dict[int, frozenset[Flag]] = {
         line.number: line.flags for line in RobotsTxt.parse(body_of(case, "as_written")).lines()
     }
     assert [(number, flag) for number, flag in case.flagged if flag not in flags[number]] == [], case.says

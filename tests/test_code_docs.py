@@ -130,7 +130,7 @@ async def test_worker(site: Site) -> None:
     site.replies["/robots.txt"] = FORBID
     with RedisServer() as server, redis.Redis(port=server.port) as client:
         client.acl_setuser("user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"])
-        code = block("docs/scaling.md", "python", "ROBOTS_MAX_WAITING")
+        code = block("docs/scaling.md", "python", "prefix=news")
         shown = settings(code.replace("host:6379", f"127.0.0.1:{server.port}"))
         result = await crawl([site.url("/"), site.url("/private")], {"DOWNLOADER_MIDDLEWARES": {}, **shown})
         kept = client.exists(f"news:copy:{site.url('')}")

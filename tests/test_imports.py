@@ -63,7 +63,7 @@ def test_the_parser_loads_no_store_and_no_report(loaded: dict[str, set[str]]) ->
 def test_a_crawl_loads_stores_and_reports_when_a_setting_asks_for_them(loaded: dict[str, set[str]]) -> None:
     """What the middleware needs without such settings is loaded with it, and no more."""
     modules = loaded["crawl"]
-    page_rules = ("core.page_rules", "middleware.page_rules")
+    page_rules = ("usage.rules", "usage.page_rules")
     asked_for = (
         "reporting.report",
         "reporting.archive",

@@ -1,8 +1,13 @@
-"""The layers of the package: which room may import from which, and who may know Scrapy, Twisted and redis-py."""
+"""The layers of the package: which room may import from which, and who may know Scrapy, Twisted and redis-py.
+
+To take a leaf out is to delete its files, its rows and its tests: a crawl without each one shows it.
+"""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.leaves import LEAVES
+from scrapy_robots_rfc.leaves import LEAVES, MIDDLEWARES, SOURCES, TRANSFERS
+from scrapy_robots_rfc.policy.schemes import SCHEMES
 from scrapy_robots_rfc.settings import TABLE
+from tests.support.site import PAGE, Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,21 +27,22 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "scrapy_robots_rfc"
 
 #: From the top to the bottom: a room imports from itself, from the rooms below it, and from the tables.
-LAYERS = ("commands", "addon", "reporting", "middleware", "scheduling", "fetching", "cache", "policy", "core")
+LAYERS = ("commands", "addon", "reporting", "usage", "middleware", "scheduling", "fetching", "cache", "policy", "core")
 #: Every room above `policy` may import these tables; they import each other, and what is pure.
 TABLES = ("settings", "stats", "signals", "errors", "leaves", "_runtime", "_scrapy")
-#: What is no part of the kernel, which every request passes: rooms, and modules of others.
+#: What is no part of the kernel, which every request passes: rooms, and modules of others. Each may
+#: import those before it, but for `commands`, which show what all of them know.
 OUTSIDE = (
-    "reporting",
-    "commands",
-    "core.lint",
     "core.findings",
+    "core.lint",
     "fetching.ftp",
     "fetching.overrides",
-    "middleware.page_rules",
-    "middleware.tdmrep",
-    "middleware.use",
+    "usage",
+    "reporting",
+    "commands",
 )
+#: What reads pages and files of sites in `usage` is pure, too.
+READERS = ["usage.reservations", "usage.rules"]
 #: The parser works alone, under Scrapy's own middleware.
 PARSER = ("core", *TABLES)
 
@@ -130,19 +138,85 @@ def test_imports_go_down(name: str) -> None:
     assert {module: rooms for module, rooms in found.items() if rooms} == {}
 
 
-def test_the_kernel_imports_no_report() -> None:
-    """To take out report, archive or summary is to delete its files and its row: the kernel imports none of them."""
-    kernel = [name for name in MODULES if not name.startswith(OUTSIDE)]
-    assert "middleware.downloader" in kernel
-    assert {name for name in kernel if "reporting" in inside(name)} == set()
+def test_imports_of_leaves() -> None:
+    """The kernel imports no leaf, not for a type and not inside a function, and a leaf only those before it."""
+    assert all(any(name.startswith(leaf) for name in MODULES) for leaf in OUTSIDE)
+    found = set[tuple[str, str]]()
+    for name in set(MODULES) - {"__init__"}:  # which loads a public name when it is used
+        own = next((leaf for leaf in OUTSIDE if name.startswith(leaf)), None)
+        allowed = OUTSIDE[: OUTSIDE.index(own) + 1] if own else ()
+        imports = (full.removeprefix(f"{PACKAGE}.") for full in imported(name) if full.startswith(f"{PACKAGE}."))
+        found |= {(name, one) for one in imports if one.startswith(OUTSIDE) and not one.startswith(allowed)}
+    assert found == set()
 
 
-def test_the_leaves_of_the_table_exist() -> None:
-    """Each row names a setting and a class of a room that the kernel does not import."""
-    for key, path in LEAVES.items():
-        assert key in {row.key for row in TABLE}
-        assert path.removeprefix(f"{PACKAGE}.").startswith(OUTSIDE)
-        assert isinstance(load_object(path), type)
+def paths() -> dict[str, str]:
+    """Return the paths of all classes that the tables load -> the setting or the scheme that asks for each."""
+    placed = {row.path: key for key, row in MIDDLEWARES.items()}
+    tables = (LEAVES, SOURCES, {answers.value: path for answers, path in TRANSFERS.items()})
+    return {**placed, **{path: key for table in tables for key, path in table.items()}}
+
+
+def test_the_leaves_of_the_tables_exist() -> None:
+    """Each row names a setting, or what the answers of a scheme are, and something that the kernel does not import."""
+    keys = {row.key for row in TABLE} | {scheme.answers.value for scheme in SCHEMES.values()}
+    for path, key in paths().items():
+        assert key in keys
+        assert load_object(path).__module__.removeprefix(f"{PACKAGE}.").startswith(OUTSIDE)
+
+
+#: Without a leaf: its rows are gone, and whoever imports it fails.
+CRAWL_WITHOUT = """
+import sys
+
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith(gone):
+            raise ImportError(f"{name} was taken out")
+
+gone = f"scrapy_robots_rfc.{sys.argv[1]}"
+sys.meta_path.insert(0, Gone())
+
+from scrapy_robots_rfc import leaves
+
+for table in (leaves.LEAVES, leaves.SOURCES, leaves.TRANSFERS):
+    for key in [key for key, path in table.items() if path.startswith(gone)]:
+        del table[key]
+names = {"usage": ["RfcPageRulesMiddleware", "RfcUseMiddleware"]}.get(sys.argv[1], [])
+for key in [key for key, row in leaves.MIDDLEWARES.items() if row.path.endswith(tuple(names or "-"))]:
+    del leaves.MIDDLEWARES[key]
+
+from scrapy import Spider
+from scrapy.crawler import CrawlerProcess
+
+class Pages(Spider):
+    name = "pages"
+    start_urls = sys.argv[2:]
+
+    def parse(self, response):
+        pass
+
+settings = {
+    "ADDONS": {"scrapy_robots_rfc.Addon": 500}, "LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False,
+    "ROBOTS_USE": ["train-ai"], "ROBOTS_TAG_OBEY": ["nofollow"],
+}
+process = CrawlerProcess(settings)
+crawler = process.create_crawler(Pages)
+process.crawl(crawler)
+process.start()
+print(*[crawler.stats.get_value(f"robotstxt/{key}", 0) for key in ("allowed", "forbidden")])
+"""
+
+
+@pytest.mark.parametrize("leaf", OUTSIDE)
+def test_a_crawl_without(leaf: str) -> None:
+    """A crawl obeys robots.txt where one leaf is not there: no import of it is left in the way of a request."""
+    with Site({"/robots.txt": robots("User-agent: *\nDisallow: /never\n"), "/a": PAGE}) as site:
+        pages = [site.url("/a"), site.url("/never")]
+        run = subprocess.run(
+            [sys.executable, "-c", CRAWL_WITHOUT, leaf, *pages], capture_output=True, text=True, check=False, cwd=ROOT
+        )
+    assert (run.stdout, run.stderr) == ("1 1\n", "")
 
 
 def test_who_knows_the_framework() -> None:
@@ -155,11 +229,11 @@ def test_who_knows_the_framework() -> None:
 
 def test_the_pure_rooms_are_pure() -> None:
     """What reads a file and what decides about a fetch does no I/O: no framework, log, clock or randomness."""
-    pure = [name for name in MODULES if room(name) in ("core", "policy")]
+    pure = [name for name in MODULES if room(name) in ("core", "policy")] + READERS
     assert {name: extra for name in pure if (extra := outside(name) - PURE)} == {}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room(name) in ("core", "policy")])
+@pytest.mark.parametrize("name", [name for name in MODULES if room(name) in ("core", "policy")] + READERS)
 def test_no_clock(name: str) -> None:
     """The pure rooms ask no class of datetime for the present."""
     called = {node.attr for node in nodes(name) if isinstance(node, ast.Attribute)}

@@ -12,6 +12,8 @@ from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_robots_rfc import _scrapy
 from tests.support.crawling import crawl, records
+from tests.support.ftp_site import ftp_site
+from tests.support.scenarios_unreachable import short
 from tests.support.site import PAGE, Reply, Site
 
 if TYPE_CHECKING:
@@ -23,16 +25,9 @@ if TYPE_CHECKING:
 RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
 LINKS = Reply(body=b"<a href=/a>a</a><a href=/b>b</a><a href=/x>x</a>", headers=(("Content-Type", "text/html"),))
 
-_HANDLERS = "scrapy.core.downloader.handlers"
-#: Download handlers that have to be asked for, and where their private names are.
-HANDLERS = {
-    f"{_HANDLERS}._aiohttp.AiohttpDownloadHandler": {
-        "AiohttpDownloadHandler", "BaseConnector", "ClientSession", "StreamReader",
-    },
-    f"{_HANDLERS}._httpx.HttpxDownloadHandler": {
-        "HttpxDownloadHandler", "AsyncClient", "AsyncHTTPTransport", "AsyncConnectionPool",
-    },
-}  # fmt: skip
+
+#: What is looked up in a crawl of an FTP site only.
+FTP = ["DownloadHandlers._get_handler", "Downloader.handlers"]
 
 
 class Followed(CrawlSpider):
@@ -90,19 +85,32 @@ def site_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-@pytest.mark.parametrize("key", sorted(_scrapy.PRIVATE))
+@pytest.mark.parametrize("key", FTP)
+@ensureDeferred
+async def test_an_ftp_crawl_without_a_name(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without the name by which its handler is found, Scrapy's own gets the robots.txt, and one warning says so."""
+    for name, text in (("robots.txt", "User-agent: *\nDisallow: /x\n"), ("a", "page"), ("x", "page")):
+        (tmp_path / name).write_text(text)
+    blind = Blind(key, monkeypatch)
+    with ftp_site(tmp_path) as site:
+        result = await crawl([site.url("/a"), site.url("/x")])
+        assert [short(outcome) for _, outcome in sorted(result.outcomes.items())] == [200, "rule"]
+    assert True in blind.kept
+    [warning] = records(caplog)
+    assert warning.startswith(f"{_scrapy.PRIVATE[key][1]}: ")
+
+
+@pytest.mark.parametrize("key", sorted(_scrapy.PRIVATE.keys() - set(FTP)))
 @ensureDeferred
 async def test_a_crawl_without_a_name(
     site: Site, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without a private name the crawl ends, robots.txt is obeyed, and one warning says what is lost."""
-    handlers = [path for path, places in HANDLERS.items() if key.partition(".")[0] in places]
-    for path in handlers:
-        pytest.importorskip(path.rpartition(".")[0])
     site_of(site, monkeypatch)
     blind = Blind(key, monkeypatch)
     settings = {
-        "DOWNLOAD_HANDLERS": {"http": handlers[0]} if handlers else {},
         "HTTPCACHE_ENABLED": True,
         "HTTPCACHE_DIR": str(tmp_path / "cache"),
         "ROBOTS_REPORT": {tmp_path / "report.jsonl": {}},
@@ -121,5 +129,4 @@ async def test_a_crawl_without_a_name(
     caplog.records[:] = [kept for kept in caplog.records if getattr(kept, "spider", result.spider) is result.spider]
     [warning] = records(caplog)
     assert warning.startswith(f"{lost}: ")
-    if key != "HttpxDownloadHandler._client":  # without it, the names of newer versions are looked up
-        assert f" has no `{key.partition('.')[2]}` (a private name of Scrapy {seen})" in warning
+    assert f" has no `{key.partition('.')[2]}` (a private name of Scrapy {seen})" in warning

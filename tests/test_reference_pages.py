@@ -29,6 +29,7 @@ def test_settings_page() -> None:
     """docs/settings.md has a row a setting: key, type, default, accepted values, and the line of text."""
     expected = [[f"`{row.key}`", row.type, shown(row.default), row.accepted, row.text] for row in TABLE]
     assert rows("settings.md") == [[cell.strip() for cell in row] for row in expected]
+    assert len(TABLE) <= 24
 
 
 def test_stats_page() -> None:
@@ -37,6 +38,7 @@ def test_stats_page() -> None:
     found = rows("stats.md")
     assert sorted(key for key, _ in found) == sorted(f"`{key}`" for key in keys)
     assert all(text for _, text in found)
+    assert len(found) <= 35
 
 
 def test_signals_page() -> None:

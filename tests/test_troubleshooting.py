@@ -115,14 +115,6 @@ async def test_jobdir(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_waiting_in_place(site: Site) -> None:
-    """Requests wait in the downloader."""
-    for more, aside in (({}, 1), (BACK["pages that wait for robots.txt"], 0)):
-        result = await crawl([site.url("/")], {**ADDON, **more})
-        assert result.stat("set_aside") == aside
-
-
-@ensureDeferred
 async def test_retries(site: Site) -> None:
     """Scrapy's middleware retries robots.txt."""
     site.replies["/robots.txt"] = Reply(503)

@@ -19,8 +19,6 @@ MAX_IDLE_TIME_BEFORE_CLOSE = 3  # seconds without anything to do, after which a 
 ADDONS = {"scrapy_robots_rfc.Addon": 500}
 ROBOTS_CACHE = REDIS_URL
 
-# Requests that wait for a robots.txt are off the queue, in the memory of one worker: no more of them than it may lose.
-ROBOTS_MAX_WAITING = 16
 CONCURRENT_REQUESTS = 16
 
 # Who we are. The second header is the demo's: by it the web's own log tells the workers apart.

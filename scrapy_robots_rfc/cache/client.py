@@ -133,7 +133,7 @@ class CacheClient:
         try:
             return None if value is None else self._on_our_clock(_believed(decode(value)))
         except ValueError as error:
-            self._count(stats.STORE_UNREADABLE)
+            self._count(stats.STORE_ERRORS)
             if not self._warned:
                 self._warned = True
                 logger.warning(

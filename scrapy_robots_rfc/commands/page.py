@@ -12,10 +12,10 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.commands import asking, check, common
 from scrapy_robots_rfc.commands.common import DOUBT, GOOD, STRONG, Failed, is_url
-from scrapy_robots_rfc.core.page_rules import EVERYONE, PageRules, header_texts, read_members
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, head_metas, metas_of, rules_of
 from scrapy_robots_rfc.policy.origins import without_userinfo
+from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, head_metas, metas_of, rules_of
+from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, header_texts, read_members
 
 HELP = "Show the rules of a page, X-Robots-Tag lines and robots metas: for whom each is, what holds, what is odd."
 

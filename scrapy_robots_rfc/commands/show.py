@@ -59,7 +59,7 @@ def _pace(robots: OriginPolicy, agent: Agent, limit: Limit | None) -> tuple[str,
         return "none is asked for", None
     text = robots.cited(bound.text)
     if limit is None:
-        return f"{text}: not kept (ROBOTS_CRAWL_DELAY)", None
+        return f"{text}: not kept (ROBOTS_CRAWL_DELAY_MAX = 0)", None
     if (refused := robots.refused(f"{robots.origin}/", bound, limit)) is not None:
         return f"{refused}: no page may be fetched", None
     if bound.seconds > limit.longest:

@@ -1,4 +1,4 @@
-"""What the linter can find: a table of codes. The parser flags lines with some of them."""
+"""What the linter can find: a table of codes. Some have the values of the flags in `lines.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Code(enum.Enum):
         code._value_, code.severity, code.description = value, severity, description
         return code
 
-    # What `lines.py` flags a line with.
+    # The flags of a line, see `Flag` in `lines.py`.
     MISSPELT_KEY = "misspelt_key", _WARNING, "a frequent misspelling of a key, such as `Dissallow`"
     NO_COLON = "no_colon", _WARNING, "a key and a value without the colon between them"
     UNKNOWN_KEY = "unknown_key", _NOTICE, "a key that no crawler is known to read"

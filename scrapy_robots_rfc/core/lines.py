@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_robots_rfc.core.findings import Code
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,6 +35,24 @@ class LineKind(enum.Enum):
     JUNK = "junk"
 
 
+class Flag(enum.StrEnum):
+    """What is odd about a line. The linter has a code of the same value for each."""
+
+    MISSPELT_KEY = enum.auto()
+    NO_COLON = enum.auto()
+    UNKNOWN_KEY = enum.auto()
+    OUTSIDE_GROUP = enum.auto()
+    INVALID_TOKEN = enum.auto()
+    NEVER_MATCHES = enum.auto()
+    SPACE_IN_PATTERN = enum.auto()
+    CONTROL_OCTET = enum.auto()
+    NOT_UTF8 = enum.auto()
+    TOO_LONG = enum.auto()
+    CUT_OFF = enum.auto()
+    BYTE_ORDER_MARK = enum.auto()
+    OTHER_ENCODING = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of the file, as it is read.
@@ -52,7 +68,7 @@ class Line:
     kind: LineKind
     key: str
     value: str
-    flags: frozenset[Code] = frozenset()
+    flags: frozenset[Flag] = frozenset()
 
 
 class ParsedLine(NamedTuple):
@@ -61,7 +77,7 @@ class ParsedLine(NamedTuple):
     kind: LineKind
     key: str
     value: str
-    flags: frozenset[Code]
+    flags: frozenset[Flag]
 
 
 #: Keys of records that RFC 9309 does not define and that some crawler is known to read.
@@ -113,22 +129,22 @@ def read_line(line: str) -> ParsedLine:
     flags = set()
     if len(line) > MAX_LINE:
         line = line[:MAX_LINE]
-        flags.add(Code.TOO_LONG)
+        flags.add(Flag.TOO_LONG)
     text = line.partition("#")[0].strip(BLANKS)
     if not text:
         kind = LineKind.COMMENT if "#" in line else LineKind.BLANK
         return ParsedLine(kind, "", "", frozenset(flags))
     if _CONTROL(text):
-        flags.add(Code.CONTROL_OCTET)
+        flags.add(Flag.CONTROL_OCTET)
     key, value = _key_and_value(text)
     if key is None:
         return ParsedLine(LineKind.JUNK, "", text, frozenset(flags))
     if ":" not in text:
-        flags.add(Code.NO_COLON)
+        flags.add(Flag.NO_COLON)
     if key in _MISSPELT:
-        flags.add(Code.MISSPELT_KEY)
+        flags.add(Flag.MISSPELT_KEY)
     elif key not in _KEYS:
-        flags.add(Code.UNKNOWN_KEY)
+        flags.add(Flag.UNKNOWN_KEY)
     return ParsedLine(_KEYS.get(key, LineKind.RECORD), key, value, frozenset(flags))
 
 
@@ -208,22 +224,22 @@ def content_of(body: bytes, max_size: int) -> Content:
     return Content(octets[:end], octets[end : end + MAX_LINE], truncated, size, encoding)
 
 
-def _all_flags(line: ParsedLine, in_group: bool) -> set[Code]:
+def _all_flags(line: ParsedLine, in_group: bool) -> set[Flag]:
     """Return the flags of a line, with those of its value and of its place in the file."""
     flags = set(line.flags)
     value = line.value
     octets = value.encode("latin-1")
     if octets.decode("utf-8", "ignore").encode() != octets:
-        flags.add(Code.NOT_UTF8)
+        flags.add(Flag.NOT_UTF8)
     if line.kind is LineKind.USER_AGENT and not (value == "*" or re.fullmatch("[A-Za-z_-]+", value)):
-        flags.add(Code.INVALID_TOKEN)
+        flags.add(Flag.INVALID_TOKEN)
     if line.kind in RULES:
         if not in_group:
-            flags.add(Code.OUTSIDE_GROUP)
+            flags.add(Flag.OUTSIDE_GROUP)
         if value and value[0] not in "/*":
-            flags.add(Code.NEVER_MATCHES)
+            flags.add(Flag.NEVER_MATCHES)
         if " " in value or "\t" in value:
-            flags.add(Code.SPACE_IN_PATTERN)
+            flags.add(Flag.SPACE_IN_PATTERN)
     return flags
 
 
@@ -238,8 +254,8 @@ def read_lines(content: Content) -> Iterator[Line]:
         in_group = in_group or parsed.kind is LineKind.USER_AGENT
         flags = _all_flags(parsed, in_group)
         if number == 1 and content.encoding:
-            flags.add(Code.BYTE_ORDER_MARK if content.encoding == "utf-8" else Code.OTHER_ENCODING)
+            flags.add(Flag.BYTE_ORDER_MARK if content.encoding == "utf-8" else Flag.OTHER_ENCODING)
         yield Line(number, parsed.kind, as_text(parsed.key), as_text(parsed.value), frozenset(flags))
     if content.rest:
         text = as_text(content.rest.decode("latin-1"))
-        yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Code.CUT_OFF}))
+        yield Line(len(lines) + 1, LineKind.JUNK, "", text, frozenset({Flag.CUT_OFF}))

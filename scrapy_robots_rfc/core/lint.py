@@ -18,7 +18,7 @@ from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_win
 from scrapy_robots_rfc.core.findings import Code, Severity
 from scrapy_robots_rfc.core.groups import Group, Record, read_groups
 from scrapy_robots_rfc.core.labels import LABELS
-from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Line, LineKind
+from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, MAX_LINE, RULES, Flag, Line, LineKind
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.preferences import (
     LICENSE,
@@ -130,7 +130,7 @@ def _text(line: Line) -> str:
     """Return a line as it is read, which is with its key in lower case."""
     if not line.key:
         return line.value
-    return f"{line.key}{'' if Code.NO_COLON in line.flags else ':'} {line.value}".rstrip()
+    return f"{line.key}{'' if Flag.NO_COLON in line.flags else ':'} {line.value}".rstrip()
 
 
 def _usual_key(line: Line) -> str:
@@ -248,9 +248,9 @@ def _flagged(line: Line, flag: Code) -> Finding:
 
 def _of_line(line: Line) -> Iterator[Finding]:
     for flag in Code if line.flags else ():
-        if flag in line.flags:
+        if flag.value in line.flags:
             yield _BY_FLAG[flag](line) if flag in _BY_FLAG else _flagged(line, flag)
-    if line.kind is LineKind.JUNK and Code.CUT_OFF not in line.flags:
+    if line.kind is LineKind.JUNK and Flag.CUT_OFF not in line.flags:
         yield _no_record(line)
     elif line.kind in RULES:
         yield from _of_pattern(line)

@@ -1,21 +1,19 @@
-"""What a site says of the use of its pages: preferences by label, in robots.txt and beside a page.
+"""What a site says of the use of its pages: preferences by label, in robots.txt and in headers of the same form.
 
 Most of it rests on drafts, which may still change: `labels.py` names them. `docs/preferences.md` has the decisions.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scrapy_robots_rfc.core.groups import Record
-from scrapy_robots_rfc.core.labels import LABEL_OF, TDM, TRAIN_AI
+from scrapy_robots_rfc.core.labels import LABEL_OF, TRAIN_AI
 from scrapy_robots_rfc.core.lines import as_text
-from scrapy_robots_rfc.core.page_rules import PageRules
 from scrapy_robots_rfc.core.pattern import Pattern, parse_pattern, specificity
-from scrapy_robots_rfc.core.percent import request_target, to_octets
+from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import listed, printable
 
 #: Keys of robots.txt records that say something of use, in lower case.
@@ -222,12 +220,6 @@ def _named(values: Mapping[str, bool | None], line: int | None, source: str) -> 
     return {label: Preference(allowed, line, source) for label, allowed in values.items()}
 
 
-def of_page(rules: PageRules) -> Mapping[str, Preference]:
-    """Return what the rules of a page say: `noai`, `noimageai` and `noml` refuse training."""
-    where = [where for directive in ("noai", "noimageai", "noml") for where in rules.where(directive)]
-    return {TRAIN_AI: Preference(False, None, where[0])} if where else {}
-
-
 def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mapping[str, Preference], bool]:
     """Return what the header lines of a response say, and whether there is more than is read.
 
@@ -249,66 +241,3 @@ def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mappin
     said.append((parse_signal(signal), "Content-Signal", signal))
     found = combined(*(_named(values, None, f"header {name}: {one.decode('latin-1')}") for values, name, one in said))
     return found, void or left < 0
-
-
-def of_tdm(*sources: tuple[str, object]) -> Mapping[str, Preference]:
-    """Return what TDMRep says: 1 reserves text and data mining and training, 0 permits them.
-
-    :param sources: where a value stands, and the value, for file, header and document in this order: each one
-        overrides those before it, unless its value is something else than 0 and 1.
-    """
-    found: Mapping[str, Preference] = {}
-    for where, value in sources:
-        allowed = {"1": False, "0": True}.get(str(value).strip())
-        if allowed is not None:
-            found = _named({TDM: allowed, TRAIN_AI: allowed}, None, f"{where}: {value}".replace("\n", " "))
-    return found
-
-
-#: Octets of a `/.well-known/tdmrep.json`, its entries, and octets of all their locations, at most. So many take ten
-#: milliseconds, if each octet is escaped. A larger file counts as one that cannot be read: its first entry that matches
-#: decides, so a part of it says nothing.
-MOST_TDMREP_OCTETS, MOST_TDMREP_ENTRIES, MOST_LOCATION_OCTETS = 131_072, 500, 16_384
-
-
-class Reservation(NamedTuple):
-    """One entry of `/.well-known/tdmrep.json`.
-
-    :param location: the path pattern as the file has it.
-    :param pattern: the same, parsed.
-    :param reservation: its `tdm-reservation`, of any type.
-    """
-
-    location: str
-    pattern: Pattern
-    reservation: object
-
-
-def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
-    """Parse a `/.well-known/tdmrep.json`; entries that cannot be read are passed over.
-
-    :raises ValueError: it is no array of JSON, or too large; the text says which.
-    """
-    try:
-        entries: Any = json.loads(body) if len(body) <= MOST_TDMREP_OCTETS else None
-    except (ValueError, RecursionError):
-        raise ValueError("no JSON") from None
-    if not isinstance(entries, list) or len(entries) > MOST_TDMREP_ENTRIES:
-        raise ValueError(f"no array of at most {MOST_TDMREP_ENTRIES} entries and {MOST_TDMREP_OCTETS} octets")
-    located = [
-        (to_octets(entry["location"]), entry)
-        for entry in entries
-        if isinstance(entry, dict) and isinstance(entry.get("location"), str)
-    ]
-    if sum(len(location) for location, _ in located) > MOST_LOCATION_OCTETS:
-        raise ValueError(f"more than {MOST_LOCATION_OCTETS} octets of locations")
-    return tuple(
-        Reservation(entry["location"], parse_pattern(location), entry.get("tdm-reservation"))
-        for location, entry in located
-    )
-
-
-def reservation_of(entries: Iterable[Reservation], url: str | bytes) -> Reservation | None:
-    """Return the first entry, in the order of the file, whose location matches a URL: not the longest one."""
-    target = request_target(url)
-    return next((entry for entry in entries if entry.pattern.matches(target)), None)

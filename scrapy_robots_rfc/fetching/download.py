@@ -7,7 +7,7 @@ redirects.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import ResponseDataLossError, StopDownload
+from scrapy.exceptions import StopDownload
 from scrapy.http import Response
 from scrapy.http.headers import Headers
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
-from twisted.internet.error import ConnectionDone
+from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
 from scrapy_robots_rfc import _scrapy, signals
@@ -30,10 +30,12 @@ from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.text import printable, without_credentials
 from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
-from scrapy_robots_rfc.fetching import ftp
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, is_rendered, without_codings
 from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
 from scrapy_robots_rfc.fetching.routes import Routes
+from scrapy_robots_rfc.fetching.sources import Transfer
+from scrapy_robots_rfc.leaves import TRANSFERS
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -74,7 +76,6 @@ class _Transfer:
     :param taken: octets of its body that came.
     :param stopped: whether we stopped the transfer, because the rest is not needed.
     :param unanswered: whether the downloader has taken the request, and has no response to it.
-    :param ends: what ended the connection of that answer, once it has ended; nothing where nobody watches it.
     """
 
     mark: object
@@ -83,7 +84,6 @@ class _Transfer:
     taken: int = 0
     stopped: bool = False
     unanswered: bool = False
-    ends: Sequence[object] = ()
 
     def begin(self, request: Request, codings: Sequence[bytes]) -> None:
         """Get ready for a body; called again for that of a retry."""
@@ -121,17 +121,17 @@ class Hooks(NamedTuple):
 class Downloader:
     """Asks for robots.txt files through the engine of a crawl; a crawl has one.
 
-    :param max_size: decoded octets after which a transfer is cut off.
+    :param settings: of the crawl; a transfer is cut off after `max_size` decoded octets.
     :param routes: of the requests of the crawl.
     """
 
-    def __init__(self, crawler: Crawler, max_size: int, hooks: Hooks, routes: Routes) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, hooks: Hooks, routes: Routes) -> None:
         self._crawler, self._hooks, self._routes = crawler, hooks, routes
-        self._limit = max_size + 1  # one octet more than counts, so that the parser sees that there is more
-        self._transfers = 0
-        self._schemes: set[str] = set()
-        # What ended the connection whose octets are being handed over: nothing yet. It is added when that ends.
-        self._delivering: Sequence[object] = ()
+        self._obeyed = settings.schemes
+        self._limit = settings.max_size + 1  # one octet more than counts, so that the parser sees that there is more
+        self._prepared: set[str] = set()
+        #: What `_signal` wraps; ``None`` before the first transfer.
+        self._send: Callable[..., list[tuple[Any, Any]]] | None = None
         self._handlers: dict[int, Callable[..., bool | None]] = {
             id(scrapy_signals.request_reached_downloader): self._reached,
             id(scrapy_signals.headers_received): self._headers_received,
@@ -202,12 +202,12 @@ class Downloader:
         """Return the answer to a request, and its decoded body if it is a 2xx. Raises whatever goes wrong."""
         engine, response, transfer = self._crawler.engine, None, request.meta[MARK]
         assert engine is not None
-        self._prepare(urlparse_cached(request).scheme)
-        # The signals of our transfers are seen while one is under way, and not longer: it slows down every page.
-        manager = self._crawler.signals
-        if not self._transfers:
-            self._send, manager.send_catch_log = manager.send_catch_log, self._signal  # type: ignore[method-assign]
-        self._transfers += 1
+        if (scheme := urlparse_cached(request).scheme) not in self._prepared:
+            self._prepare(scheme)
+        if self._send is None:
+            # Once, and for good: another component may wrap it, too, and taking ours out would take that out.
+            self._send = self._crawler.signals.send_catch_log
+            self._crawler.signals.send_catch_log = self._signal  # type: ignore[method-assign]
         try:
             with _scrapy.one_more(self._crawler):
                 response = await engine.download_async(request)
@@ -217,9 +217,6 @@ class Downloader:
                 self._hooks.abandoned(request)
             raise
         finally:
-            self._transfers -= 1
-            if not self._transfers:
-                manager.send_catch_log = self._send  # type: ignore[method-assign]
             self._signal_exchanged(transfer, transfer.request or request, response)
         body = self._body(response, transfer)
         self._hooks.kept(request.url, response, body)
@@ -269,9 +266,8 @@ class Downloader:
         if "download_stopped" in response.flags and not transfer.stopped:
             # No signal handler did this (see `_signal`). The part that is missing may have the rules that forbid.
             raise StopDownload(fail=False)
-        in_order = all(isinstance(end, ConnectionDone) for end in transfer.ends)
-        if "partial" in response.flags and not in_order and not transfer.stopped:
-            raise BrokenTransferError("connection reset")
+        if "dataloss" in response.flags and not transfer.stopped:
+            raise BrokenTransferError("the transfer broke off")
         if is_rendered(response.body):
             text = "%s came as the page that a browser shows for a text, and counts as that text"
             shown = printable(without_credentials(response.url))
@@ -284,12 +280,12 @@ class Downloader:
         return {meta[MARK].mark for meta in metas if MARK in meta}
 
     def _prepare(self, scheme: str) -> None:
-        if scheme not in self._schemes:
-            self._schemes.add(scheme)
-            handler = _scrapy.handler_of(self._crawler, scheme)
-            _scrapy.unbound_pool(self._crawler, handler)
-            _scrapy.watch(self._crawler, handler, self._factory, self._read)
-            ftp.bound(handler, self._crawler.settings, MARK, self._limit)
+        """Have the handler of a scheme transfer our files in the way that its row asks for, if it asks for one."""
+        self._prepared.add(scheme)
+        obeyed = self._obeyed.get(scheme)
+        if obeyed is not None and obeyed.answers in TRANSFERS:
+            transfer: Transfer = load_object(TRANSFERS[obeyed.answers])
+            transfer(_scrapy.handler_of(self._crawler, scheme), self._crawler.settings, MARK, self._limit)
 
     def _signal(self, signal: object = None, **named: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - as Scrapy has it
         """Send a signal, as Scrapy does; handle it afterwards, if it is about a transfer of ours.
@@ -298,7 +294,9 @@ class Downloader:
         StopDownload is still called, but what it raised is left out of the answers from which download handlers see
         whether to go on.
         """
-        answers, handle = self._send(signal, **named), self._handlers.get(id(signal))
+        assert self._send is not None
+        answers = self._send(signal, **named)
+        handle = self._handlers.get(id(signal))
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return answers
         if signal in (scrapy_signals.headers_received, scrapy_signals.bytes_received):
@@ -312,12 +310,10 @@ class Downloader:
 
     def _headers_received(self, transfer: _Transfer, headers: Headers, request: Request, **_: object) -> None:
         transfer.begin(request, headers.getlist(b"Content-Encoding"))
-        transfer.ends = self._delivering  # there may be no octets of a body
 
     def _bytes_received(self, transfer: _Transfer, data: bytes, request: Request, **_: object) -> bool:
         if transfer.request is not request:  # a download handler of the user's does not send `headers_received`
             transfer.begin(request, ())
-        transfer.ends = self._delivering
         if not transfer.taken and data.startswith(GZIP_MAGIC):
             transfer.codings = transfer.codings or (b"gzip",)
         transfer.taken += len(data)
@@ -332,48 +328,6 @@ class Downloader:
         transfer.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
         self._hooks.sent(request)
-
-    # How connections end: in order, or by a reset. A body with neither a length nor chunks ends with its connection.
-    # Twisted's handler and aiohttp's take such a body for whole even if the connection was reset. httpx raises then,
-    # and handlers of the user's own are not watched.
-
-    def _factory(self, factory: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - Twisted's
-        made = factory(*args)
-        build = made.buildProtocol
-        made.buildProtocol = lambda address: self._watched(build(address))
-        return made
-
-    def _watched(self, protocol: Any) -> Any:  # noqa: ANN401 - as above
-        make, receive, ends = protocol.makeConnection, protocol.dataReceived, list[object]()
-
-        def received(data: bytes) -> None:
-            self._delivering = ends
-            try:
-                receive(data)
-            finally:
-                self._delivering = ()
-
-        def made(transport: Any) -> None:  # noqa: ANN401 - Twisted's
-            end = transport.connectionLost
-
-            def ended(reason: Failure) -> None:
-                ends.append(reason.value)
-                end(reason)
-
-            # Over TLS, the end of the TCP connection counts: many servers leave out that of TLS (close_notify).
-            transport.connectionLost = ended
-            make(transport)
-
-        protocol.dataReceived, protocol.makeConnection = received, made
-        return protocol
-
-    async def _read(self, read: Callable[..., Awaitable[Any]], response: Any, request: Request) -> Any:  # noqa: ANN401 - aiohttp's
-        answer = await read(response, request)
-        length, coded = response.content_length, "Transfer-Encoding" in response.headers
-        watched = MARK in request.meta and length is None and not coded
-        if watched and isinstance(_scrapy.end_of(self._crawler, response), OSError):
-            raise ResponseDataLossError("the connection was reset")
-        return answer
 
 
 def chosen_slot(request: Request) -> str | None:

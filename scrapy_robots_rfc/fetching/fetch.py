@@ -169,7 +169,6 @@ class Fetcher:
             )
             if not isinstance(access, Asking):
                 return self._answered(request, response, access, state.url, known)
-            self._count(stats.REDIRECT_COUNT)
             state = access
 
     def _answered(
@@ -185,8 +184,6 @@ class Fetcher:
         if not isinstance(access, Successful):
             return Fetched(access, freshness)
         confirmed = access.status == 304
-        if confirmed:
-            self._count(stats.CACHE_REVALIDATED)
         if len(access.body) > self._settings.max_size:
             # It is a part of the file: a crawl with a larger limit must not be answered 304.
             return Fetched(access, freshness, None, confirmed)

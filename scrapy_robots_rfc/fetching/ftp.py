@@ -27,12 +27,7 @@ _MARK = re.compile(r"1\d\d[ -]")  # says that the transfer begins (RFC 959, 5.4)
 
 
 def bound(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401 - a download handler
-    """Have Scrapy's handler get files that are asked for with a mark as `retrieve` does; leave any other one as it is.
-
-    :param settings: of the crawl.
-    :param mark: a meta key.
-    :param limit: octets.
-    """
+    """Have Scrapy's handler get files as `retrieve` does; leave any other one as it is. A `Transfer`."""
     stock: Any = next((kind for kind in type(handler).__mro__ if kind.__name__ == "FTPDownloadHandler"), None)
     if stock is None or type(handler).download_request is not stock.download_request:
         return

@@ -24,6 +24,9 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+#: What stands for the outcome in the stats of origins that began to obey a stale copy.
+STALE = "stale"
+
 #: How many names of origins are kept for the summary.
 NAMED = 10
 
@@ -189,15 +192,13 @@ class OriginLog:
             if robots.outcome is Outcome.UNAVAILABLE:
                 _count_cause(self.unavailable, robots.cause)
         self._tell_what_opens(robots)
-        if reached and attempts > 1:
-            self._count(stats.RECOVERED)
         known_to_fail = before is not None and before.unreachable_since is not None
         if reached and (attempts > 1 or known_to_fail):  # the log told of that at WARNING, too
             logger.warning("%s can be reached again (%s)", origin.robots_url, robots.cause)
         elif attempts > 1:
             self._gave_up(robots, attempts, self._follows[robots.outcome])
         if robots.stale and not (before is not None and before.stale):
-            self._count(stats.CACHE_STALE_ORIGINS)
+            self._count(stats.ORIGINS.format(outcome=STALE))
             self.stale.add(str(origin), robots.cause)
 
     def _tell_what_opens(self, robots: OriginPolicy) -> None:

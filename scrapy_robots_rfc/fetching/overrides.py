@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 import math
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
+
+from scrapy import signals
+from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import SettingError
@@ -20,6 +23,8 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Exempt origins whose value is kept, so that a request costs a look-up; a crawl of many hosts must not fill the memory.
 _KEPT = 10_000
@@ -32,7 +37,7 @@ _OVERRIDDEN = Validity(Outcome.SUCCESSFUL, math.inf)
 
 
 class Overrides:
-    """The exceptions of a crawl. The local files are read once, by the constructor.
+    """The exceptions of a crawl, a `Source`. The local files are read once, by the constructor.
 
     :param parse: parses a file; may raise.
     :param agent: the agent of a request that brings none of its own.
@@ -40,9 +45,14 @@ class Overrides:
     """
 
     def __init__(
-        self, settings: Settings, parse: Callable[[bytes, Origin], ParsedRobots], agent: Callable[[], Agent]
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        parse: Callable[[bytes, Origin], ParsedRobots],
+        agent: Callable[[], Agent],
     ) -> None:
-        self._agent = agent
+        self._crawler, self._agent = crawler, agent
+        crawler.signals.connect(self._opened, signals.spider_opened)
         self._overrides: dict[Origin, OriginPolicy] = {}
         for origin, path in settings.overrides.items():
             try:
@@ -62,23 +72,21 @@ class Overrides:
         """
         return self._overrides.get(origin) or self._exempt(origin)
 
+    def _opened(self) -> None:
+        """Log which exceptions there are."""
+        extra = {"spider": self._crawler.spider}
+        if self._sites:
+            named = _listed(site.text for site in self._sites)
+            logger.info("ROBOTS_EXEMPT: not asked for their robots.txt are %s", named, extra=extra)
+        if self._overrides:
+            named = _listed(f"{robots.override} for {origin}" for origin, robots in self._overrides.items())
+            logger.info("ROBOTS_OVERRIDES: local files decide: %s", named, extra=extra)
+
     def _exempted(self, origin: Origin) -> OriginPolicy | None:
         site = next((site for site in self._sites if site.covers(origin)), None)
         if site is None:
             return None
         return OriginPolicy(origin, _EXEMPT, None, "not asked", None, self._agent, exempt=site.text)
-
-
-def announcements(settings: Settings) -> Iterator[tuple[int, str]]:
-    """Yield the log lines about exceptions at the start of a crawl, each after its level."""
-    if settings.dry_run:
-        yield logging.WARNING, "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids"
-    if settings.exempt:
-        named = _listed(site.text for site in settings.exempt)
-        yield logging.INFO, f"ROBOTS_EXEMPT: not asked for their robots.txt are {named}"
-    if settings.overrides:
-        named = _listed(f"{path} for {origin}" for origin, path in settings.overrides.items())
-        yield logging.INFO, f"ROBOTS_OVERRIDES: local files decide: {named}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -10,14 +10,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import time
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.cache.memory import LARGE
 from scrapy_robots_rfc.core.agents import Agent, agent_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
@@ -54,7 +52,6 @@ class ParsedRobots:
     :param own_delay: whether the parser's `crawl_delay()` counts, and not the core's.
     :param size: octets of the file.
     :param digest: ``sha256:`` and the digest of the octets that count; ``None``: nobody reports it.
-    :param failed: called for each exception of the parser.
     :param at_once: whether it is read where it is needed, as the thread that reads large files was not ready in time.
     """
 
@@ -63,7 +60,6 @@ class ParsedRobots:
     own_delay: bool = False
     size: int = 0
     digest: str | None = None
-    failed: Callable[[], object] = lambda: None
     at_once: bool = False
     _told: bool = False
     _paces: dict[str, Pace | None] | None = None  # by token, where the core reads them; `None` until one is asked for
@@ -88,7 +84,6 @@ class ParsedRobots:
                 raise TypeError(f"allowed() gave {allowed!r}, not True or False")
             return Decision(bool(allowed), Reason.PARSER)
         except Exception:
-            self.failed()
             if not self._told:
                 logger.exception("%s.allowed() failed: the page is treated as disallowed", type(self.parser).__name__)
                 self._told = True
@@ -134,7 +129,6 @@ class ParsedRobots:
             try:
                 self._own_paces[agent] = pace_of_number(self.crawl_delay(agent))
             except Exception:
-                self.failed()
                 logger.exception("%s.crawl_delay() failed: no delay is kept", type(self.parser).__name__)
                 self._own_paces[agent] = None
         return self._own_paces[agent]
@@ -151,9 +145,7 @@ class FileParser:
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
-        assert crawler.stats is not None
         self._crawler, self._settings = crawler, settings
-        self._failed = partial(crawler.stats.inc_value, stats.PARSER_ERRORS)
         self._parser_class: type[Any] = load_parser(settings, crawler)
 
     def __call__(self, body: bytes, origin: Origin) -> ParsedRobots:
@@ -168,14 +160,13 @@ class FileParser:
         if ours and gemini is not None:
             parser.robots = gemini
         robots = parser.robots if ours else None
-        return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest, failed=self._failed)
+        return ParsedRobots(parser, robots, own_delay=own_delay, size=len(body), digest=digest)
 
     def tried(self, origin: Origin, body: bytes) -> ParsedRobots | str:
         """Return the parsed file of a site, or why it cannot be parsed; never raises."""
         try:
             return self(body, origin)
         except Exception as error:
-            self._failed()
             logger.exception("ROBOTSTXT_PARSER failed on %s", origin.robots_url)
             return f"ROBOTSTXT_PARSER raised {type(error).__name__}"
 

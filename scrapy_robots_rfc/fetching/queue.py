@@ -13,7 +13,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Coroutine, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from scrapy import Request
 
@@ -140,7 +140,7 @@ class FetchQueue:
     """The pending fetches of a crawl.
 
     :param runtime: tasks, timers, the clock.
-    :param settings: of the crawl. At most ROBOTS_CONCURRENT_FETCHES attempts are under way at once; the others stand
+    :param settings: of the crawl. At most `CONCURRENT` attempts are under way at once; the others stand
         in line, first attempts in front. While more than a quarter of that number is under way, those that take long
         give way, so that servers that hang do not keep others from being asked. An attempt may take ROBOTS_TIMEOUT,
         without the time that its request stands in a queue of the downloader.
@@ -150,6 +150,10 @@ class FetchQueue:
     :param queued: returns the attempts whose request stands in a queue of the downloader.
     :param settled: called with a pending fetch that is over, before those who wait are told.
     """
+
+    #: Attempts that are under way at once at most. A crawl of many new hosts is served by a hundred,
+    #: and so many take few connections and file descriptors.
+    CONCURRENT: ClassVar[int] = 100
 
     def __init__(  # noqa: PLR0913 - the crawl, and what the service does at each step
         self,
@@ -162,7 +166,7 @@ class FetchQueue:
         queued: Callable[[], Collection[object]],
         settled: Callable[[PendingFetch], object],
     ) -> None:
-        self._runtime, self._timeout, self._free = runtime, settings.timeout, settings.concurrent_fetches
+        self._runtime, self._timeout, self._free = runtime, settings.timeout, self.CONCURRENT
         self._roomy = self._free * 3 // 4
         self._closing, self._work, self._late = closing, work, late
         self._queued, self._settled = queued, settled

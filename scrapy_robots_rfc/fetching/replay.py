@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from functools import cached_property, lru_cache
 from typing import Any
@@ -21,10 +21,10 @@ from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.decoding import without_codings
-from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import FileParser, OriginPolicy
+from scrapy_robots_rfc.fetching.sources import Source, first_of
 from scrapy_robots_rfc.policy.access import PROXY_REFUSES, Access, Asking, Successful, Unavailable, Unreachable
-from scrapy_robots_rfc.policy.caching import Validity, http_date
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
@@ -78,18 +78,15 @@ class HttpCache:
                 logger.warning("robots.txt files cannot be kept in the HTTP cache", exc_info=True)
             self._failed = True
 
-    def retrieve(self, url: str) -> tuple[Response, float | None] | None:
-        """Return what the cache has for a URL, however old, and when it was made, in seconds since 1970."""
-        request, response = Request(url), None
+    def retrieve(self, url: str) -> Response | None:
+        """Return what the cache has for a URL, however old; ``None``: nothing."""
         try:
             if self._parts is not None:
-                response = self._parts[1].retrieve_response(self._crawler.spider, request)
+                response: Response | None = self._parts[1].retrieve_response(self._crawler.spider, Request(url))
+                return response
         except Exception:
             logger.warning("%s cannot be read in the HTTP cache, and counts as missing there", url, exc_info=True)
-        if response is None:
-            return None
-        made = request.meta.get("cache_timestamp")
-        return response, http_date(response.headers.get(b"Date") or b"") if made is None else made
+        return None
 
     def why_passed_on(self, request: Request) -> str | None:
         """Why a request would be sent although HTTPCACHE_IGNORE_MISSING is on; ``None``: it would not be sent."""
@@ -110,73 +107,70 @@ class HttpCache:
         return "HTTPCACHE_POLICY would confirm the copy by asking the site"
 
 
-class Replay(Overrides):
-    """What is known of origins while nothing may be fetched: the user's exceptions first, then the HTTP cache.
+class Replay:
+    """What is known of origins while nothing may be fetched: other sources first, then the HTTP cache. A `Source`.
 
+    :param sources: the others: the user's exceptions.
     :param cache: of the crawl.
-    :param date: gives the present, in seconds since 1970.
-    :raises SettingError: as `Overrides`.
     """
 
     def __init__(
         self,
+        sources: Sequence[Source],
         settings: Settings,
         parse: FileParser,
         agent: Callable[[], Agent],
         cache: HttpCache,
-        date: Callable[[], float],
     ) -> None:
-        super().__init__(settings, parse, agent)
-        self._settings, self._parse, self._cache, self._date = settings, parse, cache, date
-        self._known = lru_cache(settings.cache_size)(self._replayed)
-        self._told = False
+        self._sources, self._agent = sources, agent
+        self._settings, self._parse, self._cache = settings, parse, cache
+        self._known = lru_cache(settings.cache_size)(self._in_cache)
+        self._logged = False
 
     def robots(self, origin: Origin) -> OriginPolicy:
-        """Return what is known of an origin; if the cache has no robots.txt, nothing is forbidden."""
-        return super().robots(origin) or self._known(origin)
+        """Return what is known of an origin. Whatever the cache has is used, however old it is."""
+        return first_of(self._sources, origin) or self._known(origin)
 
     def why_closed(self, request: Request, origin: Origin) -> str | None:
         """Why a request would be sent, so that it is refused whatever robots.txt says; ``None``: it would not be sent.
 
         Requests to sites of which the user made an exception are never refused here.
         """
-        if super().robots(origin) is not None:
+        if first_of(self._sources, origin) is not None:
             return None
         why = self._cache.why_passed_on(request)
         return None if why is None else f"{IGNORE_MISSING} is on, so this must not be sent, and would be: {why}"
 
-    def _replayed(self, origin: Origin) -> OriginPolicy:
-        """Follow the answers in the cache, as a fetch follows those of servers; return what is known."""
-        state: Asking | Access = Asking(origin.robots_url, scheme=self._settings.schemes[origin.scheme])
-        made: float | None = None
+    def _in_cache(self, origin: Origin) -> OriginPolicy:
+        access = self._access(Asking(origin.robots_url, scheme=self._settings.schemes[origin.scheme]))
+        file = self._parse.tried(origin, access.body) if isinstance(access, Successful) else None
+        if isinstance(file, str):  # why it cannot be parsed
+            access, file = Unreachable(access.status, file), None
+        return OriginPolicy(origin, Validity(access.outcome, math.inf), access.status, access.cause, file, self._agent)
+
+    def _access(self, state: Asking | Access) -> Access:
+        """Follow the answers in the cache, as a fetch follows those of servers."""
         while isinstance(state, Asking):
-            found = self._cache.retrieve(state.url)
-            if found is None:
-                if not self._told:
-                    text = (
-                        "%s is not in the HTTP cache, and %s is on: nothing is fetched, so the cache answers or "
-                        "refuses each request to %s, and to all other sites of which it has no robots.txt"
-                    )
-                    logger.info(text, state.url, IGNORE_MISSING, origin)
-                self._told, state = True, Unavailable(None, "not in the HTTP cache")
-                break
-            response, made = found
-            location, codings = response.headers.get(b"Location"), response.headers.getlist(b"Content-Encoding")
-            statuses = self._settings.unreachable_statuses
+            response = self._cache.retrieve(state.url)
+            if response is None:
+                self._log_missing(state.url)
+                return Unavailable(None, "not in the HTTP cache")
+            headers = response.headers
             try:
                 successful = state.scheme.http_status(response.status) // 100 == 2
+                codings = headers.getlist(b"Content-Encoding")
                 body = without_codings(response.body, codings, self._settings.max_size + 1) if successful else b""
-                state = state.answered(response.status, location, body, unreachable_statuses=statuses)
+                statuses = self._settings.unreachable_statuses
+                state = state.answered(response.status, headers.get(b"Location"), body, unreachable_statuses=statuses)
             except DecodingError as error:
-                state = Unreachable(response.status, str(error))
-        file = self._parse.tried(origin, state.body) if isinstance(state, Successful) else None
-        if isinstance(file, str):
-            state, file = Unreachable(state.status, file), None
-        cause, since = state.cause, None
-        age = math.inf if made is None else self._date() - made
-        if isinstance(state, Successful) and age > self._settings.cache_max_age:
-            cause, since = f"nothing is fetched, because {IGNORE_MISSING} is on", 0.0  # so that it counts as stale
-            old = "of unknown age" if age == math.inf else f"{age / 86_400:.1f} days old"
-            logger.info("%s is obeyed as the HTTP cache has it, %s: %s", origin.robots_url, old, cause)
-        validity = Validity(state.outcome, math.inf, unreachable_since=since)
-        return OriginPolicy(origin, validity, state.status, cause, file, self._agent)
+                return Unreachable(response.status, str(error))
+        return state
+
+    def _log_missing(self, url: str) -> None:
+        if not self._logged:
+            self._logged = True
+            text = (
+                "%s is not in the HTTP cache, and %s is on: nothing is fetched, so the cache answers or refuses "
+                "each request to sites of which it has no robots.txt"
+            )
+            logger.info(text, url, IGNORE_MISSING)

@@ -8,7 +8,7 @@ one fetch at a time (`queue.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,10 +27,10 @@ from scrapy_robots_rfc.fetching.download import Downloader, Hooks
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.fetch import Attempt, Fetched, Fetcher, following, governing_meanwhile, through
 from scrapy_robots_rfc.fetching.origin_log import OriginLog
-from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.queue import Attempted, FetchQueue, PendingFetch, Result, RouteWait
 from scrapy_robots_rfc.fetching.routes import Routes
+from scrapy_robots_rfc.fetching.sources import Source, first_of
 from scrapy_robots_rfc.policy import backoff
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Successful, Unreachable
 from scrapy_robots_rfc.policy.caching import Freshness, Validity
@@ -55,7 +55,7 @@ class RobotsService:
     :param crawler: the crawl; its engine need not be there yet.
     :param settings: of the crawl.
     :param store: the client of a store, already started; ``None``: nothing is kept beyond the process.
-    :param overrides: the user's exceptions; ``None``: there are none.
+    :param sources: say what is known of origins whose sites are not asked.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class RobotsService:
         settings: Settings,
         hooks: Hooks,
         store: CacheClient | None,
-        overrides: Overrides | None,
+        sources: Sequence[Source],
     ) -> None:
         assert crawler.stats is not None
-        self._crawler, self._settings, self._hooks, self._overrides = crawler, settings, hooks, overrides
+        self._crawler, self._settings, self._hooks, self._sources = crawler, settings, hooks, sources
         self._closing = partial(_scrapy.is_closing, crawler)
         #: Gives the routes of requests; makes exchanges, also those of commands, and for tdmrep.json.
         self.routes: Routes = Routes(crawler)
-        self.download: Downloader = Downloader(crawler, settings.max_size, hooks, self.routes)
+        self.download: Downloader = Downloader(crawler, settings, hooks, self.routes)
         self._count: Callable[[str], None] = crawler.stats.inc_value
         self._runtime = Runtime()
         self._threads = Threads(1, self._runtime, "robots.txt parser")
@@ -140,8 +140,8 @@ class RobotsService:
         :param asker: the request that is to be judged: the origin may be closed for its route only.
         :param counted: whether this look-up is counted in the stats.
         """
-        if self._overrides is not None and (override := self._overrides.robots(origin)) is not None:
-            return override
+        if self._sources and (known := first_of(self._sources, origin)) is not None:
+            return known
         robots, now = self.memory.get(origin), self._runtime.clock()
         fresh = robots is not None and now < robots.validity.fresh_until
         if robots is None or not fresh or (not robots.for_all and self.routes.of(asker) is not None):
@@ -161,9 +161,9 @@ class RobotsService:
 
         :param asker: the request that the file is fetched for; the fetch goes through its proxy.
         """
-        override = None if self._overrides is None else self._overrides.robots(origin)
-        if override is not None or self._closing():
-            return RouteWait(origin, settled=True, value=override)
+        known = first_of(self._sources, origin)
+        if known is not None or self._closing():
+            return RouteWait(origin, settled=True, value=known)
         self._count(stats.WAITS if origin in self.queue else stats.CACHE_MISSES)
         return self.queue.ask(origin, asker, self.routes.of(asker))
 
@@ -269,7 +269,7 @@ class RobotsService:
             entry = governing_meanwhile(attempt.held, access, now, limits)
         else:
             if isinstance(access, Unreachable):
-                ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after, limits)
+                ttl = backoff.at_least(limits.unreachable_ttl, access.retry_after)
                 limits = replace(limits, unreachable_ttl=ttl)
             since = None if attempt.last is None else attempt.last.unreachable_since
             entry = following(attempt.held, fetched, now, limits, since)

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from scrapy import Request
 
@@ -99,7 +99,6 @@ class ReservedFile(Generic[_T]):
 class DeferredRequests(Generic[_T]):
     """The requests of a crawl that wait.
 
-    :param limit: how many are set aside at most.
     :param hold: called with (key, value); returns a function that gives the value later on, and when the value is
         stale. Requests may stay in the scheduler's queues for long, and all their values may take too much memory.
     :param usual: gives the route that a request takes if it names none.
@@ -107,9 +106,11 @@ class DeferredRequests(Generic[_T]):
     :param throttle: says when it is the turn of a request.
     """
 
+    #: Requests that are set aside at most, about 0.5 KiB each; more wait in the downloader.
+    MOST: ClassVar[int] = 100_000
+
     def __init__(
         self,
-        limit: int,
         *,
         hold: Callable[[Any, _T], tuple[Callable[[], _T], float]],
         usual: Callable[[Request], Hashable],
@@ -120,7 +121,7 @@ class DeferredRequests(Generic[_T]):
         self._throttle = throttle
         self._line: WaitingLine | None = None  # made for the first request that needs it
         throttle.when_closing = self._give_back_line
-        self._limit, self._hold, self._scheduler, self._runtime = limit, hold, scheduler, runtime
+        self._hold, self._scheduler, self._runtime = hold, scheduler, runtime
         self._batches: dict[RouteWait[_T], Batch[_T]] = {}
         # Origins whose requests stay in the scheduler until their robots.txt is there -> the fetch that is waited for.
         self._awaited: dict[str, Batch[_T]] = {}
@@ -139,7 +140,7 @@ class DeferredRequests(Generic[_T]):
     @property
     def full(self) -> bool:
         """Whether no more requests may be set aside."""
-        return len(self) >= self._limit
+        return len(self) >= self.MOST
 
     @property
     def nothing_to_take(self) -> bool:

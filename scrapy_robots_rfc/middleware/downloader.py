@@ -22,16 +22,14 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.stores.opening import errors_of, store_of
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.labels import USE_ATTRIBUTE
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import many
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import MARK, Hooks
-from scrapy_robots_rfc.fetching.overrides import Overrides, announcements
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, FileParser, OriginPolicy
 from scrapy_robots_rfc.fetching.replay import IGNORE_MISSING, HttpCache, Replay
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided
-from scrapy_robots_rfc.leaves import load_leaves
+from scrapy_robots_rfc.leaves import SOURCES, asked_for, load_leaves
 from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, request_text
 from scrapy_robots_rfc.middleware.progress import Progress
@@ -42,10 +40,9 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
     from scrapy_robots_rfc.core.agents import Agent
     from scrapy_robots_rfc.fetching.queue import RouteWait
@@ -85,12 +82,12 @@ class RfcRobotsTxtMiddleware:
         self._leaves = load_leaves(crawler, settings)
         cache = HttpCache(crawler, settings)
         agent, reader = self.user_agents.default, self.user_agents.expected
-        overrides: Overrides | None = None  # their files are read before a store is opened
+        # Local files are read before a store is opened.
+        sources = [source(crawler, settings, parse, agent) for source in asked_for(SOURCES, settings)]
         self._replay: Replay | None = None
         if crawler.settings.getbool(IGNORE_MISSING):
-            overrides = self._replay = Replay(settings, parse, agent, cache, runtime.date)
-        elif settings.exempt or settings.overrides:
-            overrides = Overrides(settings, parse, agent)
+            self._replay = Replay(sources, settings, parse, agent, cache)
+            sources = [self._replay]
         store = self._open_store(settings)
         throttle = self._throttle = Throttle(crawler, settings, self.origin_of, runtime, store)
         hooks = Hooks(
@@ -105,31 +102,20 @@ class RfcRobotsTxtMiddleware:
             found=throttle.fetched,
         )
         #: What spiders may ask, see docs/service.md.
-        self.service: RobotsService = RobotsService(crawler, settings, hooks, store, overrides)
+        self.service: RobotsService = RobotsService(crawler, settings, hooks, store, sources)
         self.enforcement: Enforcement = Enforcement(crawler, settings, throttle, runtime.utc)
-        self._declare_use(settings)
         self._bridge = SchedulerBridge(crawler, self._request_scheduled)
         self._deferred = self._make_deferred(runtime)
         self._progress = Progress(crawler, self._deferred, throttle, runtime)
 
     def _make_deferred(self, runtime: Runtime) -> DeferredRequests[OriginPolicy]:
         return DeferredRequests(
-            self._settings.max_waiting,
             hold=self._hold,
             usual=self.service.routes.usual,
             scheduler=self._bridge,
             runtime=runtime,
             throttle=self._throttle,
         )
-
-    def _declare_use(self, settings: Settings) -> None:
-        """Look at what sites say of the use of their pages. A crawl that declares none has no `process_response`."""
-        if settings.use is None and getattr(self._crawler.spider, USE_ATTRIBUTE, None) is None:
-            return
-        from scrapy_robots_rfc.middleware.use import DeclaredUse  # noqa: PLC0415 - loaded when a setting asks for it
-
-        self.enforcement.use = DeclaredUse(self._crawler, settings, self.service.download)
-        self.process_response: Callable[[Request, Response], Awaitable[Response]] = self._check_use
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -246,23 +232,6 @@ class RfcRobotsTxtMiddleware:
             return self._wait_for_turn_in_place(request, then, past_scheduler=past_scheduler)
         return self._set_aside(request, None)
 
-    async def _check_use(self, request: Request, response: Response) -> Response:
-        """Drop a response that refuses all that it is for.
-
-        :raises RobotsDisallowed: it does.
-        """
-        origin = self.origin_of(request)
-        robots = None if origin is None else self.service.at_hand(origin, request, counted=False)
-        exempt = request.meta.get("dont_obey_robotstxt") or (robots is not None and robots.exempt is not None)
-        if origin is not None and not exempt:
-            assert self.enforcement.use is not None
-            refusal = await self.enforcement.use.received(request, response, robots, self.user_agents.of(request))
-            if refusal is not None:
-                decision = Decision(False, Reason.USE, origin=str(origin))
-                self._count(stats.ALLOWED, -1)  # it was counted when it was sent
-                self.enforcement.refuse(request, decision, refusal.why, robots, by=refusal.by, line=refusal.line)
-        return response
-
     async def _wait_for_turn_in_place(
         self, request: Request, then: Callable[[], _Passed], *, past_scheduler: bool
     ) -> Request | None:
@@ -312,12 +281,12 @@ class RfcRobotsTxtMiddleware:
         then = "in JOBDIR, and decided when the crawl is resumed" if kept else "dropped, as all that is queued"
         if kept and unwritten:
             then += "; what cannot be written there is dropped"
-        for key, count, what in (
-            (stats.UNDECIDED, undecided.total(), "a robots.txt"),
-            (stats.CRAWL_DELAY_LEFT_OVER, turns, "the turn of their site" if turns > 1 else "the turn of its site"),
+        for count, what in (
+            (undecided.total(), "a robots.txt"),
+            (turns, "the turn of their site" if turns > 1 else "the turn of its site"),
         ):
             if count:
-                self._count(key, count)
+                self._count(stats.UNDECIDED, count)
                 text = "%s waited for %s when the spider closed: %s %s"
                 they_are = "it is" if count == 1 else "they are"
                 logger.info(text, many(count, "request"), what, they_are, then, extra=self._extra)
@@ -340,14 +309,11 @@ class RfcRobotsTxtMiddleware:
         return self._origins(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/")  # without user name and password
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Log what is odd about the settings, which exceptions there are, and what is wrong with the product tokens."""
-        lines = startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware)
-        for level, line in (*lines, *announcements(self._settings)):
+        """Log what is odd about the settings, and what is wrong with the product tokens."""
+        for level, line in startup_lines(self._crawler.settings, self._settings, RfcRobotsTxtMiddleware):
             logger.log(level, line, extra={"spider": spider})
         self.user_agents.opened(spider)
-        self._misspelt = Misspelt(spider)
-        if self.enforcement.use is not None:
-            self.enforcement.use.opened()
+        self._misspelt = Misspelt(spider, self._settings)
         self._progress.begin()
 
     def _open_store(self, settings: Settings) -> CacheClient | None:
@@ -367,9 +333,17 @@ class RfcRobotsTxtMiddleware:
 def robots_service(crawler: Crawler) -> RobotsService:
     """Return the service of a running crawl, for spiders and extensions: ``robots_service(self.crawler)``.
 
+    :raises RuntimeError: as `at_work`.
+    """
+    return at_work(crawler).service
+
+
+def at_work(crawler: Crawler) -> RfcRobotsTxtMiddleware:
+    """Return the middleware of a running crawl, for other middlewares.
+
     :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, does not obey robots.txt, or has not started.
     """
     middleware = crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
     if middleware is None:
         raise RuntimeError("RfcRobotsTxtMiddleware is not at work: enable it, and set ROBOTSTXT_OBEY to True")
-    return middleware.service
+    return middleware

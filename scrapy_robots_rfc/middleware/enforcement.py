@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.labels import DECLARED_KEY
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc.core.agents import Agent
+    from scrapy_robots_rfc.core.preferences import Refusal
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from scrapy_robots_rfc.middleware.use import DeclaredUse
     from scrapy_robots_rfc.scheduling.throttle import Throttle
     from scrapy_robots_rfc.settings import Settings
 
@@ -62,9 +62,8 @@ class Enforcement:
         self._asks_once = asks_once(crawler)
         # Hashes of the origins whose INFO line was logged.
         self._told: LocalCache[int, None] = LocalCache(_KEPT_TOLD)
-        #: What requests are for; ``None``: nobody has said.
-        self.use: DeclaredUse | None = None
-        self._told_of_use = False
+        #: Requests that are refused, and that a dry run lets through.
+        self.let_through: WeakSet[Request] = WeakSet()
 
     def judge(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
         """Let a request go, or refuse it.
@@ -75,19 +74,11 @@ class Enforcement:
         if self.exempts(robots):
             return True
         decision, why = robots.verdict(request.url, agent, self._limit, self._utc)
-        line = None
-        if why is None and self.use is not None and (refusal := self.use.refusal(request, robots, agent)) is not None:
-            decision = replace(decision, allowed=False, reason=Reason.USE, rule=None)
-            why, line = refusal.why, refusal.line
-        elif self.use is None and DECLARED_KEY in request.meta and not self._told_of_use:
-            self._told_of_use = True
-            text = "Meta robots_declared_use of %s counts for nothing: the crawl declares no use; set ROBOTS_USE = []"
-            logger.warning(text, request_text(request), extra={"spider": self._crawler.spider})
         # Requests that a dry run lets through keep the pace, too.
         let_through = why is None or self._dry_run
         if let_through and robots.pace(agent) is not None and not self._throttle.lets_go(request, robots, agent):
             return False
-        self.conclude(request, robots, decision, why, line)
+        self.conclude(request, robots, decision, why)
         return True
 
     def exempts(self, robots: OriginPolicy) -> bool:
@@ -104,13 +95,10 @@ class Enforcement:
         robots: OriginPolicy,
         decision: Decision,
         why: str | None,
-        line: int | None = None,
     ) -> None:
         """Count a decision, and refuse the request if it may not be fetched.
 
         :param why: the reason; ``None``: it may be fetched.
-        :param line: of robots.txt that decided, where that is no rule.
-
         :raises RobotsDisallowed: it may not be fetched.
         """
         if decision.stale:
@@ -118,9 +106,7 @@ class Enforcement:
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
         if why is not None:
-            if decision.reason is Reason.USE:
-                self._count(stats.USE.format(source="robots.txt"))
-            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots, line=line)
+            self.refuse(request, replace(decision, origin=str(robots.origin)), why, robots)
             return
         self._count(stats.ALLOWED)
         if self._signals_allowed:
@@ -141,7 +127,7 @@ class Enforcement:
 
         :param robots: what is known of its origin; ``None``: it has no origin.
         :param by: what forbids it, for the log.
-        :param line: as for `conclude`.
+        :param line: of robots.txt that decided, where that is no rule.
         :raises RobotsDisallowed: always, except in a dry run.
         :raises UnreachableError: in its place, in a command for one page, where robots.txt is not known.
         """
@@ -158,6 +144,19 @@ class Enforcement:
         if not dry:
             raise RobotsDisallowed(decision, why)
         self._count(stats.DRY_RUN)
+        self.let_through.add(request)
+
+    def refuse_allowed(
+        self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None
+    ) -> None:
+        """Refuse a request that was allowed, or its response: for middlewares that stand behind this one.
+
+        The request is no longer counted as allowed.
+
+        :raises RobotsDisallowed: always, except in a dry run.
+        """
+        self._count(stats.ALLOWED, -1)
+        self.refuse(request, decision, refusal.why, robots, by=refusal.by, line=refusal.line)
 
     def _send(
         self,

@@ -6,6 +6,7 @@ See `Settings` for values that are not accepted, which are errors.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from scrapy_robots_rfc._scrapy import asks_once
 from scrapy_robots_rfc.core.agents import USER_AGENT_KEY
 from scrapy_robots_rfc.core.labels import DECLARED_KEY, USE_ATTRIBUTE
 from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.leaves import DOWNLOADER_MIDDLEWARES, MIDDLEWARES, value_of
 from scrapy_robots_rfc.parser import RfcRobotParser
 from scrapy_robots_rfc.settings import BACKOFF, BY_FIELD, TABLE, Settings, read_settings, written
 
@@ -29,7 +31,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
 # The fields of settings that have no effect where ROBOTSTXT_OBEY is off, and of which the user should hear then.
 _NEED_OBEY = ("dry_run", "overrides", "report")
-_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
 # Names that users give; what those contain that are looked at; how like one of ours a name is that was
 # meant for it.
 _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
@@ -39,10 +40,6 @@ _PART = "robot"
 _CLOSE = 0.9
 # Keys of metas that are remembered; a spider may make up one for each request.
 _MOST_KEYS = 1000
-#: The spider middleware that ROBOTS_TAG_OBEY needs, and its position next to the spider: what its
-#: `process_spider_input` sees goes to a callback, and what does not goes to an errback.
-PAGE_RULES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
-PAGE_RULES_POSITION = 1000
 
 
 def settings_of(crawler: Crawler, ours: type) -> Settings:
@@ -52,7 +49,7 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     :raises SettingError: one is not accepted.
     """
     settings = read_settings(crawler.settings)
-    check_page_rules(settings, crawler.settings)
+    check_leaves(settings, crawler.settings, ours)
     if not settings.obey:
         for level, line in startup_lines(crawler.settings, settings, ours):
             logging.getLogger(ours.__module__).log(level, line, extra={"spider": crawler.spider})
@@ -72,15 +69,18 @@ def startup_lines(settings: BaseSettings, read: Settings, ours: type) -> Iterato
     for key in unknown(settings):
         text = f"{key} is no setting of Scrapy or of scrapy-robots-rfc, so nothing comes of it"
         yield logging.WARNING, f"{text}; the nearest name of one is {nearest(key)}"
-    middlewares = [key for _, key in placed(settings, _MIDDLEWARES)]
+    middlewares = [key for _, key in placed(settings, DOWNLOADER_MIDDLEWARES)]
     if not any(stands_for(key, ours) for key in middlewares):
         return
     if read.obey:
         yield from _beside(middlewares, ours)
         yield from _parser(settings)
+        if read.dry_run:
+            yield logging.WARNING, "ROBOTS_DRY_RUN: no request is dropped, also none that robots.txt forbids"
     else:
         chosen = settings.getpriority("ROBOTSTXT_OBEY")  # it is not Scrapy's default, so somebody has set it
-        off = f"RfcRobotsTxtMiddleware is in {_MIDDLEWARES}, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
+        listed = "RfcRobotsTxtMiddleware is in DOWNLOADER_MIDDLEWARES"
+        off = f"{listed}, but ROBOTSTXT_OBEY is not True: robots.txt is not obeyed"
         advice = f"{off}; set ROBOTSTXT_OBEY = True, or take the middleware out"
         yield (logging.INFO, off) if chosen else (logging.WARNING, advice)
         asked = (BY_FIELD[name].key for name in _NEED_OBEY if getattr(read, name))
@@ -89,17 +89,20 @@ def startup_lines(settings: BaseSettings, read: Settings, ours: type) -> Iterato
 
 
 class Misspelt:
-    """Warns once of each name among a spider's attributes and keys of metas that is almost ours.
+    """Warns once of each name among a spider's attributes and keys of metas that is almost ours, or needs a setting.
 
     :param spider: of the crawl, once it is open.
     """
 
-    def __init__(self, spider: Spider) -> None:
+    def __init__(self, spider: Spider, settings: Settings) -> None:
         self._spider = spider
+        self._needs = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
         #: Keys of metas that were looked at; a meta with others is given to `look_at`. Few requests have others.
         self.seen: set[object] = set(_WRITTEN_KEYS)
         names = {name for kind in (spider, *type(spider).__mro__) for name in getattr(kind, "__dict__", ())}
         for name in sorted(names):
+            if name in self._needs and getattr(spider, name) is None:
+                continue
             self._warn_of(name, _ATTRIBUTES, "The spider's attribute")
 
     def look_at(self, meta: Mapping[Any, object]) -> None:
@@ -110,6 +113,9 @@ class Misspelt:
                 self._warn_of(key, _META_KEYS, "Request meta")
 
     def _warn_of(self, name: object, known: Collection[str], what: str) -> None:
+        if name in self._needs:
+            text = "%s %r counts for nothing without the setting: set ROBOTS_USE = []"
+            logger.warning(text, what, name, extra={"spider": self._spider})
         if not isinstance(name, str) or name in known or _PART not in name.lower():
             return
         from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
@@ -119,18 +125,23 @@ class Misspelt:
             logger.warning(text, what, name, near, extra={"spider": self._spider})
 
 
-def check_page_rules(settings: Settings, scrapy_settings: BaseSettings) -> None:
-    """Check that a crawl has the spider middleware that ROBOTS_TAG_OBEY needs, or a subclass of it.
+def check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type) -> None:
+    """Check that a crawl has the middlewares that its settings need, or subclasses of them, behind ours.
 
-    :raises SettingError: it is missing.
+    :raises SettingError: one is missing, or stands before ours.
     """
-    if not settings.page_rules:
-        return
-    there = [key for _, key in placed(scrapy_settings, "SPIDER_MIDDLEWARES")]
-    if not any(stands_for(key, load_object(PAGE_RULES)) for key in there):
-        row = BY_FIELD["page_rules"]
-        accepted = f"{row.default}, or SPIDER_MIDDLEWARES must have {PAGE_RULES!r}: {PAGE_RULES_POSITION}"
-        raise SettingError(row.key, written(row, scrapy_settings), accepted)
+    for row in TABLE:
+        leaf = MIDDLEWARES.get(row.key)
+        if leaf is None or not leaf.asked_for(value_of(settings, row.key)):
+            continue
+        behind = leaf.setting == DOWNLOADER_MIDDLEWARES
+        if behind and not settings.obey:  # then ours is not at work, either
+            continue
+        there = placed(scrapy_settings, leaf.setting)
+        first = next((position for position, key in there if behind and stands_for(key, ours)), -math.inf)
+        if not any(position > first and stands_for(key, load_object(leaf.path)) for position, key in there):
+            needed = f"{leaf.setting} must have {leaf.path!r}: {leaf.position + max(first, 0):g}"
+            raise SettingError(row.key, written(row, scrapy_settings), f"{row.default}, or {needed}")
 
 
 def unknown(settings: BaseSettings) -> list[str]:
@@ -156,7 +167,10 @@ def _beside(middlewares: list[str | type], ours: type) -> Iterator[tuple[int, st
         text = (
             f"{', '.join(map(path_of, stock))} works beside RfcRobotsTxtMiddleware: each robots.txt is asked for twice"
         )
-        yield logging.WARNING, f"{text}, and a request needs the leave of both; set it to None in {_MIDDLEWARES}"
+        yield (
+            logging.WARNING,
+            f"{text}, and a request needs the leave of both; set it to None in DOWNLOADER_MIDDLEWARES",
+        )
 
 
 def _parser(settings: BaseSettings) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_robots_rfc.policy.caching import http_date, seconds_of
+from scrapy_robots_rfc.policy.caching import MAX_RETRY_AFTER, http_date, seconds_of
 
 if TYPE_CHECKING:
     from scrapy_robots_rfc.settings import Settings
@@ -20,12 +20,12 @@ def to_come(attempts: int, retry_after: float | None, settings: Settings) -> tup
     :param retry_after: seconds that the server asked for; they lengthen the first pause only.
     """
     delays = settings.unreachable_backoff[attempts:]
-    return (at_least(delays[0], retry_after, settings), *delays[1:]) if delays else ()
+    return (at_least(delays[0], retry_after), *delays[1:]) if delays else ()
 
 
-def at_least(seconds: float, retry_after: float | None, settings: Settings) -> float:
-    """Return the larger of the given seconds and those that the server asked for, up to ROBOTS_RETRY_AFTER_MAX."""
-    return max(seconds, min(retry_after or 0.0, settings.retry_after_max))
+def at_least(seconds: float, retry_after: float | None) -> float:
+    """Return the larger of the given seconds and those that the server asked for, up to `MAX_RETRY_AFTER`."""
+    return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
 
 
 def retry_after(value: bytes | None, date: float) -> float | None:

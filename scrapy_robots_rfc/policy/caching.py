@@ -29,6 +29,9 @@ Lines: TypeAlias = "Callable[[bytes], Sequence[bytes]]"
 #: ROBOTS_CACHE_MAX_AGE is never longer.
 MAX_AGE_24_HOURS = 24 * 60 * 60
 
+#: Seconds for which the Retry-After header of an unreachable file counts at most.
+MAX_RETRY_AFTER = 300.0
+
 
 @dataclass(frozen=True, slots=True)
 class Validity:
@@ -74,7 +77,7 @@ def review(old: Validity, fetched: float, now: float, limits: Settings) -> Valid
     """
     if old.unreachable_since is None:
         return replace(old, fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
-    again = min(old.fresh_until, fetched + max(limits.unreachable_ttl, limits.retry_after_max))
+    again = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
     validity = _unreachable(old, now, limits)
     if validity.confirmed is not None:
         again = min(again, validity.confirmed + limits.stale_max_age)

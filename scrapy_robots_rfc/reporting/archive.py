@@ -15,7 +15,7 @@ from http.client import responses
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 from scrapy import Request
 from scrapy import signals as scrapy_signals
@@ -42,6 +42,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 # Of a response, this header says how its octets came; the record has them without it.
 _FRAMING = frozenset({b"transfer-encoding"})
+_RECORDS, _ERRORS = (key.format(output="archive") for key in (stats.RECORDS, stats.RECORD_ERRORS))
 # Origins whose last exchange is remembered until it is known what followed from it.
 _KEPT_EXCHANGES = 10_000
 
@@ -49,16 +50,19 @@ _KEPT_EXCHANGES = 10_000
 class Archive:
     """The archive of a crawl.
 
-    :param settings: with the path of the archive, and the octets after which another file is begun.
+    :param settings: with the path of the archive.
     :raises SettingError: the file cannot be made, or another output has its place.
     """
+
+    #: Octets after which another file is begun; such a file is copied and read by other tools with ease.
+    MAX_SIZE: ClassVar[int] = 1_000_000_000
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         assert crawler.stats is not None
         refuse_shared_place(crawler, settings, ARCHIVE)
         self._count, self._spider = crawler.stats.inc_value, crawler.spider
         runtime = self._runtime = Runtime()
-        self._path, self._most = Path(settings.archive or ""), settings.archive_size
+        self._path = Path(settings.archive or "")
         self._limit = settings.max_size
         self._use = ""
         self._robots = "ignore" if settings.dry_run else "obey"
@@ -69,7 +73,7 @@ class Archive:
         self._writer = WARCWriter(self._buffer, gzip=True, warc_version="1.1")
         self._file: IO[bytes] | None = None
         self._number = 0
-        self._losses = LossLog(ARCHIVE, stats.ARCHIVE_ERRORS, "a full disk or missing rights", runtime.clock)
+        self._losses = LossLog(ARCHIVE, _ERRORS, "a full disk or missing rights", runtime.clock)
         # The id of the last response record of a fetch that is under way.
         self._last: LocalCache[Origin, str] = LocalCache(_KEPT_EXCHANGES)
         try:
@@ -157,13 +161,13 @@ class Archive:
         self, kind: str, url: str, payload: bytes, headers: Mapping[str, str], http: StatusAndHeaders | None = None
     ) -> None:
         try:
-            if self._file is None or self._file.tell() >= self._most:
+            if self._file is None or self._file.tell() >= self.MAX_SIZE:
                 self._close()
                 self._begin()
             self._put(kind, url, payload, headers, http)
-            self._count(stats.ARCHIVE_RECORDS)
+            self._count(_RECORDS)
         except Exception as error:  # noqa: BLE001 - whatever a disk, or text that warcio does not take, raises
-            self._count(stats.ARCHIVE_ERRORS)
+            self._count(_ERRORS)
             self._losses.tell(self._path, error, self._spider)
 
     def _put(

@@ -36,6 +36,7 @@ from scrapy_robots_rfc.settings import Settings
 logger: logging.Logger = logging.getLogger(__name__)
 
 _NAMES = "time spider url referrer origin token reason line rule why robots_url digest outcome fresh_until version"
+_RECORDS, _ERRORS = (key.format(output="report") for key in (stats.RECORDS, stats.RECORD_ERRORS))
 #: The fields of a record, in their order, with the value of one where a record has no other.
 #: `docs/report.md` says what stands in them.
 FIELDS: dict[str, Any] = {
@@ -63,7 +64,7 @@ class Report:
         # The URIs of local files are made now, because the working folder may be deleted later.
         self._overrides = {path: Path(path).absolute().as_uri() for path in settings.overrides.values()}
         look_for = "a full disk, missing rights, or a server that is down"
-        self._losses = LossLog(REPORT, stats.REPORT_ERRORS, look_for, self._runtime.clock)
+        self._losses = LossLog(REPORT, _ERRORS, look_for, self._runtime.clock)
         self._decisions = self._lost = 0
         refuse_shared_place(crawler, settings, REPORT)
         [(uri, options)] = settings.report.items()
@@ -112,7 +113,7 @@ class Report:
         )
         if self._write(record):
             self._decisions += 1
-            self._stats.inc_value(stats.REPORT_RECORDS)
+            self._stats.inc_value(_RECORDS)
 
     async def _closed(self) -> None:
         """Write the records of ROBOTS_EXEMPT, and wait until all is stored."""
@@ -138,7 +139,7 @@ class Report:
     def _lose(self, error: Exception) -> None:
         """Count a record, or the whole file, that could not be written."""
         self._lost += 1
-        self._stats.inc_value(stats.REPORT_ERRORS)
+        self._stats.inc_value(_ERRORS)
         self._losses.tell(self._place, error, self._spider)
 
     def _exempt(self, entry: str, count: int) -> dict[str, Any]:

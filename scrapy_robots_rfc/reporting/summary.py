@@ -15,7 +15,7 @@ from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.tally import TopK
 from scrapy_robots_rfc.core.text import many, short
-from scrapy_robots_rfc.fetching.origin_log import Names, OriginLog
+from scrapy_robots_rfc.fetching.origin_log import STALE, Names, OriginLog
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting import counted_by_name
@@ -108,20 +108,20 @@ class CrawlSummary:
     def stats(self) -> Iterator[tuple[str, float]]:
         """Yield the stats that are set at the end of the crawl, with their values."""
         for origin, count in self.cost.origins.most(stats.LISTED):
-            yield stats.COSTLIEST_ORIGINS.format(origin=origin), count
+            yield stats.COSTLIEST.format(origin_or_rule=origin), count
         # A file may have changed, so that two rules stood in one line: the one that cost more is set last.
         for (origin, line, _), count in reversed(self.cost.rules.most(stats.LISTED)):
-            yield stats.COSTLIEST_RULES.format(origin=origin, line=line), count
-        for key, names in (
-            (stats.UNREACHABLE_BY, self.origins.unreachable),
-            (stats.CACHE_STALE_BY, self.origins.stale),
+            yield stats.COSTLIEST.format(origin_or_rule=f"{origin} line {line}"), count
+        for outcome, names in (
+            (Outcome.UNREACHABLE.value, self.origins.unreachable),
+            (STALE, self.origins.stale),
         ):
             for origin, (count, _) in names.named.items():
-                yield key.format(origin=origin), count
+                yield stats.ORIGINS_BY.format(outcome=outcome, origin=origin), count
 
     def _origins(self) -> str:
         causes = {Outcome.UNAVAILABLE: self.origins.unavailable, Outcome.UNREACHABLE: self.origins.causes}
-        stale = _listed({"stale": self._count(stats.CACHE_STALE_ORIGINS)})
+        stale = _listed({"stale": self._count(stats.ORIGINS.format(outcome=STALE))})
         names = {outcome: outcome.explained(_by_cause(counts)) for outcome, counts in causes.items()}
         names[Outcome.SUCCESSFUL] = f"successful ({stale})" if stale else "successful"
         counted = {
@@ -151,13 +151,8 @@ class CrawlSummary:
         return _listed(sums, {directive: _listed(found) for directive, found in counts.items()})
 
     def _delays(self) -> str:
-        sites, capped = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_CAPPED)
-        if not sites:
-            return ""
-        at_most = f" ({capped} of them at ROBOTS_CRAWL_DELAY_MAX)" if capped else ""
-        longest, added = self._count(stats.CRAWL_DELAY_MAX), self._count(stats.CRAWL_DELAY_ADDED)
-        between = f"up to {longest:g} s between two requests, {_number(added)} s added"
-        return f"{many(sites, 'site')} paced{at_most}, {between}"
+        sites, added = self._count(stats.CRAWL_DELAY_SITES), self._count(stats.CRAWL_DELAY_ADDED)
+        return f"{many(sites, 'site')} paced, {_number(added)} s added" if sites else ""
 
     def _slowed(self) -> TopK[str]:
         slowed: TopK[str] = TopK()

@@ -168,7 +168,7 @@ class PacedPriorityQueue(DownloaderAwarePriorityQueue):
 
     It is Scrapy's queue otherwise, in memory and on disk: the requests of each site are a queue of their own, and those
     of sites that have to wait are out of its sight. Sites with as many requests under way take turns. Without
-    `RfcRobotsTxtMiddleware`, or ROBOTS_CRAWL_DELAY, it is Scrapy's queue. See Scrapy for the parameters.
+    `RfcRobotsTxtMiddleware`, or with ROBOTS_CRAWL_DELAY_MAX = 0, it is Scrapy's queue. See Scrapy for the parameters.
     """
 
     def __init__(self, crawler: Crawler, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Scrapy's

@@ -56,7 +56,7 @@ _THROTTLES: WeakKeyDictionary[Crawler, Throttle] = WeakKeyDictionary()
 class Throttle:
     """Keeps the intervals that the sites of a crawl ask for.
 
-    :param settings: of the crawl; without ROBOTS_CRAWL_DELAY none is kept.
+    :param settings: of the crawl; with ROBOTS_CRAWL_DELAY_MAX = 0 none is kept.
     :param origin: gives the origin of a request, ``None`` for one that has none.
     :param store: by one that is shared, the workers of several processes take turns; ``None``: there is none.
     """
@@ -94,8 +94,8 @@ class Throttle:
         self.undecided: Counter[str] = Counter()
         #: Called from time to time when the spider is being closed, so that nothing waits any more.
         self.when_closing: Callable[[], object] = lambda: None
-        # Pairs of a stat and an origin that is counted in it, as hashes, because there may be millions.
-        self._counted: set[int] = set()
+        # Pairs of an origin and what was logged of it, as hashes, because there may be millions.
+        self._logged: set[int] = set()
         self._closed, self._closing_since = False, math.inf
         #: Whether any origin was paced so far.
         self.begun: bool = False
@@ -124,7 +124,7 @@ class Throttle:
             paced.paces[agent] = pace
         utc = self._utc()
         unwelcome = pace.unwelcome(utc)
-        if unwelcome is not None and self._is_first(stats.VISIT_TIME_OUTSIDE, robots.origin):
+        if unwelcome is not None and self._is_first("visit_time", robots.origin):
             self._log("%s for %s: pages are asked for outside of it", robots.cited(unwelcome.text), robots.origin)
         bound = pace.bound(utc)
         if bound is not None and not self._limit.forbids(bound):  # else it is a dry run's, or for the robots.txt itself
@@ -299,7 +299,6 @@ class Throttle:
     def _pace(self, origin: Origin) -> PacedOrigin:
         """Begin to keep the interval of an origin."""
         self._listen()
-        _scrapy.send_once(self._crawler)
         if len(self.origins) >= self._sweep_at:
             self._sweep()
         longest, shared = self._limit.longest, None
@@ -311,25 +310,21 @@ class Throttle:
                 self._begin(request, paced)  # it left when nobody knew of the interval
         return paced
 
-    def _is_first(self, key: str, origin: Origin) -> bool:
-        """Count an origin in a stat; false if it is counted there already."""
-        entry = hash((key, origin))
-        if entry in self._counted:
+    def _is_first(self, what: str, origin: Origin) -> bool:
+        """Whether something is logged of an origin for the first time."""
+        entry = hash((what, origin))
+        if entry in self._logged:
             return False
-        self._counted.add(entry)
-        self._stats.inc_value(key)
+        self._logged.add(entry)
         return True
 
     def _log_interval(self, robots: OriginPolicy, bound: Bound) -> None:
         """Log and count, once an origin, the interval that is kept."""
         longest = self._limit.longest
-        self._stats.max_value(stats.CRAWL_DELAY_MAX, min(bound.seconds, longest))
-        if not self._is_first(stats.CRAWL_DELAY_SITES, robots.origin):
+        if not self._is_first("interval", robots.origin):
             return
-        kept = ""
-        if bound.seconds > longest:
-            self._stats.inc_value(stats.CRAWL_DELAY_CAPPED)
-            kept = f": kept at {longest:g} s (ROBOTS_CRAWL_DELAY_MAX)"
+        self._stats.inc_value(stats.CRAWL_DELAY_SITES)
+        kept = f": kept at {longest:g} s (ROBOTS_CRAWL_DELAY_MAX)" if bound.seconds > longest else ""
         self._log("%s for %s%s", robots.cited(bound.text), robots.origin, kept)
 
     def _log(self, message: str, *arguments: object) -> None:

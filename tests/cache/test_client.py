@@ -316,7 +316,7 @@ async def test_unreadable_values_count_as_none(store: Breakable, caplog: pytest.
     assert await crawl.client.load(A) is None
     assert await crawl.client.load(B) is None
     unreadable = 0 if value is None else 2
-    assert crawl.counted == ["robotstxt/cache/store_unreadable"] * unreadable
+    assert crawl.counted == ["robotstxt/cache/store_errors"] * unreadable
     assert len(said(caplog)) == min(unreadable, 1)
     assert all("holds what cannot be read (https://a.example: " in line for line in said(caplog))
     await crawl.client.save(A, FILE, 60)

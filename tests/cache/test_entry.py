@@ -14,7 +14,7 @@ from scrapy_robots_rfc.policy.caching import Freshness, Validity
 from tests.support.entries import changed, limits, made
 
 LIMITS = limits(100, 10, 1000, 500, cache_min_age=20)
-POLICY = replace(LIMITS, retry_after_max=30, unreachable_statuses=frozenset({429}))
+POLICY = replace(LIMITS, unreachable_statuses=frozenset({429}))
 VALIDATORS = Validators("http://a.example/robots.txt", b'"1"')
 FILE = made(Outcome.SUCCESSFUL, 200, "200", 0, 100, confirmed=0, validators=VALIDATORS, body=b"file", lifetime=60)
 STALE = changed(FILE, status=503, cause="503", fetched=100, fresh_until=110, unreachable_since=100)
@@ -93,7 +93,7 @@ def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: flo
     [
         (FILE, 100),
         (changed(FILE, fresh_until=1e6), 100),
-        (changed(CLOSED, fresh_until=1e6), 30),
+        (changed(CLOSED, fresh_until=1e6), 300),
         (changed(MISSING, fresh_until=90), 90),
         (replace(MISSING, status=429), 5),
         (changed(MISSING, status=None, fresh_until=90), 90),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.reactor
 
 ORIGIN = Origin("http", "a.example", 80)
-LIMITS = limits(100, 10, 1000, 500, retry_after_max=30)
+LIMITS = limits(100, 10, 1000, 500)
 NOW = 5000.0
 
 

@@ -323,7 +323,7 @@ def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
     with Site({"/robots.txt": file(FILE)}) as known, Site({"/robots.txt": Reply(gate=gate)}) as site:
         (tmp_path / "jobs").mkdir()
         jobs = f"REMOTE_CONTROL_JOBS_DIR={tmp_path / 'jobs'}"
-        options = ("-s", "ROBOTS_CONCURRENT_FETCHES=1", "-s", jobs)  # one site after the other
+        options = ("-s", "CONCURRENT_REQUESTS_PER_DOMAIN=1", "-s", jobs)  # one site after the other
         process = start("check", known.url("/x"), site.url("/x"), site.url("/y"), *options, folder=tmp_path)
         assert gate.reached.wait(TIMEOUT)
         assert [*(tmp_path / "jobs").iterdir()] == []  # it keeps no port that others may come in by

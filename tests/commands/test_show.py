@@ -136,7 +136,7 @@ MAX = "ROBOTS_CRAWL_DELAY_MAX"
 PACED = {
     "": ("Crawl-delay 100 s (robots.txt line 2): kept at 60 s (ROBOTS_CRAWL_DELAY_MAX)", 60),
     f"{MAX}=200": ("Crawl-delay 100 s (robots.txt line 2)", 100),
-    "ROBOTS_CRAWL_DELAY=False": ("Crawl-delay 100 s (robots.txt line 2): not kept (ROBOTS_CRAWL_DELAY)", None),
+    f"{MAX}=0": (f"Crawl-delay 100 s (robots.txt line 2): not kept ({MAX} = 0)", None),
     "ROBOTS_CRAWL_DELAY_OVER=forbid": (
         f"Crawl-delay 100 s (robots.txt line 2) is more than {MAX}, 60 s: no page may be fetched",
         None,

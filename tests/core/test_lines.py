@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core.findings import Code
-from scrapy_robots_rfc.core.lines import MAX_LINE, Line, LineKind
+from scrapy_robots_rfc.core.lines import MAX_LINE, Flag, Line, LineKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 
@@ -31,18 +30,18 @@ def test_each_line_is_a_record() -> None:
 @pytest.mark.parametrize(
     ("flag", "line"),
     [
-        (Code.MISSPELT_KEY, b"Dissallow: /x"),
-        (Code.NO_COLON, b"Disallow /x"),
-        (Code.UNKNOWN_KEY, b"Disallowed: /x"),
-        (Code.INVALID_TOKEN, b"User-agent: Foo/2.1"),
-        (Code.NEVER_MATCHES, b"Disallow: x"),
-        (Code.SPACE_IN_PATTERN, b"Disallow: /My Folder/"),
-        (Code.CONTROL_OCTET, b"Disallow: /\x00x"),
-        (Code.NOT_UTF8, b"Disallow: /caf\xe9"),
-        (Code.TOO_LONG, b"Disallow: /" + b"x" * MAX_LINE),
+        (Flag.MISSPELT_KEY, b"Dissallow: /x"),
+        (Flag.NO_COLON, b"Disallow /x"),
+        (Flag.UNKNOWN_KEY, b"Disallowed: /x"),
+        (Flag.INVALID_TOKEN, b"User-agent: Foo/2.1"),
+        (Flag.NEVER_MATCHES, b"Disallow: x"),
+        (Flag.SPACE_IN_PATTERN, b"Disallow: /My Folder/"),
+        (Flag.CONTROL_OCTET, b"Disallow: /\x00x"),
+        (Flag.NOT_UTF8, b"Disallow: /caf\xe9"),
+        (Flag.TOO_LONG, b"Disallow: /" + b"x" * MAX_LINE),
     ],
 )
-def test_flag(flag: Code, line: bytes) -> None:
+def test_flag(flag: Flag, line: bytes) -> None:
     """What is odd about a line is said by a flag, and by that one alone."""
     assert lines(b"User-agent: *\n" + line)[1].flags == {flag}
 
@@ -50,7 +49,7 @@ def test_flag(flag: Code, line: bytes) -> None:
 def test_rule_outside_any_group() -> None:
     """A rule before the first user-agent line is flagged, one after it is not."""
     before, _, after = lines(b"Disallow: /x\nUser-agent: *\nDisallow: /x")
-    assert before.flags == {Code.OUTSIDE_GROUP}
+    assert before.flags == {Flag.OUTSIDE_GROUP}
     assert not after.flags
 
 
@@ -58,7 +57,7 @@ def test_cut_line() -> None:
     """The line that the limit cuts short is shown as junk with a flag; it decides nothing."""
     robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /xyz\n", max_size=26)
     last = list(robots.lines())[-1]
-    assert last == Line(2, LineKind.JUNK, "", "Disallow: /x", frozenset({Code.CUT_OFF}))
+    assert last == Line(2, LineKind.JUNK, "", "Disallow: /x", frozenset({Flag.CUT_OFF}))
     assert robots.truncated
     assert robots.decide("/x", "Foo").allowed
 

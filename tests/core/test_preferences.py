@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_robots_rfc.core.page_rules import parse_headers
 from scrapy_robots_rfc.core.preferences import (
     MOST_OCTETS,
     MOST_RECORDS,
-    MOST_TDMREP_OCTETS,
     Preference,
     combined,
     of_headers,
-    of_page,
-    of_tdm,
     parse_signal,
-    parse_tdmrep,
     parse_usage,
-    reservation_of,
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.case_files import FOLDER
@@ -135,62 +128,6 @@ def test_empty_header_lines() -> None:
     lines = [b""] * 17_000 + [b"search=no"]
     assert of_headers([], lines) == ({}, True)
     assert of_headers(lines, []) == ({}, True)
-
-
-@pytest.mark.parametrize("directive", ["noai", "noimageai", "noml"])
-def test_directives_of_the_page(directive: str) -> None:
-    """These directives of a page refuse training."""
-    found = of_page(parse_headers([directive.encode()], ["x"], now=0))
-    assert found == {"train-ai": Preference(False, None, f"X-Robots-Tag: {directive}")}
-    assert of_page(parse_headers([b"noindex"], ["x"], now=0)) == {}
-
-
-@pytest.mark.parametrize(
-    ("values", "allowed"),
-    [
-        ([1], False),
-        (["0"], True),
-        ([0, "1"], False),
-        (["1", "0"], True),
-        ([1, None, "yes"], False),
-        ([None, "2"], None),
-    ],
-)
-def test_tdm_reservation(values: list[object], allowed: bool | None) -> None:
-    """File, header and document: each overrides the one before, and what is neither 0 nor 1 overrides nothing."""
-    found = of_tdm(*(("here", value) for value in values))
-    assert {label: one.allowed for label, one in found.items()} == (
-        {} if allowed is None else {"tdm": allowed, "train-ai": allowed}
-    )
-
-
-def test_tdmrep_file() -> None:
-    """The first entry that matches decides, not the longest; entries that cannot be read are passed over."""
-    entries = parse_tdmrep(
-        b'[{"location": "/a*", "tdm-reservation": 1}, 3, {"location": 4}, {"location": "/a/b", "tdm-reservation": 0}]'
-    )
-    found = reservation_of(entries, "https://e.example/a/b")
-    assert found is not None
-    assert found.reservation == 1
-    assert reservation_of(entries, "/c") is None
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{}",
-        b"\xff",
-        b"[" * 100_000,
-        b"[" + b"1," * 500 + b"1]",
-        b'["' + b"x" * MOST_TDMREP_OCTETS + b'"]',
-        json.dumps([{"location": "/" + "x" * 50}] * 400).encode(),
-    ],
-    ids=["object", "octets", "nested", "entries", "long", "locations"],
-)
-def test_tdmrep_file_that_cannot_be_read(body: bytes) -> None:
-    """What is no array, or beyond a bound, is an error: a part of a file says nothing."""
-    with pytest.raises(ValueError, match=r"^(no JSON|no array of at most|more than)"):
-        parse_tdmrep(body)
 
 
 def test_combination_of_sources() -> None:

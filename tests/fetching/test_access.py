@@ -95,7 +95,6 @@ async def test_redirects_are_followed_across_hosts(site: Site, other: Site, stat
     result = await crawl(pages, {"REDIRECT_ENABLED": False})
     assert [verdict(result, page) for page in pages] == ["rule", "fetched"]
     assert other.targets == ["/elsewhere.txt"]
-    assert result.stat("redirect_count") == 1
 
 
 @pytest.mark.parametrize(("hops", "expected"), [(5, "rule"), (6, "fetched")])
@@ -108,7 +107,7 @@ async def test_five_redirects_and_no_more(site: Site, hops: int, expected: str) 
     site.replies[f"/{hops}"] = robots("User-agent: *\nDisallow: /\n")
     result = await crawl([site.url("/x")])
     assert verdict(result, site.url("/x")) == expected
-    assert result.stat("redirect_count") == 5
+    assert [target for target in site.targets if target != "/x"] == ["/robots.txt", "/1", "/2", "/3", "/4", "/5"]
 
 
 @pytest.mark.parametrize(

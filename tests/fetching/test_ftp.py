@@ -223,8 +223,8 @@ async def test_a_proxy_of_the_environment_is_not_the_cause(folder: Path, monkeyp
 
 @ensureDeferred
 async def test_tdmrep_is_not_asked_for_by_ftp(folder: Path) -> None:
-    """ROBOTS_TDMREP looks at sites of the web only."""
-    settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_TDMREP": True}
+    """A tdmrep.json is looked for at sites of the web only."""
+    settings = {"ROBOTS_USE": ["tdm"]}
     with ftp_site(folder) as site:
         done = await crawl([site.url("/open")], settings)
         assert done.outcomes[site.url("/open")] == 200

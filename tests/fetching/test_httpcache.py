@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import inspect
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -132,30 +130,16 @@ async def test_404_in_the_http_cache_opens(cached: Cached) -> None:
     assert await cached.offline("/a", "/x") == [200, "rule"]
 
 
-@pytest.mark.skipif(
-    "cache_timestamp" not in inspect.getsource(httpcache), reason="this Scrapy tells by the Date header alone"
-)
 @ensureDeferred
-async def test_old_robots_txt_in_the_http_cache_is_obeyed_as_stale(
-    cached: Cached, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """However old, a robots.txt in the HTTP cache decides; that it is old is said, in the log and in each decision."""
-    monkeypatch.setattr(httpcache, "time", lambda: time.time() - 3 * 86_400)
+async def test_tdmrep_comes_from_the_http_cache(cached: Cached) -> None:
+    """Offline, a tdmrep.json in the HTTP cache decides; where there is none, it is unknown, and nothing is sent."""
+    use = {"ROBOTS_USE": ["tdm"]}
     await cached.online("/a")
-    assert await cached.offline("/a", "/x") == [200, "rule"]
-    error = cached.last.outcomes[cached.site.url("/x")]
-    assert isinstance(error, RobotsDisallowed)
-    assert error.decision.stale
-    assert cached.last.stat("cache/stale_decisions") == 2
-    url = cached.site.url("/robots.txt")
-    why = "nothing is fetched, because HTTPCACHE_IGNORE_MISSING is on"
-    assert [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text] == [
-        f"{url} is obeyed as the HTTP cache has it, 3.0 days old: {why}",
-        (
-            f"A page of {cached.site.url('')} is forbidden (robots.txt line 2: Disallow: /x; stale copy, its refresh "
-            f"failed: {why}); every request that is dropped is logged at DEBUG"
-        ),
-    ]
+    assert await cached.offline("/a", **use) == [200]
+    reserved = b'[{"location": "/*", "tdm-reservation": 1}]'
+    cached.site.replies["/.well-known/tdmrep.json"] = Reply(body=reserved)
+    await cached.online("/a", **use)
+    assert await cached.offline("/a", **use) == ["use"]
 
 
 @ensureDeferred
@@ -170,8 +154,7 @@ async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixtur
     [line] = [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text]
     assert line == (
         f"{cached.site.url('/robots.txt')} is not in the HTTP cache, and HTTPCACHE_IGNORE_MISSING is on: nothing is "
-        "fetched, so the cache answers or refuses each request to "
-        f"{cached.site.url('')}, and to all other sites of which it has no robots.txt"
+        "fetched, so the cache answers or refuses each request to sites of which it has no robots.txt"
     )
 
 

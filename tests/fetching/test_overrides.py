@@ -21,7 +21,7 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import crawl, records
+from tests.support.crawling import crawl, make_crawler, records
 from tests.support.example_project import start
 from tests.support.service_crawls import run
 from tests.support.shared_stores import KEPT, Kept
@@ -64,7 +64,8 @@ async def test_exempt_sites_are_not_asked(site: Site, other: Site, caplog: pytes
 def test_first_entry_counts(entries: list[str]) -> None:
     """Where several entries cover an origin, the first of the list does, however they are written."""
     settings = read_settings(Settings({"ROBOTS_EXEMPT": ["c.example", *entries]}))
-    known = Overrides(settings, lambda *_: None, lambda: NOBODY).robots(Origin("http", "b.a.example", 80))  # type: ignore[arg-type]
+    overrides = Overrides(make_crawler(), settings, lambda *_: None, lambda: NOBODY)  # type: ignore[arg-type]
+    known = overrides.robots(Origin("http", "b.a.example", 80))
     assert known is not None
     assert known.exempt == entries[0]
 
@@ -310,8 +311,9 @@ async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture
             known = service.at_hand(origin)
             assert known is not None
             assert known.exempt == "*.below.example"
-        assert service._overrides is not None
-        assert service._overrides._exempt.cache_info().currsize == 10_000  # nothing else tells
+        [overrides] = service._sources
+        assert isinstance(overrides, Overrides)
+        assert overrides._exempt.cache_info().currsize == 10_000  # nothing else tells
 
     await run(script, {"ROBOTS_EXEMPT": [*exempt, "*.below.example"]})
     [line] = [line for line in records(caplog, logging.INFO) if line.startswith("ROBOTS_EXEMPT")]

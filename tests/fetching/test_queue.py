@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 TIMEOUT = 10_000.0
 
 
-def limits(concurrent: int = 10) -> settings.Settings:
-    """Settings with so many fetches at once, and time for everything."""
-    return replace(read_settings(Settings()), concurrent_fetches=concurrent, timeout=TIMEOUT)
+def limits() -> settings.Settings:
+    """Settings with time for everything."""
+    return replace(read_settings(Settings()), timeout=TIMEOUT)
 
 
 class Hand(Runtime):
@@ -84,9 +84,15 @@ class Desk:
         self.patience: dict[str, float] = {}
         self.told: list[tuple[str, str | None]] = []
         self.queued: list[object] = []
-        self.queue = FetchQueue(
+
+        class Few(FetchQueue):
+            """A queue with so many fetches at once."""
+
+            CONCURRENT = limit
+
+        self.queue = Few(
             self.runtime,
-            limits(limit),
+            limits(),
             closing=lambda: self.closing,
             work=self.work,
             late=lambda _: None,

@@ -76,7 +76,7 @@ def test_past_the_scheduler(results: Results) -> None:
 
 
 def test_bound(results: Results) -> None:
-    """No more than ROBOTS_MAX_WAITING are set aside; the others wait in place and are decided as well."""
+    """No more are set aside than may be; the others wait in place and are decided as well."""
     assert results["bounds"] == {"0": [20, [], 0], "5": [20, [], 5]}
 
 
@@ -86,7 +86,7 @@ def test_order(results: Results) -> None:
 
 
 def test_few_fetches_at_once(results: Results) -> None:
-    """No more than ROBOTS_CONCURRENT_FETCHES are under way; who stands in line is served when one ends."""
+    """No more fetches are under way than may be; who stands in line is served when one ends."""
     assert results["few_fetches"] == {"asked": [["a", "b"], ["c"]], "outcome": 200, "too_late": True}
 
 

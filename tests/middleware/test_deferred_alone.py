@@ -65,7 +65,6 @@ class Room:
         crawler = get_crawler(Spider)
         self.throttle = Throttle(crawler, read_settings(crawler.settings), lambda _: None, self.clock)
         self.room: DeferredRequests[Verdict] = DeferredRequests(
-            10_000,
             hold=self._hold,
             usual=lambda _: None,
             scheduler=cast("Any", self.scheduler),

@@ -127,7 +127,6 @@ async def test_stats(site: Site, other: Site) -> None:
         "robotstxt/response_count": 2,
         "robotstxt/response_status_count/200": 1,
         "robotstxt/response_status_count/500": 1,
-        "robotstxt/redirect_count": 1,
         "robotstxt/result/successful": 1,
         "robotstxt/result/unreachable": 1,
         "robotstxt/allowed": 2,
@@ -138,9 +137,9 @@ async def test_stats(site: Site, other: Site) -> None:
         "robotstxt/origins/successful": 1,
         "robotstxt/origins/unreachable": 1,
         "robotstxt/exempted": 2,
-        f"robotstxt/costliest_origins/{site.url('')}": 1,
-        f"robotstxt/costliest_origins/{other.url('')}": 1,
-        f"robotstxt/costliest_rules/{site.url('')} line 3": 1,
+        f"robotstxt/costliest/{site.url('')}": 1,
+        f"robotstxt/costliest/{other.url('')}": 1,
+        f"robotstxt/costliest/{site.url('')} line 3": 1,
         f"robotstxt/origins/unreachable/{other.url('')}": 1,
     }
     assert result.outcomes[exempt.url] == 200

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.findings import Code
+from scrapy_robots_rfc.core.lines import Flag
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import LINE_ENDS, token_lists, unmarked_bodies, urls
 
@@ -28,6 +28,6 @@ def test_line_end(body: bytes, end: bytes, url: str, tokens: list[str]) -> None:
 def test_byte_order_mark(body: bytes, url: str, tokens: list[str]) -> None:
     """A file with a UTF-8 byte order mark reads as without it, but for the flag that it has one."""
     plain, marked = RobotsTxt.parse(body), RobotsTxt.parse(_MARK + body)
-    mark = frozenset({Code.BYTE_ORDER_MARK})
+    mark = frozenset({Flag.BYTE_ORDER_MARK})
     assert [replace(line, flags=line.flags - mark) for line in marked.lines()] == list(plain.lines())
     assert marked.decide(url, tokens) == plain.decide(url, tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_robots_rfc.core.page_rules import PERMITS, RESTRICTS, PageRules, combine, parse_headers, parse_metas
+from scrapy_robots_rfc.usage.rules import PERMITS, RESTRICTS, PageRules, combine, parse_headers, parse_metas
 
 TOKENS = ["FooBot"]
 NOW = 1_767_225_600.0

@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_robots_rfc.core.labels import LABEL_OF
-from scrapy_robots_rfc.core.preferences import parse_signal, parse_tdmrep, parse_usage, reservation_of
+from scrapy_robots_rfc.core.preferences import parse_signal, parse_usage
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.usage.reservations import parse_tdmrep, reservation_of
 
 SYNONYMS = {*LABEL_OF}
 

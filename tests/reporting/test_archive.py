@@ -194,12 +194,13 @@ async def test_long_file(tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_another_file_when_one_is_large(tmp_path: Path) -> None:
+async def test_another_file_when_one_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that has reached its size is followed by another one; no file that is there is written over."""
     path = tmp_path / "robots.warc.gz"
     path.touch()
     with Site({"/robots.txt": robots(FILE)}) as site:
-        await archived(path, site.url("/y"), ROBOTS_ARCHIVE_SIZE=1000)
+        monkeypatch.setattr(archives.Archive, "MAX_SIZE", 1000)
+        await archived(path, site.url("/y"))
     names = names_in(tmp_path)
     assert names == ["robots-2.warc.gz", "robots-3.warc.gz", "robots.warc.gz"]
     assert path.read_bytes() == b""

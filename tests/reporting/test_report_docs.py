@@ -64,8 +64,8 @@ async def test_end_of_the_log(proxy: Site, caplog: pytest.LogCaptureFixture) -> 
     assert (
         result.stat("crawl_delay/added_seconds/http://shop.example") == result.stat("crawl_delay/added_seconds") > 0.9
     )
-    assert result.stat("costliest_origins/http://shop.example") == 5
-    assert result.stat("costliest_rules/http://shop.example line 3") == 1
+    assert result.stat("costliest/http://shop.example") == 5
+    assert result.stat("costliest/http://shop.example line 3") == 1
     assert result.stat("origins/unreachable/http://news.example") == 1
 
 

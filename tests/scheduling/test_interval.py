@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from scrapy.core.downloader import Downloader, Slot
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_robots_rfc import RfcRobotsTxtMiddleware, robots_service
+from scrapy_robots_rfc.middleware.deferred import DeferredRequests
 from tests.support.crawling import Pages, at_once, crawl, records
 from tests.support.site import Reply, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, before, fetched, gaps, urls
@@ -177,6 +179,8 @@ async def test_request_that_arrives_late(site: Clocked) -> None:
 async def test_request_without_an_answer(site: Clocked) -> None:
     """A request that fails counts as any: the next one keeps the interval from its end."""
     site.replies["/0"] = site.replies["/1"] = Reply(reset=True)
+    # On a kept connection, Twisted would send it again at once.
+    site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
     await crawl(urls(site, PAGES))
     assert len(site.targets) == PAGES + 1
     assert min(gaps(site)) >= DELAY
@@ -233,9 +237,10 @@ async def test_other_queues(site: Clocked, other: Clocked, queue: str) -> None:
 
 
 @ensureDeferred
-async def test_more_than_may_be_set_aside(site: Clocked) -> None:
-    """Beyond ROBOTS_MAX_WAITING requests wait for their turns in the downloader."""
-    settings = {"ROBOTS_MAX_WAITING": 2, "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
+async def test_more_than_may_be_set_aside(site: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the number that may be set aside, requests wait for their turns in the downloader."""
+    monkeypatch.setattr(DeferredRequests, "MOST", 2)
+    settings = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
     result = await crawl(urls(site, 6), settings)
     assert fetched(result) == 6
     assert min(gaps(site)) >= DELAY

@@ -40,8 +40,7 @@ class Clock(Runtime):
 def test_a_request_on_its_way_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """An origin whose request is still with other middlewares is kept, even if its file is old or a local one."""
     monkeypatch.setattr("scrapy_robots_rfc.scheduling.throttle._FIRST_SWEEP", 2)
-    monkeypatch.setattr("scrapy_robots_rfc._scrapy.send_once", lambda _: None)  # there is no engine
-    monkeypatch.setattr("scrapy_robots_rfc._scrapy.in_downloader", lambda _: [])
+    monkeypatch.setattr("scrapy_robots_rfc._scrapy.in_downloader", lambda _: [])  # there is no engine
     crawler, clock = get_crawler(Spider), Clock()
     settings = read_settings(crawler.settings)
     parse = FileParser(crawler, settings)

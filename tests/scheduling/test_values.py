@@ -32,8 +32,10 @@ def site() -> Iterator[Clocked]:
 
 @ensureDeferred
 async def test_off(site: Clocked) -> None:
-    """With ROBOTS_CRAWL_DELAY off, nothing is held back, logged or counted."""
-    result = await crawl(urls(site, PAGES), {"ROBOTS_CRAWL_DELAY": False})
+    """With a maximum of 0, nothing is held back, logged, counted or forbidden, whatever is asked for."""
+    settings = {"ROBOTS_CRAWL_DELAY_MAX": 0, "ROBOTS_CRAWL_DELAY_OVER": "forbid"}
+    result = await crawl(urls(site, PAGES), settings)
+    assert fetched(result) == PAGES
     assert min(gaps(site)) < DELAY
     assert result.stat("crawl_delay/sites") == 0
 
@@ -48,7 +50,7 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     assert DELAY <= min(gaps(site)) < 10 * DELAY
     [said] = said_of(site, caplog)
     assert said.endswith(f"(robots.txt line 2) for {site.url('')}: kept at {DELAY} s (ROBOTS_CRAWL_DELAY_MAX)")
-    assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 1, DELAY]
+    assert result.stat("crawl_delay/sites") == 1
 
 
 @ensureDeferred
@@ -58,7 +60,6 @@ async def test_unit(site: Clocked) -> None:
     result = await crawl(urls(site, 3))
     assert fetched(result) == 3
     assert min(gaps(site)) >= DELAY
-    assert result.stat("crawl_delay/max") == pytest.approx(DELAY)
 
 
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -85,9 +86,8 @@ async def test_forbid(site: Clocked) -> None:
 async def test_request_rate(site: Clocked) -> None:
     """A Request-rate is one more lower bound: the larger interval holds."""
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.05\nRequest-rate: 5/1s\n")
-    result = await crawl(urls(site, PAGES))
+    await crawl(urls(site, PAGES))
     assert min(gaps(site)) >= DELAY
-    assert result.stat("crawl_delay/max") == DELAY
 
 
 @pytest.mark.parametrize(("window", "kept"), [("1100-1300", True), ("0600-0845", False)])
@@ -116,7 +116,6 @@ async def test_visit_time(
     assert min(gaps(site)) < DELAY
     text = f"Visit-time {window} (robots.txt line 2) for {site.url('')}: pages are asked for outside of it"
     assert said_of(site, caplog) == ([text] if outside else [])
-    assert result.stat("visit_time/outside") == outside
 
 
 @ensureDeferred
@@ -125,7 +124,7 @@ async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) ->
     began = time.monotonic()
     result = await crawl(urls(site, PAGES))
     assert said_of(site, caplog) == [f"Crawl-delay {DELAY} s (robots.txt line 2) for {site.url('')}"]
-    assert [result.stat(f"crawl_delay/{key}") for key in ("sites", "capped", "max")] == [1, 0, DELAY]
+    assert result.stat("crawl_delay/sites") == 1
     # On a busy machine a page may come so late that its site's turn has come already: then it is not held back.
     assert DELAY < result.stat("crawl_delay/added_seconds") <= time.monotonic() - began
 
@@ -213,4 +212,3 @@ async def test_parser_of_the_users(site: Clocked, parser: type, paced: bool) -> 
     assert fetched(result) == PAGES
     assert (min(gaps(site)) >= DELAY) is paced
     assert result.stat("crawl_delay/sites") == paced
-    assert result.stat("parser_errors") == (not paced)

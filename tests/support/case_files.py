@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.core.findings import Code
+from scrapy_robots_rfc.core.lines import Flag
 
 FOLDER = Path(__file__).parent.parent / "cases"
 #: Files with cases of another kind: of rules of a page, and of preferences.
@@ -45,7 +45,7 @@ class Case:
     allowed: bool
     reason: Reason
     line: int | None
-    flagged: tuple[tuple[int, Code], ...]
+    flagged: tuple[tuple[int, Flag], ...]
     crawl_delay: float | None
     sitemaps: tuple[str, ...] | None
     size: int | None
@@ -117,7 +117,7 @@ def _case(entry: dict[str, Any]) -> Case:
         allowed=entry["allowed"],
         reason=Reason(entry.get("reason", "rule")),
         line=entry.get("line"),
-        flagged=tuple((number, Code[flag.upper()]) for number, flag in entry.get("flagged", ())),
+        flagged=tuple((number, Flag[flag.upper()]) for number, flag in entry.get("flagged", ())),
         crawl_delay=entry.get("crawl_delay"),
         sitemaps=tuple(entry["sitemaps"]) if "sitemaps" in entry else None,
         size=entry.get("size"),

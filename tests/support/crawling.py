@@ -44,6 +44,15 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+#: What ROBOTS_USE needs beside it.
+USE = "scrapy_robots_rfc.RfcUseMiddleware"
+
+
+def with_use(use: Any, middlewares: dict[str, Any] = SETTINGS["DOWNLOADER_MIDDLEWARES"]) -> dict[str, Any]:
+    """ROBOTS_USE, and among the middlewares the one that it needs."""
+    return {"ROBOTS_USE": use, "DOWNLOADER_MIDDLEWARES": {USE: 101, **middlewares}}
+
+
 class Pages(Spider):
     """Asks for pages, and keeps what becomes of each: the status, or the exception."""
 
@@ -94,6 +103,8 @@ class Crawl:
 def make_crawler(spider: type[Spider] = Pages, settings: dict[str, Any] | None = None) -> Crawler:
     """A crawler with our middleware, for the reactor that is installed."""
     merged = {**SETTINGS, **(settings or {})}
+    if merged.get("ROBOTS_USE") is not None:
+        merged |= with_use(merged["ROBOTS_USE"], merged["DOWNLOADER_MIDDLEWARES"])
     merged.setdefault("TWISTED_REACTOR", ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None)
     return Crawler(spider, merged)
 

@@ -1,18 +1,17 @@
-"""Crawls whose robots.txt breaks off, by each of Scrapy's download handlers, and replays: see scenarios_obeying.py.
+"""A robots.txt that ends with its connection, by each of Scrapy's download handlers, and replays.
 
-The tests say what must come of them.
+The tests say what must come of them; see scenarios_obeying.py.
 """
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from importlib.util import find_spec
 from itertools import product
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.utils.asyncio import is_asyncio_available
 
 from tests.support.crawling import Pages
@@ -20,7 +19,7 @@ from tests.support.scenarios_unreachable import RULES, short
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from tests.support.scenarios_obeying import Run
 
@@ -31,44 +30,21 @@ _HANDLERS = {
 }
 
 
-class Tells(Pages):
-    """Lets each server go on once its file's octets are here, or its headers: their end is what the crawl is about."""
-
-    #: By the URL of the file: the signal that says that they are here, and what the server waits for.
-    ends: ClassVar[dict[str, tuple[object, threading.Event]]]
-
-    async def start(self) -> AsyncIterator[Any]:
-        """Connect, then ask for the pages."""
-        self.crawler.signals.connect(self.received, signals.headers_received)
-        self.crawler.signals.connect(self.received, signals.bytes_received)
-        async for request in super().start():
-            yield request
-
-    def received(self, request: Request, signal: object) -> None:
-        """Tell the server."""
-        told_by, came = self.ends.get(request.url, (None, None))
-        if came is not None and signal is told_by:
-            came.set()
-
-
 async def endings(run: Run) -> dict[str, Any]:
-    """A body without length or chunks ends in order, and by a reset, also before its first octet; the same over TLS."""
+    """A body without length or chunks, and an empty one, end with their connection; the same over TLS."""
     handlers: dict[str, dict[str, Any]] = {"default": {}}
     if is_asyncio_available():
         known = {name: path for name, path in _HANDLERS.items() if find_spec(path.rpartition(".")[0])}
         handlers |= {name: {"DOWNLOAD_HANDLERS": {"http": path, "https": path}} for name, path in known.items()}
     found: dict[str, Any] = {}
     for name, settings in handlers.items():
-        pages, Tells.ends = [], {}
+        pages = []
         with ExitStack() as stack:
-            for tls, reset, body in product((False, True), (False, True), (RULES.encode(), b"")):
-                came = threading.Event()
-                reply = Reply(body=body, closes=True, reset=reset, end=came)
+            for tls, body in product((False, True), (RULES.encode(), b"")):
+                reply = Reply(body=body, closes=True)
                 site = stack.enter_context(Site({"/robots.txt": reply}, tls=tls))
-                told_by = signals.bytes_received if body else signals.headers_received
-                Tells.ends[site.url("/robots.txt")] = told_by, came
-                pages.append(site.url("/a"))
-            result = await run(Tells, {"DOWNLOAD_VERIFY_CERTIFICATES": False, **settings}, pages)
+                pages.append(site.url("/x"))
+            result = await run(Pages, {"DOWNLOAD_VERIFY_CERTIFICATES": False, **settings}, pages)
         found[name] = [short(result.outcomes[page]) for page in pages]
     return found
 

@@ -12,12 +12,15 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pytest
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc.fetching.queue import FetchQueue
 from scrapy_robots_rfc.middleware import progress
-from scrapy_robots_rfc.middleware.deferred import WAITED
+from scrapy_robots_rfc.middleware.deferred import WAITED, DeferredRequests
 from tests.support.crawling import Pages
 from tests.support.scenarios_obeying import FORBID_ALL, OURS, Gate, Run
 from tests.support.scenarios_unreachable import short
@@ -61,12 +64,17 @@ async def slow_origin(run: Run) -> dict[str, Any]:
 
 
 async def many_slow(run: Run) -> dict[str, Any]:
-    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page has come."""
+    """More sites than CONCURRENT_REQUESTS have a robots.txt that hangs until another site's page has come.
+
+    Without a reactor, Scrapy's handler has no more connections than that.
+    """
+    requests = 2 if is_reactor_installed() else 8
     gate = Opens.gate = threading.Event()
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(Site({"/robots.txt": robots(FORBID_ALL, gate=gate)})) for _ in range(6)]
         other = stack.enter_context(Site())
-        result = await run(Opens, {"CONCURRENT_REQUESTS": 2}, [site.url() for site in slow] + [other.url("/page")])
+        pages = [*(site.url() for site in slow), other.url("/page")]
+        result = await run(Opens, {"CONCURRENT_REQUESTS": requests}, pages)
         return {
             "first": next(iter(result.outcomes)) == other.url("/page"),
             "disallowed": sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values()),
@@ -185,8 +193,10 @@ async def bounds(run: Run) -> dict[str, Any]:
     found = {}
     for limit in (0, 5):
         Gate.opened, Gate.expected = threading.Event(), 20
-        settings = {**OURS, "ROBOTS_MAX_WAITING": limit, "CONCURRENT_REQUESTS": 20 - limit}
-        with Site({"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}) as site:
+        settings = {**OURS, "CONCURRENT_REQUESTS": 20 - limit}
+        answers: dict[str, Any] = {"/robots.txt": robots(FORBID_ALL, gate=Gate.opened)}
+        with Site(answers) as site, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DeferredRequests, "MOST", limit)
             result = await run(Pages, settings, [site.url(f"/{n}") for n in range(20)])
             disallowed = sum(isinstance(outcome, RobotsDisallowed) for outcome in result.outcomes.values())
             found[str(limit)] = [disallowed, site.pages, result.stat("set_aside")]
@@ -240,8 +250,9 @@ async def few_fetches(run: Run) -> dict[str, Any]:
 
     with Site({"/robots.txt": hold("a")}) as one, Site({"/robots.txt": hold("b")}) as two:
         urls = [site.url("/few/1") for site in (one, two)]
-        settings = {"ROBOTS_CONCURRENT_FETCHES": 2, "ROBOTS_TIMEOUT": 3, "ROBOTS_UNREACHABLE_BACKOFF": []}
-        with Site({"/robots.txt": hold("c")}) as three:
+        settings = {"ROBOTS_TIMEOUT": 3, "ROBOTS_UNREACHABLE_BACKOFF": []}
+        with Site({"/robots.txt": hold("c")}) as three, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FetchQueue, "CONCURRENT", 2)
             result = await run(Pages, settings, [*urls, three.url("/few/1")])
             return {
                 "asked": [sorted(asked[:2]), asked[2:]],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.support.crawling import Pages
+from tests.support.crawling import Pages, with_use
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def declared(run: Run) -> dict[str, Any]:
     file = robots("User-agent: *\nContent-Usage: /closed train-ai=n\nAllow: /\n")
     with tempfile.TemporaryDirectory() as folder, Site({"/robots.txt": file, "/header": refused}) as site:
         path = Path(folder, "robots.warc.gz")
-        settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_ARCHIVE": str(path)}
+        settings = {**with_use(["train-ai"]), "ROBOTS_ARCHIVE": str(path)}
         result = await run(Pages, settings, [site.url(target) for target in ("/open", "/closed", "/header")])
         with path.open("rb") as archive:  # noqa: ASYNC230 - short
             kinds = [record.rec_type for record in ArchiveIterator(archive)]

@@ -43,9 +43,8 @@ class Reply:
     :param gate: waited for before anything is sent.
     :param cut: the body ends this many octets before what Content-Length says.
     :param endless: the body goes on until the client has had enough.
-    :param reset: the connection is reset (RST): at once, or at the end of a body that `closes`.
+    :param reset: the connection is reset (RST) at once.
     :param closes: the body has neither a length nor chunks: the end of the connection ends it.
-    :param end: waited for before that.
     """
 
     status: int = 200
@@ -57,7 +56,6 @@ class Reply:
     endless: bool = False
     reset: bool = False
     closes: bool = False
-    end: threading.Event | None = None
 
 
 def robots(text: str, **other: Any) -> Reply:
@@ -184,10 +182,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
             self.wfile.flush()
             self.close_connection = True
-            if reply.end is not None:
-                reply.end.wait(10)
-            if reply.reset:
-                self._reset()
             return
         length = len(reply.body) if not reply.endless else 10**12
         self.send_header("Content-Length", str(length))

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.reactor
 NAME = "/.well-known/tdmrep.json"
 PAGE = Reply(headers=(("Content-Type", "text/html"),))
 RESERVED = Reply(200, json.dumps([{"location": "/*", "tdm-reservation": 1}]).encode())
-SETTINGS = {"ROBOTS_USE": ["tdm"], "ROBOTS_TDMREP": True}
+SETTINGS = {"ROBOTS_USE": ["tdm"]}
 
 
 @pytest.fixture

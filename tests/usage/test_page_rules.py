@@ -18,8 +18,8 @@ from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_robots_rfc import PageRules, page_rules
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.middleware.page_rules import MAX_DOCUMENT, metas_of, unendorsed
 from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.usage.html import MAX_DOCUMENT, metas_of, unendorsed
 from tests.support.crawling import crawl, lines, make_crawler, records
 from tests.support.linked_crawls import AsyncLinked, Linked, Starts
 from tests.support.site import Reply, Site, robots
@@ -341,7 +341,7 @@ async def test_a_form_is_no_link(site: Site) -> None:
 def test_hostile_links_end(monkeypatch: pytest.MonkeyPatch, piece: str) -> None:
     """Each link of a document is looked at once, whatever it stands in, and only those within the limit count."""
     limit = MAX_DOCUMENT // 2  # tens of thousands of links: whoever looks at each of them for each other takes minutes
-    monkeypatch.setattr("scrapy_robots_rfc.middleware.page_rules.MAX_DOCUMENT", limit)
+    monkeypatch.setattr("scrapy_robots_rfc.usage.html.MAX_DOCUMENT", limit)
     body = "".join(piece.format(number) for number in range(2 * limit // len(piece)))
     found = unendorsed(HtmlResponse("https://a.example/", body=body.encode(), encoding="utf-8"))
     assert len(found) <= limit // len(piece)

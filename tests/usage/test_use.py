@@ -12,10 +12,12 @@ from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from scrapy_robots_rfc.core.labels import LABELS
-from scrapy_robots_rfc.middleware.page_rules import metas_of
-from tests.support.crawling import Pages, crawl
+from scrapy_robots_rfc.errors import SettingError
+from scrapy_robots_rfc.usage.html import metas_of
+from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, settings
 from tests.support.site import PAGE, Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY
 from tests.test_reference_pages import rows
 
 if TYPE_CHECKING:
@@ -94,6 +96,36 @@ async def test_refusal_names_the_line(site: Site, caplog: pytest.LogCaptureFixtu
     assert (record["reason"], record["why"], record["line"], record["rule"]) == ("use", error.why, 3, None)
 
 
+@ensureDeferred
+async def test_a_refused_request_is_not_allowed_as_well(site: Site) -> None:
+    """A request that is refused for its use is not sent, and not counted as allowed; nor is one whose response is."""
+    site.replies["/open"] = Reply(200, headers=(("Content-Usage", "train-ai=n"),))
+    result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["train-ai"]})
+    assert site.pages == ["/open"]
+    assert (result.stat("allowed"), result.stat("forbidden"), result.stat("forbidden/use")) == (0, 2, 2)
+
+
+@ensureDeferred
+async def test_refused_requests_take_no_turn() -> None:
+    """A site that asks for an interval does not wait for one after each request that is refused for its use."""
+    rules = f"User-agent: *\nCrawl-delay: {DELAY}\nContent-Usage: /closed train-ai=n\n"
+    with Site({"/robots.txt": robots(rules), "/open": PAGE}) as site:
+        pages = [*(site.url(f"/closed/{number}") for number in range(30)), site.url("/open")]
+        result = await crawl(pages, {"ROBOTS_USE": ["train-ai"]})
+        assert site.pages == ["/open"]
+    assert (result.stat("allowed"), result.stat("forbidden/use")) == (1, 30)
+    assert result.stat("crawl_delay/added_seconds") < 10 * DELAY
+
+
+@ensureDeferred
+async def test_file_that_is_stale_at_once(site: Site) -> None:
+    """A request is refused for its use, too, where the file that it was judged by is not fresh any more."""
+    file = Reply(200, FILE.encode(), (("Cache-Control", "max-age=0"),))
+    site.replies["/robots.txt"] = file
+    assert await outcomes(site, "/open", "/closed", use=["train-ai"], ROBOTS_CACHE_MIN_AGE=0) == [200, "use"]
+    assert site.pages == ["/open"]
+
+
 class Changing(Pages):
     """Says something else of its use when it starts."""
 
@@ -109,7 +141,8 @@ class Changing(Pages):
 @ensureDeferred
 async def test_what_a_spider_says_may_change(site: Site) -> None:
     """The attribute of a spider counts as it is when a request is judged."""
-    result = await crawl([site.url(f"/closed{number}") for number in range(3)], spider=Changing)
+    pages = [site.url(f"/closed{number}") for number in range(3)]
+    result = await crawl(pages, {"ROBOTS_USE": []}, spider=Changing)
     assert result.stat("forbidden/use") == 3
 
 
@@ -120,8 +153,25 @@ async def test_only_requests_say_what_they_are_for(site: Site, use: Any, caplog:
     requests = [Request(site.url(path), meta={"robots_declared_use": "train-ai"}) for path in ("/open", "/closed")]
     result = await crawl(requests, {"ROBOTS_USE": use})
     assert result.stat("forbidden/use") == (0 if use is None else 1)
-    told = [text for text in caplog.messages if text.startswith("Meta robots_declared_use of <GET http://")]
-    assert len(told) == (1 if use is None else 0)
+    warning = "Request meta 'robots_declared_use' counts for nothing without the setting: set ROBOTS_USE = []"
+    assert caplog.messages.count(warning) == (1 if use is None else 0)
+
+
+@ensureDeferred
+async def test_a_spider_alone_says_what_it_is_for(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The attribute of a spider counts for nothing without the setting, which a warning names."""
+
+    class Trains(Pages):
+        robots_use = ("train-ai",)
+
+    class Silent(Pages):
+        robots_use = None
+
+    result = await crawl([site.url("/closed")], spider=Trains)
+    assert result.outcomes == {site.url("/closed"): 200}
+    await crawl([site.url("/closed")], spider=Silent)
+    warning = "The spider's attribute 'robots_use' counts for nothing without the setting: set ROBOTS_USE = []"
+    assert caplog.messages.count(warning) == 1
 
 
 @ensureDeferred
@@ -147,21 +197,16 @@ async def test_what_is_permitted_stands_in_meta(site: Site) -> None:
         ((*HTML, ("tdm-reservation", "0")), '<meta name="TDM-Reservation" content="1">', "meta"),
     ],
 )
-@pytest.mark.parametrize("passes", [False, True])
 @ensureDeferred
-async def test_responses_that_refuse(site: Site, headers: Any, body: str, source: str, passes: bool) -> None:
-    """A response whose header or meta refuses all declared uses is dropped, or passed on, and counted by source."""
+async def test_responses_that_refuse(site: Site, headers: Any, body: str, source: str) -> None:
+    """A response whose header or meta refuses all declared uses is dropped, and counted by source."""
     site.replies["/open"] = Reply(200, body.encode(), headers)
-    wanted = {"ROBOTS_USE": ["train-ai"], "ROBOTS_USE_RESPONSES": "pass" if passes else "drop"}
-    result = await crawl([site.url("/open")], wanted, spider=Permitted)
+    result = await crawl([site.url("/open")], {"ROBOTS_USE": ["train-ai"]})
     assert result.stat(f"use/{source}") == 1
-    if passes:
-        assert result.spider.permitted[site.url("/open")]["train-ai"] is False
-    else:
-        error = result.outcomes[site.url("/open")]
-        assert isinstance(error, RobotsDisallowed)
-        assert error.decision.reason is Reason.USE
-        assert result.stat("forbidden/use") == 1
+    error = result.outcomes[site.url("/open")]
+    assert isinstance(error, RobotsDisallowed)
+    assert error.decision.reason is Reason.USE
+    assert result.stat("forbidden/use") == 1
 
 
 @ensureDeferred
@@ -213,6 +258,37 @@ async def test_exempt_requests_sites_and_dry_runs(site: Site) -> None:
 
 
 @ensureDeferred
+async def test_dry_run_refuses_once(site: Site) -> None:
+    """What a dry run lets through is counted for one reason, though robots.txt, use and response refuse it."""
+    for path in ("/closed", "/never"):
+        site.replies[path] = Reply(200, headers=(("X-Robots-Tag", "noai"),))
+    result = await crawl([site.url("/closed"), site.url("/never")], {"ROBOTS_USE": "train-ai", "ROBOTS_DRY_RUN": 1})
+    assert [*result.outcomes.values()] == [200, 200]
+    counts = [result.stat(key) for key in ("allowed", "forbidden", "forbidden/use", "forbidden/rule", "dry_run")]
+    assert counts == [0, 2, 1, 1, 2]
+    assert (result.stat("use/robots.txt"), result.stat("use/header")) == (1, 0)
+
+
+@pytest.mark.parametrize(("ours", "position"), [(100, None), (100, 100), (543, 101)])
+@ensureDeferred
+async def test_without_its_middleware(ours: int, position: int | None) -> None:
+    """ROBOTS_USE stops the crawl at start where its middleware is missing, or does not stand behind ours."""
+    placed = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], "scrapy_robots_rfc.RfcRobotsTxtMiddleware": ours, USE: position}
+    wanted = rf"must be None, or DOWNLOADER_MIDDLEWARES must have '{USE}': {ours + 1}"
+    with pytest.raises(SettingError, match=wanted):
+        await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": [], "DOWNLOADER_MIDDLEWARES": placed})
+
+
+@ensureDeferred
+async def test_not_obeying(site: Site) -> None:
+    """Where robots.txt is not obeyed, uses are not, either, and the middleware need not be there."""
+    off = {"ROBOTSTXT_OBEY": False, "ROBOTS_USE": ["train-ai"]}
+    assert [*(await crawl([site.url("/closed")], off)).outcomes.values()] == [200]
+    placed = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], USE: None}
+    assert [*(await crawl([site.url("/closed")], {**off, "DOWNLOADER_MIDDLEWARES": placed})).outcomes.values()] == [200]
+
+
+@ensureDeferred
 async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A label that nobody knows is warned of with the nearest one, since a typo refuses nothing."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
@@ -222,18 +298,11 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
     ) == 1
 
 
-@pytest.mark.parametrize(
-    ("wrong", "accepted"),
-    [
-        ({"ROBOTS_USE": 3}, "ROBOTS_USE = 3 is not accepted; it must be a list of labels"),
-        ({"ROBOTS_USE_RESPONSES": "keep"}, "ROBOTS_USE_RESPONSES = 'keep' is not accepted; it must be 'drop' or"),
-    ],
-)
 @ensureDeferred
-async def test_wrong_settings(wrong: dict[str, Any], accepted: str) -> None:
-    """Wrong settings stop the crawl at start, and say what is accepted."""
-    with pytest.raises(ValueError, match=accepted):
-        await crawl(["http://127.0.0.1:1/"], wrong)
+async def test_wrong_setting() -> None:
+    """A wrong setting stops the crawl at start, and says what is accepted."""
+    with pytest.raises(ValueError, match="ROBOTS_USE = 3 is not accepted; it must be a list of labels"):
+        await crawl(["http://127.0.0.1:1/"], {"ROBOTS_USE": 3})
 
 
 @ensureDeferred
@@ -255,7 +324,10 @@ async def test_a_crawl_that_declares_nothing_has_no_step_for_responses(site: Sit
 async def test_as_the_page_shows(site: Site) -> None:
     """The setting and the lines of Python on docs/preferences.md do what the page says."""
     assert await outcomes(site, "/closed", **settings(block("docs/preferences.md", "python", "ROBOTS_USE"))) == ["use"]
-    exec(block("docs/preferences.md", "python", "RobotsTxt"), {})  # its assertions hold
+    by_hand = settings(block("docs/preferences.md", "python", "DOWNLOADER_MIDDLEWARES"))
+    assert by_hand["DOWNLOADER_MIDDLEWARES"][USE] == 101
+    assert await outcomes(site, "/closed", use=["train-ai"], **by_hand) == ["use"]
+    exec(block("docs/preferences.md", "python", "RobotsTxt.parse"), {})  # its assertions hold
 
 
 def test_labels_of_the_page() -> None:
@@ -280,7 +352,8 @@ async def test_pages_that_ask_for_payment(
     """A page that asks for payment is counted, and told once a site; it is not asked for again."""
     site.replies["/open"] = site.replies["/closed"] = reply
     with caplog.at_level(logging.INFO):
-        result = await crawl([site.url("/open"), site.url("/closed")], {"ROBOTS_USE": ["tdm"], "RETRY_ENABLED": True})
+        wanted = {"ROBOTS_USE": ["search"], "RETRY_ENABLED": True}
+        result = await crawl([site.url("/open"), site.url("/closed")], wanted)
     assert result.stat("payment") == count
     assert sum("asks for payment" in record.message for record in caplog.records) == bool(count)
     assert sorted(site.pages) == ["/closed", "/open"]
@@ -291,20 +364,20 @@ TDMREP = [{"location": "/open", "tdm-reservation": 1}, {"location": "/*", "tdm-r
 
 @pytest.mark.parametrize(
     ("use", "expected"),
-    [(["tdm"], ["use", 200]), (["train-ai"], ["use", "use"]), ([], [200, 200]), (["search"], [200, 200])],
+    [(["tdm"], ["use", 200]), (["train-ai", "tdm"], ["use", 200]), (["train-ai"], [200, "use"]), ([], [200, 200])],
 )
 @ensureDeferred
 async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> None:
-    """On request, the site's tdmrep.json counts: asked for once, and the first location that matches decides."""
+    """With the label tdm, the site's tdmrep.json counts: asked for once; the first location that matches decides."""
     site.replies["/.well-known/tdmrep.json"] = redirect("/elsewhere.json")
     site.replies["/elsewhere.json"] = Reply(200, json.dumps(TDMREP).encode())
     pages = ("/open", "/open/2", "/closed")
     site.replies["/open/2"] = PAGE
-    found = await outcomes(site, *pages, use=use, ROBOTS_TDMREP=True)
+    found = await outcomes(site, *pages, use=use)
     assert [found[0], found[2]] == expected
     assert found[1] == found[0]
     asked = [page for page in site.pages if page.endswith(".json")]
-    assert asked == (["/.well-known/tdmrep.json", "/elsewhere.json"] if use else [])
+    assert asked == (["/.well-known/tdmrep.json", "/elsewhere.json"] if "tdm" in use else [])
 
 
 @ensureDeferred
@@ -313,19 +386,19 @@ async def test_tdmrep_file_and_what_overrides_it(site: Site) -> None:
     name = "/.well-known/tdmrep.json"
     site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
     site.replies["/open"] = Reply(200, headers=(("tdm-reservation", "0"),))
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
+    assert await outcomes(site, "/open", use=["tdm"]) == [200]
     site.replies["/open"] = PAGE
     for reply in (Reply(404), Reply(200, b"{"), Reply(reset=True), redirect(name)):
         site.replies[name] = reply
-        assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
+        assert await outcomes(site, "/open", use=["tdm"]) == [200]
     site.replies[name] = Reply(200, json.dumps(TDMREP).encode())
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /.well-known/\n")
     site.asked.clear()
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == [200]
+    assert await outcomes(site, "/open", use=["tdm"]) == [200]
     assert site.pages == ["/open"]
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
-    assert await outcomes(site, "/open", use=["tdm"], ROBOTS_TDMREP=True) == ["use"]
-    assert await outcomes(site, "/open", use=["tdm"]) == [200]
+    assert await outcomes(site, "/open", use=["tdm"]) == ["use"]
+    assert await outcomes(site, "/open", use=["train-ai"]) == [200]
 
 
 @ensureDeferred
@@ -337,7 +410,7 @@ async def test_page_is_parsed_once(site: Site, monkeypatch: pytest.MonkeyPatch) 
         parsed.append(response.url)
         return metas_of(response, **named)
 
-    monkeypatch.setattr("scrapy_robots_rfc.middleware.page_rules.metas_of", counted)
+    monkeypatch.setattr("scrapy_robots_rfc.usage.html.metas_of", counted)
     site.replies["/open"] = Reply(200, b"<meta name=robots content=nofollow>", HTML)
     both = {
         "ROBOTS_USE": ["train-ai"],

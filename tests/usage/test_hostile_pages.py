@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse
 from w3lib.url import canonicalize_url, safe_url_string
 
-from scrapy_robots_rfc.middleware.page_rules import is_cut, metas_of, rules_of, unendorsed
+from scrapy_robots_rfc.usage.html import is_cut, metas_of, rules_of, unendorsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

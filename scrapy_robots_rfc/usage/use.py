@@ -8,34 +8,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 from itertools import islice
+from typing import Self
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.labels import DECLARED_KEY, LABELS, USE_ATTRIBUTE, unknown_labels, uses_of
-from scrapy_robots_rfc.core.preferences import (
-    Preference,
-    Refusal,
-    combined,
-    of_headers,
-    of_page,
-    of_tdm,
-    refused_by,
-    reservation_of,
-)
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.labels import DECLARED_KEY, LABELS, TDM, USE_ATTRIBUTE, unknown_labels, uses_of
+from scrapy_robots_rfc.core.percent import request_target
+from scrapy_robots_rfc.core.preferences import Preference, Refusal, combined, of_headers, refused_by
+from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import AgentError, SettingError
-from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.middleware.page_rules import head_metas, is_cut, note_cut, rules_of
-from scrapy_robots_rfc.middleware.tdmrep import PATH, TdmFiles
-from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, at_work
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.usage.html import head_metas, is_cut, note_cut, rules_of
+from scrapy_robots_rfc.usage.reservations import of_page, of_tdm, reservation_of
+from scrapy_robots_rfc.usage.tdmrep import PATH, TdmFiles
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -53,29 +52,120 @@ _MOST_TOLD = 1000
 _ACCEPTED = "a list of labels, or a string with commas"
 
 
-class DeclaredUse:
-    """The declared uses of a crawl.
+class RfcUseMiddleware:
+    """Downloader middleware that obeys what sites say of the uses that a crawl declares.
 
-    :param settings: of the crawl.
-    :raises SettingError: the spider's `robots_use` is not accepted.
+    It stands directly behind `RfcRobotsTxtMiddleware`, and looks at requests that robots.txt allows.
+
+    :param crawler: the crawl.
+    :raises NotConfigured: ROBOTS_USE is not set, or ROBOTSTXT_OBEY is off.
+    :raises SettingError: a setting, or the spider's `robots_use`, is not accepted.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, download: Downloader) -> None:
+    def __init__(self, crawler: Crawler) -> None:
+        settings = read_settings(crawler.settings)
+        if settings.use is None or not settings.obey:
+            raise NotConfigured
         assert crawler.stats is not None
         self._crawler, self._count = crawler, crawler.stats.inc_value
-        self._setting, self._passes = settings.use or (), settings.use_responses == "pass"
-        self._files = TdmFiles(crawler, settings, download) if settings.tdmrep else None
+        self._settings, self._setting = settings, settings.use
         self._told: set[str] = set()
         # What robots.txt said when a request was sent: it counts, not what robots.txt says later.
         self._said: WeakKeyDictionary[Request, Mapping[str, Preference]] = WeakKeyDictionary()
         self._of_spider()
+        crawler.signals.connect(self._opened, signals.spider_opened)
 
-    def opened(self) -> None:
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware of a crawl."""
+        return cls(crawler)
+
+    @cached_property
+    def _robots(self) -> RfcRobotsTxtMiddleware:
+        return at_work(self._crawler)
+
+    @cached_property
+    def _files(self) -> TdmFiles:
+        return TdmFiles(self._crawler, self._settings, self._robots.service.download)
+
+    def _opened(self) -> None:
         """Warn of labels that nobody is known to use: a typo refuses nothing."""
         uses = self._of_spider()
         for label, near in unknown_labels(self._setting if uses is None else uses):
             text = "Declared use %r is no known label: only a site that names it refuses it. Nearest known one: %r"
             logger.warning(text, label, near, extra={"spider": self._crawler.spider})
+
+    async def process_request(self, request: Request) -> None:
+        """Let a request through, unless robots.txt refuses all that it is for.
+
+        :raises RobotsDisallowed: it does.
+        :raises AgentError: meta `robots_declared_use` is not accepted.
+        """
+        origin = self._judged(request)
+        if origin is None or request_target(request.url) == ROBOTS_TXT:  # that may always be fetched (RFC 9309, 2.2.2)
+            return
+        service = self._robots.service
+        # It may have been judged by a file that is not fresh any more.
+        robots = service.at_hand(origin, request, counted=False) or await service.get(origin)
+        if robots.exempt is not None:
+            return
+        agent = self._robots.user_agents.of(request)
+        said = {} if robots.robots is None else robots.robots.preferences(request.url, agent.tokens)
+        uses = self.of(request)
+        self._said[request] = said
+        request.meta[PERMITTED_KEY] = _permitted(uses, said)
+        refusal = refused_by(uses, said)
+        if refusal is not None:
+            self._refuse(request, "robots.txt", refusal._replace(why=f"{robots.source} {refusal.why}"), robots)
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        """Let a response through, unless with its header lines and metas, and tdmrep.json, all is refused.
+
+        :raises RobotsDisallowed: it is.
+        """
+        origin = self._judged(request)
+        robots = None if origin is None else self._robots.service.at_hand(origin, request, counted=False)
+        if origin is None or (robots is not None and robots.exempt is not None):
+            return response
+        if asks_for_payment(response):
+            self._tell_of_payment(response)
+        uses, tdm = self.of(request), list[tuple[str, object]]()
+        web = origin.scheme in ("http", "https")  # other schemes have no such file
+        if robots is not None and web and TDM in uses:
+            found = reservation_of(await self._files.of(request, robots) or (), request.url)
+            tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
+        own = _of_response(response, self._robots.user_agents.of(request), tdm)
+        said = combined(self._said.pop(request, {}), own)
+        if is_cut(response):
+            self._count(stats.PAGE_CUT)
+        request.meta[PERMITTED_KEY] = _permitted(uses, said)
+        refusal = refused_by(uses, said) if own else None
+        if refusal is not None:
+            first = next((own[use].source for use in uses if use in own), "")
+            source = "meta" if first.startswith("meta") else "tdmrep" if first.startswith(PATH) else "header"
+            by = "its site" if source == "tdmrep" else "its page"
+            self._refuse(request, source, refusal._replace(by=by), robots)
+        return response
+
+    def _judged(self, request: Request) -> Origin | None:
+        """Return the origin of a request; ``None``: it is exempt, or no robots.txt belongs to it."""
+        return None if request.meta.get("dont_obey_robotstxt") else self._robots.origin_of(request)
+
+    def _refuse(self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy | None) -> None:
+        """Refuse a request or its response, unless that was done before, in a dry run.
+
+        :param source: of the refusal, for the stats.
+        """
+        enforcement, agents = self._robots.enforcement, self._robots.user_agents
+        if request in enforcement.let_through:
+            return
+        decision = Decision(False, Reason.USE)
+        if robots is not None:
+            judged = robots.judge(request.url, agents.of(request))
+            decision = replace(judged, allowed=False, reason=Reason.USE, rule=None)
+        decision = replace(decision, origin=str(self._judged(request)))
+        self._count(stats.USE.format(source=source))
+        enforcement.refuse_allowed(request, decision, refusal, robots)
 
     def of(self, request: Request) -> tuple[str, ...]:
         """Return what a request is for: by its meta, else by the spider, else by the setting.
@@ -89,44 +179,6 @@ class DeclaredUse:
                 raise AgentError(f"{DECLARED_KEY} is {request.meta[DECLARED_KEY]!r}; it must be {_ACCEPTED}") from None
         uses = self._of_spider()
         return self._setting if uses is None else uses
-
-    def refusal(self, request: Request, robots: OriginPolicy, agent: Agent) -> Refusal | None:
-        """Return what refuses, in robots.txt, all that a request is for which is allowed; ``None``: it may be sent."""
-        said = {} if robots.robots is None else robots.robots.preferences(request.url, agent.tokens)
-        uses = self.of(request)
-        self._said[request] = said
-        request.meta[PERMITTED_KEY] = _permitted(uses, said)
-        refusal = refused_by(uses, said)
-        return None if refusal is None else refusal._replace(why=f"{robots.source} {refusal.why}")
-
-    async def received(
-        self, request: Request, response: Response, robots: OriginPolicy | None, agent: Agent
-    ) -> Refusal | None:
-        """Take the header lines and metas of a response into account, and the site's tdmrep.json.
-
-        :param robots: what is known of the site; ``None``: nothing any more.
-        :returns: because of what the response is dropped; ``None``: it goes on.
-        """
-        if asks_for_payment(response):
-            self._tell_of_payment(response)
-        uses, tdm = self.of(request), list[tuple[str, object]]()
-        web = robots is not None and robots.origin.scheme in ("http", "https")  # other schemes have no such file
-        if self._files is not None and robots is not None and web and uses:
-            found = reservation_of(await self._files.of(request, robots) or (), request.url)
-            tdm += [] if found is None else [(f"{PATH} {found.location}", found.reservation)]
-        own = _of_response(response, agent, tdm)
-        said = combined(self._said.pop(request, {}), own)
-        if is_cut(response):
-            self._count(stats.PAGE_CUT)
-        request.meta[PERMITTED_KEY] = _permitted(uses, said)
-        refusal = refused_by(uses, said) if own else None
-        if refusal is None:
-            return None
-        first = next((own[use].source for use in uses if use in own), "")
-        source = "meta" if first.startswith("meta") else "tdmrep" if first.startswith(PATH) else "header"
-        self._count(stats.USE.format(source=source))
-        by = "its site" if source == "tdmrep" else "its page"
-        return None if self._passes else refusal._replace(by=by)
 
     def _tell_of_payment(self, response: Response) -> None:
         """Count a response that asks for payment, and say so once a site."""

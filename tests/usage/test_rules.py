@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_robots_rfc.core.page_rules import (
+from scrapy_robots_rfc.usage.rules import (
     MAX_HEADERS,
     PageRules,
     combine,

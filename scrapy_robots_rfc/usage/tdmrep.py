@@ -1,4 +1,4 @@
-"""ROBOTS_TDMREP: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
+"""The label `tdm`: the `/.well-known/tdmrep.json` of each site, asked for once while its robots.txt is fresh.
 
 It is asked for like a page: each hop of its redirects is judged by the robots.txt of its host, keeps the interval of
 its site, and is counted.
@@ -18,7 +18,6 @@ from scrapy.utils.datatypes import LocalCache
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.labels import DECLARED_KEY
-from scrapy_robots_rfc.core.preferences import MOST_TDMREP_OCTETS, Reservation, parse_tdmrep
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsUndecided
 from scrapy_robots_rfc.fetching.download import Downloader
@@ -26,6 +25,7 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, target_of
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.usage.reservations import MOST_TDMREP_OCTETS, Reservation, parse_tdmrep
 
 logger: logging.Logger = logging.getLogger(__name__)
 

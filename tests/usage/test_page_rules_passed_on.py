@@ -11,8 +11,8 @@ from scrapy import Request
 from scrapy.exceptions import CloseSpider
 from scrapy.spidermiddlewares.httperror import HttpError
 
-from tests.middleware.test_page_rules import META, counted, obeying, page, run
 from tests.support.crawling import Pages
+from tests.usage.test_page_rules import META, counted, obeying, page, run
 
 if TYPE_CHECKING:
     from pathlib import Path
