@@ -101,8 +101,8 @@ async def test_hop_that_another_site_allows(site: Site) -> None:
 async def test_pace_of_a_hop() -> None:
     """The file, a hop of its redirects and the page keep the interval that the site asks for."""
     paced = robots(f"User-agent: *\nCrawl-delay: {DELAY}\n")
-    replies = {"/robots.txt": paced, NAME: redirect("/tdm.json"), "/tdm.json": RESERVED, "/a": PAGE}
-    with Clocked(replies) as clocked:
+    hop = redirect("/tdm.json")
+    with Clocked({"/robots.txt": paced, NAME: hop, "/tdm.json": RESERVED, "/a": PAGE}) as clocked:
         await asked_for(clocked, "/a", DOWNLOAD_DELAY=0)
     assert [target for _, target in clocked.arrivals][1:] == ["/a", NAME, "/tdm.json"]
     assert min(gaps(clocked)) >= DELAY
