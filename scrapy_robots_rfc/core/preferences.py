@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from scrapy_robots_rfc.core.groups import Record
@@ -227,7 +228,7 @@ def of_headers(usage: Iterable[bytes], signals: Iterable[bytes]) -> tuple[Mappin
         `MOST_OCTETS` together they are void as a whole.
     :param signals: those of its Content-Signal lines, of which as many are read as have `MOST_OCTETS` together.
     """
-    whole = b", ".join(usage)
+    whole = b", ".join(islice(usage, MOST_OCTETS))  # more lines have more octets, empty ones too
     void = len(whole) > MOST_OCTETS
     said = [] if void else [(parse_usage(whole), "Content-Usage", whole)]
     left, read = MOST_OCTETS, list[bytes]()

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
 from functools import lru_cache
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -257,15 +256,20 @@ class RfcRobotsTxtMiddleware:
             raise DontCloseSpider
 
     async def _spider_closed(self) -> None:
-        """Count what waited to the end, and close each part, whatever another one raises. Scrapy logs the error.
+        """Count what waited to the end, and close each part, whatever another one raises.
 
         The leaves hear of this signal next; all sums of the crawl are there by the first await.
         """
-        async with AsyncExitStack() as parts:  # calls the last one first
-            parts.push_async_callback(self.service.close)
-            parts.callback(self._throttle.close)
-            parts.callback(self._count_waiting)
-            parts.callback(self._progress.close)
+        errors = list[Exception]()
+        for close in (self._progress.close, self._count_waiting, self._throttle.close, self.service.close):
+            try:
+                closed: Any = close()
+                if isawaitable(closed):
+                    await closed
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be closed
+                errors.append(error)
+        if errors:
+            raise errors[0]  # Scrapy logs it; the others may follow from it
 
     def _count_waiting(self) -> None:
         """Count and log what became of the requests that waited to the end."""

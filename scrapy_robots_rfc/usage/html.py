@@ -41,13 +41,14 @@ _MOST_CANONICAL, _MOST_CANONICAL_CHARACTERS = 100, 4096
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
 
 # Comments and elements in which no tag counts; the begin of the body; every other tag, in whose attributes neither
-# counts; `<` that begin nothing, all that stand in a row. No part gives back what it has matched, so that time is
-# linear in the length of the document.
+# counts; `<` that begin nothing, all that stand in a row. No part gives back what it has matched, and each `<` that
+# begins one is matched, also where its end is missing: else all of them would look for it to the end of the document.
+# So time is linear in its length.
 # Both begin with the one octet that they are looked for by.
-_ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+){0,1000}+"""
+_ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+){0,1000}+[^>]*+"""
 _SKIPPED_NAMES = "script|style|noscript|template|title|textarea"
 _SKIPPED = rf"""(?P<skipped>!--(?:-?>|.*?--!?>|.*)
-    |(?P<name>{_SKIPPED_NAMES})\b{_ATTRIBUTES}(?<!/)>(?:.*?</(?P=name)\b[^>]*+>|.*))"""
+    |(?P<name>{_SKIPPED_NAMES})\b{_ATTRIBUTES}(?:(?<=/)>|>(?:.*?</(?P=name)\b[^>]*+>?+|.*)|))"""
 _FLAGS = re.IGNORECASE | re.DOTALL | re.VERBOSE
 
 
@@ -197,7 +198,8 @@ def _kept(token: re.Match[str]) -> str:
     if len(tag) <= _LONG_TAG or token["skipped"] or token["junk"]:
         return tag
     # Attributes are separated by white space or slashes.
-    crowded = any(tag.count(one) > _ATTRIBUTES_READ for one in "=/") or len(tag.split()) > _ATTRIBUTES_READ
+    words = len(tag.split(None, _ATTRIBUTES_READ))
+    crowded = words > _ATTRIBUTES_READ or any(tag.count(one) > _ATTRIBUTES_READ for one in "=/")
     return re.split(r"[\s/]", tag, maxsplit=1)[0] if crowded else tag
 
 
@@ -263,11 +265,14 @@ class _CanonicalUrls:
             yield from self._canonical(href)
 
     def _canonical(self, href: str) -> Iterator[str]:
+        if self._urls <= 0:  # to join a URL takes time, too
+            self.cut = True
+            return
         with suppress(ValueError):
             url = self._response.urljoin(strip_html5_whitespace(href))
             self._urls -= 1
             self._characters -= len(url)
-            if self._urls < 0 or self._characters < 0:
+            if self._characters < 0:
                 self.cut = True
             else:
                 yield canonicalize_url(safe_url_string(url, self._response.encoding))

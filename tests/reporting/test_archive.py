@@ -21,6 +21,7 @@ from warcio.cli import main as warcio
 
 from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.reporting import archive as archives
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, settings
 from tests.support.site import Reply, Site, redirect, robots
@@ -96,10 +97,13 @@ async def test_exchange_and_what_followed(tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_closed_whatever_else_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where closing the service raises, archive and report are written whole all the same, and the error is logged."""
+    """Where parts do not close, archive and report are written whole all the same, and the first error is logged."""
     path, report = tmp_path / "robots.warc.gz", tmp_path / "report.jsonl"
+    closing, stopping = RobotsService.close, Throttle.close
 
-    closing = RobotsService.close
+    def stop(throttle: Throttle) -> None:
+        stopping(throttle)
+        raise RuntimeError("the throttle does not close")
 
     async def close(service: RobotsService) -> None:
         await closing(service)
@@ -107,11 +111,12 @@ async def test_closed_whatever_else_fails(tmp_path: Path, caplog: pytest.LogCapt
 
     with Site({"/robots.txt": robots(FILE)}) as site, pytest.MonkeyPatch.context() as patch:
         patch.setattr(RobotsService, "close", close)
+        patch.setattr(Throttle, "close", stop)
         feeds = {str(report): {"format": "jsonlines"}}
         await archived(path, site.url("/x"), ROBOTS_REPORT=feeds)
     assert len(records(path)) == 4
     assert report.read_text().count("\n") == 1
-    assert "the service does not close" in caplog.text
+    assert "RuntimeError: the throttle does not close" in caplog.text
 
 
 class ForSearch(Pages):

@@ -11,6 +11,7 @@ from pytest_twisted import ensureDeferred
 from scrapy_robots_rfc import RobotsDisallowed
 from tests.support.crawling import Crawl, Pages, crawl, records
 from tests.support.site import Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY, Clocked, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +95,17 @@ async def test_hop_that_another_site_allows(site: Site) -> None:
     (refused,) = result.outcomes.values()
     assert isinstance(refused, RobotsDisallowed)
     assert refused.decision.reason.value == "use"
+
+
+@ensureDeferred
+async def test_pace_of_a_hop() -> None:
+    """The file, a hop of its redirects and the page keep the interval that the site asks for."""
+    paced = robots(f"User-agent: *\nCrawl-delay: {DELAY}\n")
+    hop = redirect("/tdm.json")
+    with Clocked({"/robots.txt": paced, NAME: hop, "/tdm.json": RESERVED, "/a": PAGE}) as clocked:
+        await asked_for(clocked, "/a", DOWNLOAD_DELAY=0)
+    assert [target for _, target in clocked.arrivals][1:] == ["/a", NAME, "/tdm.json"]
+    assert min(gaps(clocked)) >= DELAY
 
 
 @ensureDeferred

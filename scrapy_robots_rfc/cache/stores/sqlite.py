@@ -104,6 +104,7 @@ class SqliteStore(Store):
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreError(f"{self._path} cannot be opened or made: {error.strerror}") from error
+        self._check_owner()  # before there is a lock, so that nothing is left beside a file of the user's
         try:
             self._do(lambda _: None)
         except (sqlite3.Error, OSError) as error:  # an OSError: a damaged file cannot be renamed
@@ -185,7 +186,8 @@ class SqliteStore(Store):
     def _check_owner(self) -> None:
         """Look at the first octets of a file before SQLite does: whatever is not ours stays as it is.
 
-        An empty file is taken: SQLite makes one before it writes, and there is nothing in it to lose.
+        An empty file is taken: SQLite makes one before it writes, and there is nothing in it to lose. SQLite itself
+        would write the log that another program has left beside its database into that.
 
         :raises StoreError: it is not ours.
         """
@@ -196,18 +198,15 @@ class SqliteStore(Store):
             return  # SQLite says what is wrong
         if not head:
             return
-        owner = int.from_bytes(head[_APPLICATION_ID_AT:])
-        if head.startswith(_MAGIC) and len(head) == _APPLICATION_ID_AT + 4 and owner in (0, APPLICATION_ID):
-            return  # with 0, `_prepare` looks whether there is anything in it
+        if head.startswith(_MAGIC) and int.from_bytes(head[_APPLICATION_ID_AT:]) == APPLICATION_ID:
+            return
         what = "a database of another program" if head.startswith(_MAGIC) else "no SQLite database"
         raise StoreError(f"{self._path} is {what}: it was not changed; remove it, or name another file")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         owner, version, tables = connection.execute(_OWNER).fetchone()
         new = owner == 0 and version == 0 and not tables
-        if not new and owner != APPLICATION_ID:
-            raise StoreError(f"{self._path} is a database of another program")
-        if not new and version != VERSION:
+        if not new and (owner, version) != (APPLICATION_ID, VERSION):
             wrong = sqlite3.DatabaseError(f"version {version}, where {VERSION} is known")
             wrong.sqlite_errorcode = sqlite3.SQLITE_NOTADB
             raise wrong

@@ -7,6 +7,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -179,19 +180,35 @@ def test_a_file_of_the_users(path: Path, content: bytes) -> None:
     with pytest.raises(StoreError, match="it was not changed; remove it, or name another file"):
         opened(path)
     assert path.read_bytes() == content
-    assert not path.with_name("robots.sqlite.damaged").exists()
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_database_without_an_owner(path: Path) -> None:
-    """A database that says of no program that it is its own, and has tables, is the user's, damaged or not."""
+    """A database that says of no program that it is its own is the user's, damaged or not: the crawl does not start."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     for _ in range(2):
         before = path.read_bytes()
-        with pytest.raises((StoreError, sqlite3.Error)):
-            opened(path).get(KEY)
+        with pytest.raises(StoreError, match="is a database of another program: it was not changed"):
+            opened(path)
         assert path.read_bytes() == before
         damage(path)
+
+
+def test_a_database_with_a_log(path: Path, tmp_path: Path) -> None:
+    """A log that a killed program has left beside its database stays there: SQLite would write it into that."""
+    theirs = tmp_path / "theirs.sqlite"
+    with contextlib.closing(sqlite3.connect(theirs, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE theirs (x)")
+        connection.execute("PRAGMA wal_checkpoint")
+        connection.execute("INSERT INTO theirs VALUES (1)")
+        for end in ("", "-wal"):
+            shutil.copy(f"{theirs}{end}", f"{path}{end}")
+    before = {file: file.read_bytes() for file in path.parent.glob(f"{path.name}*")}
+    with pytest.raises(StoreError, match="is a database of another program"):
+        opened(path)
+    assert {file: file.read_bytes() for file in path.parent.glob(f"{path.name}*")} == before
 
 
 def test_a_file_that_becomes_the_users(store: SqliteStore, path: Path) -> None:
