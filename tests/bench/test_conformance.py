@@ -22,6 +22,8 @@ from tests.support.documents import block, executed
 if TYPE_CHECKING:
     from bench.peers import Ask
 
+pytestmark = pytest.mark.once
+
 #: Parsers that the tests' environment has, too.
 INSTALLED = {PROTEGO: "Protego", RERP: "robotexclusionrulesparser"}
 AS_RECORDED = "what docs/ says is not what was measured: make conformance ARGS=--write"
@@ -40,7 +42,6 @@ def test_documents_are_as_recorded(path: object) -> None:
     assert path.read_text("utf-8") == text, AS_RECORDED  # type: ignore[attr-defined]
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(("name", "package"), sorted(INSTALLED.items()))
 def test_peer_answers_as_recorded(name: str, package: str) -> None:
     """A parser of the recorded version answers as the record says; what takes long is left out."""
