@@ -125,9 +125,10 @@ def test_every_row_has_a_section() -> None:
 
 
 def test_table_says_what_the_sections_say() -> None:
-    """A row has the projects, the kind and the number of its section, so that each can be filed alone."""
-    of_sections = [(who.replace(" and ", ", "), kind, number) for who, kind, number in FACTS]
-    assert TABLE == [(case, *facts) for case, facts in zip(CASES, of_sections, strict=True)]
+    """A row has the projects, the kind and the number of its section, which is filed alone."""
+    sections = zip(CASES, FACTS, strict=True)
+    facts = [(case, who.replace(" and ", ", "), *others) for case, (who, *others) in sections]
+    assert facts == TABLE
 
 
 def test_number_is_that_of_its_link() -> None:
