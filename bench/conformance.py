@@ -20,7 +20,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.conformance_cases import GOOGLE, RFC, SECTIONS, questions
+from bench.conformance_cases import GOOGLE, RFC, SECTIONS, TITLES, questions
 from bench.conformance_cases import OURS as DECISION
 from bench.peers import OURS, PROTEGO, RERP, URLLIB, Peer, named, of_scrapy
 from bench.report import table
@@ -172,7 +172,7 @@ def listed(asked: Sequence[Question], differs: Mapping[str, Mapping[str, str]]) 
             if who and question.basis == RFC and question.sections[0] == section:
                 found.append(f"- `{case.id}`: {case.says} Differ: {who}.")
         if found:
-            lines += [f"### {section}", "", *found, ""]
+            lines += [f"### {section}: {TITLES[section]}", "", *found, ""]
     return lines[:-1]
 
 

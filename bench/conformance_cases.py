@@ -32,6 +32,19 @@ SECTIONS = {
     "3": range(38, 39),
 }
 
+#: What the sections are about, in a word or two.
+TITLES = {
+    "2.1": "Groups",
+    "2.2": "Lines",
+    "2.2.1": "User-agent lines",
+    "2.2.2": "Rules",
+    "2.2.3": "Special characters",
+    "2.2.4": "Other records",
+    "2.3.1.5": "Errors in a file",
+    "2.5": "Limits",
+    "3": "Security",
+}
+
 #: Rows that allow something (MAY), and so ask for nothing.
 PERMISSIONS = {21, 24}
 
