@@ -20,12 +20,13 @@ endif
 # The tests start hundreds of processes: without bytecode on disk each of them would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Environments of their own for the site, for other plugins and for a release: `make test` and `make check` need none.
+# Environments of their own for the site, for other plugins, for other parsers and for a release: `make test` and `make check` need none.
 DOCS := .venv-docs
 PLUGINS := .venv-plugins
+PEERS := .venv-peers
 RELEASE := .venv-release
 
-.PHONY: help demo fleet-demo test test-asyncio test-reactor check bench matrix plugins docs docs-serve release-check clean
+.PHONY: help demo fleet-demo test test-asyncio test-reactor check bench conformance matrix plugins docs docs-serve release-check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +35,7 @@ help:
 	@echo "make test        the test suite, with the asyncio reactor and with another one"
 	@echo "make check       ruff, mypy --strict, and the project's own checks of shape and documents"
 	@echo "make bench       measure against the other parsers and in whole crawls (make bench -- --corpus DIR)"
+	@echo "make conformance ask the other parsers the cases of docs/conformance.jsonl (ARGS=--write records the answers)"
 	@echo "make matrix      the test suite on every CPython found, and with the oldest and the newest dependencies"
 	@echo "make plugins     run the recipes of docs/plugins.md with the plugins that they are for, in an environment of their own"
 	@echo "make docs        build the documents as a site in build/site, with warnings as errors (make docs-serve shows it)"
@@ -50,8 +52,9 @@ $(READY): pyproject.toml
 $(DOCS)/.ready: GROUP := docs
 $(PLUGINS)/.ready: GROUP := plugins
 $(PLUGINS)/.ready: EXTRAS := [fleet]
+$(PEERS)/.ready: GROUP := peers
 $(RELEASE)/.ready: GROUP := release
-$(DOCS)/.ready $(PLUGINS)/.ready $(RELEASE)/.ready: pyproject.toml
+$(DOCS)/.ready $(PLUGINS)/.ready $(PEERS)/.ready $(RELEASE)/.ready: pyproject.toml
 	@test -x $(@D)/bin/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(@D) with $$python" >&2 && "$$python" -m venv $(@D); }
 	@$(@D)/bin/$(PIP) "pip>=25.1" && $(@D)/bin/$(PIP) --group $(GROUP) --editable ".$(EXTRAS)"
@@ -86,6 +89,9 @@ check: $(READY)
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)
 
+conformance: $(PEERS)/.ready
+	@$(PEERS)/bin/python -m bench.conformance $(ARGS)
+
 matrix:
 	@python=$${PYTHON:-$$(sh tools/find_python.sh)} && "$$python" -m tools.matrix $(ARGS)
 
@@ -102,4 +108,4 @@ release-check: $(RELEASE)/.ready
 	@$(RELEASE)/bin/python -m tools.release $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(DOCS) $(PLUGINS) $(RELEASE) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(PLUGINS) $(PEERS) $(RELEASE) .venv-matrix build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -61,7 +61,9 @@ def _core(body: bytes, _host: str) -> Ask:
     return RobotsTxt.parse(body, max_size=_NO_LIMIT).decide
 
 
-def _of_scrapy(parser: type[RobotParser]) -> Callable[[bytes, str], Ask]:
+def of_scrapy(parser: type[RobotParser]) -> Callable[[bytes, str], Ask]:
+    """How Scrapy itself loads one of its parsers."""
+
     def load(body: bytes, _host: str) -> Ask:
         return parser.from_crawler(None, body).allowed  # type: ignore[arg-type]  # Scrapy's parsers take None too
 
@@ -78,9 +80,9 @@ def _reppy(body: bytes, host: str) -> Ask:
 _ALL: Sequence[tuple[str, Peer]] = (
     ("scrapy_robots_rfc", Peer(OURS, _ours)),
     ("scrapy_robots_rfc", Peer(CORE, _core, (AGENT,), attrgetter("allowed"))),
-    ("protego", Peer(PROTEGO, _of_scrapy(ProtegoRobotParser))),
-    ("urllib.robotparser", Peer(URLLIB, _of_scrapy(PythonRobotParser))),
-    ("robotexclusionrulesparser", Peer(RERP, _of_scrapy(RerpRobotParser))),
+    ("protego", Peer(PROTEGO, of_scrapy(ProtegoRobotParser))),
+    ("urllib.robotparser", Peer(URLLIB, of_scrapy(PythonRobotParser))),
+    ("robotexclusionrulesparser", Peer(RERP, of_scrapy(RerpRobotParser))),
     ("reppy.robots", Peer(REPPY, _reppy)),
 )
 

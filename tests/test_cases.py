@@ -34,7 +34,7 @@ _BOM = b"\xef\xbb\xbf"
 def body_of(case: Case, variant: str) -> bytes:
     """The octets of a case's file, delivered in one of the ways."""
     if case.encoding == "hex":
-        return bytes.fromhex(case.text)
+        return case.octets
     octets = VARIANTS[variant](case.text).encode(case.encoding)
     return _BOM + octets if variant == "bom" else octets
 

@@ -30,10 +30,11 @@ SCRIPTS = blocks("docs/upstream.md", "python")
 OUTPUTS = [re.split(r"^\w+ +", text, flags=re.MULTILINE)[1:] for text in blocks("docs/upstream.md", "text")]
 CHANGES = blocks("docs/upstream.md", "diff")
 CASES = re.findall(r"^## ([\w ]+):", PAGE, re.MULTILINE)
-ROWS = [
-    tuple(cell.strip(" `") for cell in row.split(" | "))
-    for row in re.findall(r"^\| (\w[^|]* \| `.*) \|$", PAGE, re.MULTILINE)
-]
+#: Line, file, function and words of what each case quotes.
+QUOTES = re.findall(r"^- Line (\d+) of `(\S+)`, in `(\w+)`: `(.+)`$", PAGE, re.MULTILINE)
+#: Case, projects, kind and number, as the table has them, and as the sections do.
+TABLE = re.findall(r"^\| ([\w ]+) \| ([\w, ]+) \| (\w+) \| (\w+) \|$", PAGE, re.MULTILINE)[1:]
+FACTS = re.findall(r"^- For ([\w ]+): a (\w+)\. Number: .*?(none|\d+)\b", PAGE, re.MULTILINE)
 LIBRARY = Path(sysconfig.get_paths()["purelib"])
 
 each = pytest.mark.parametrize(("script", "outputs"), list(zip_longest(SCRIPTS, OUTPUTS)), ids=CASES)
@@ -118,20 +119,40 @@ def test_script_alone() -> None:
 
 
 def test_every_row_has_a_section() -> None:
-    """Table and sections name the same cases: those of docs/why.md, without the one of comparison, and one more."""
+    """The cases are those of docs/why.md, without the one of comparison, and one more."""
     why = (ROOT / "docs" / "why.md").read_text(encoding="utf-8")
-    assert [row[0] for row in ROWS] == CASES
     assert ["plain", *CASES] == [*re.findall(r"^\| `([\w ]+)` \|", why, re.MULTILINE), "killed"]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_quoted_line(row: tuple[str, ...]) -> None:
+def test_table_says_what_the_sections_say() -> None:
+    """A row has the projects, the kind and the number of its section, which is filed alone."""
+    sections = zip(CASES, FACTS, strict=True)
+    facts = [(case, who.replace(" and ", ", "), *others) for case, (who, *others) in sections]
+    assert facts == TABLE
+
+
+def test_number_is_that_of_its_link() -> None:
+    """A link to the tracker leads to the number that it shows."""
+    links = re.findall(r"\[[\w ]*?(\d+)\]\(\S+/(?:issues|pull)/(\d+)\)", PAGE)
+    assert {shown for shown, _ in links} == {"892", "2014", "2443", "3969", "6931", "7830", "7873"}
+    assert [link for link in links if link[0] != link[1]] == []
+
+
+def test_what_goes_is_there() -> None:
+    """Each file of ours that would go is a file of the package."""
+    named = re.findall(r"`(scrapy_robots_rfc/\S+\.py)`", PAGE)
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("quote", QUOTES, ids=CASES)
+def test_quoted_line(quote: tuple[str, ...]) -> None:
     """A line of Scrapy that the page quotes is that line, in that function."""
-    _, file, function, number, quoted, _ = row
+    number, file, function, quoted = quote
     lines = (LIBRARY / file).read_text(encoding="utf-8").splitlines()
     assert lines[int(number) - 1].strip() == quoted
-    before = [found[1] for line in lines[: int(number)] if (found := re.match(r" +(?:async )?def (\w+)", line))]
-    assert before[-1] == function
+    defined = (re.match(r" +(?:async )?def (\w+)", line) for line in lines[: int(number)])
+    assert [found[1] for found in defined if found][-1] == function
 
 
 def apply(change: str, library: Path) -> None:

@@ -21,18 +21,23 @@ _OTHERS = {"page_rules.toml", "preferences.toml"}
 
 #: A row number of the RFC's table, or the name of a decision.
 Clause = int | str
+#: Texts, and how often each stands there.
+Parts = list[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One file, one crawler, one URL, and the verdict.
 
+    :param basis: whose verdict it is, where the clauses do not say so: `bench/conformance_cases.py`.
     :param text: the file, before it is encoded.
     :param encoding: the codec of the file; ``hex`` where the text is its octets in hexadecimal digits.
     :param asked: product tokens in order of preference, or a string by which a crawler identifies itself.
     :param line: of the rule that decides; ``None`` where none does.
     :param flagged: line numbers with a flag that the line must carry.
     :param skip: variants in which the case would mean something else.
+    :param body_parts: what the file is put together from, where that is shorter.
+    :param url_parts: the same for the URL.
     """
 
     id: str
@@ -51,6 +56,16 @@ class Case:
     size: int | None
     truncated: bool | None
     skip: frozenset[str]
+    basis: str | None
+    body_parts: Parts | None
+    url_parts: Parts | None
+
+    @property
+    def octets(self) -> bytes:
+        """The file as it is written."""
+        if self.encoding == "hex":
+            return bytes.fromhex(self.text)
+        return self.text.encode(self.encoding)
 
     def __str__(self) -> str:
         return self.id
@@ -81,6 +96,7 @@ class OwnToken:
 _COMMON = {"id", "clause", "says"}
 _KEYS = {
     "case": _COMMON
+    | {"basis"}
     | {"body", "body_parts", "body_hex", "encoding", "tokens", "agent", "url", "url_parts", "url_encoding"}
     | {"allowed", "reason", "line", "flagged", "crawl_delay", "sitemaps", "size", "truncated", "skip", "skip_reason"},
     "identification": _COMMON | {"identification", "tokens"},
@@ -123,6 +139,9 @@ def _case(entry: dict[str, Any]) -> Case:
         size=entry.get("size"),
         truncated=entry.get("truncated"),
         skip=frozenset(entry.get("skip", ())),
+        basis=entry.get("basis"),
+        body_parts=entry.get("body_parts"),
+        url_parts=entry.get("url_parts"),
     )
 
 
