@@ -1,8 +1,8 @@
 """MemoryCache: what a crawl remembers of origins, in two tables that drop what was not used for longest.
 
 One has the entry of each origin, with its file compressed. The other, a smaller one, has parsed files: they take more
-memory, and each is many objects that the garbage collector looks at. A file that is in the first table only is parsed
-again when it is asked for, which takes a tenth of a millisecond.
+memory, and each is many objects that the garbage collector looks at. A file that is not there any more is parsed again
+when it is asked for, which takes less than a tenth of a millisecond.
 """
 
 from __future__ import annotations
@@ -26,34 +26,60 @@ AN_ORIGIN = 2560
 AT_LEAST = 16 * 1024 * 1024
 #: How many values stay parsed: the garbage collector stops the crawl while it looks at them all.
 PARSED = 1000
-#: Octets that parsed values may take: files that are made to take much are fewer.
+#: Octets that parsed values may take: of files that are made to take much, fewer stay parsed.
 PARSED_OCTETS = 256 * 1024 * 1024
 
 #: Octets of a file above which it is parsed on a thread (`RobotsService`): a smaller one takes 5 ms at most, however
-#: hostile it is, a file of 500 KiB up to a second. `MemoryCache.get` does not return it where it is not parsed.
+#: hostile it is, a file of 500 KiB up to a second. `MemoryCache.get` does not parse it again.
 LARGE = 16 * 1024
 
-# Octets that an entry takes beside its file: its origin and validators, and the places in tables.
+# Octets that an entry takes beside its file: its origin, its validators, its places in tables.
 _ENTRY = 1000
 # Octets that a value takes beside what `weigh` counts.
 _VALUE = 1600
-# Files with fewer octets are not compressed: it would take longer than to parse them.
+# Smaller files are not compressed: that would take longer than to parse them, and make them little smaller.
 _SMALL = 1000
 # How hard `zlib` works: parsing a file again takes longer than level 1 does, not than level 6.
 _LEVEL = 1
 
-
-# An entry is remembered as a plain tuple of numbers and texts, and its origin, too: the garbage collector looks at no
-# such tuple twice, so that it stops a crawl of many origins for a moment only.
+# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too: the garbage collector
+# stops to look at such tuples after a while, and so a crawl of many origins stands still for a moment only.
 _Key: TypeAlias = tuple[str, str, int]
 _Packed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...] | None, bytes | None, int]
 
 
+def _key(origin: Origin) -> _Key:
+    return origin.scheme, origin.host, origin.port
+
+
+def _pack(entry: CacheEntry) -> _Packed:
+    """Return an entry as its values, its validators, its file, and the size of the file before it was compressed."""
+    validity, body = entry.validity, entry.body
+    values = (
+        validity.outcome.value, validity.fresh_until, validity.confirmed, validity.unreachable_since,
+        entry.status, entry.cause, entry.fetched, entry.lifetime, entry.cut,
+    )  # fmt: skip
+    validators = None if entry.validators is None else tuple(entry.validators)
+    if body is None:
+        return values, validators, None, 0
+    file = body if len(body) < _SMALL else zlib.compress(body, _LEVEL)
+    return values, validators, file if len(file) < len(body) else body, len(body)
+
+
+def _unpack(packed: _Packed) -> CacheEntry:
+    values, sent, file, size = packed
+    outcome, fresh_until, confirmed, since, status, cause, fetched, lifetime, cut = values
+    validity = Validity(Outcome(outcome), fresh_until, confirmed, since)
+    validators = None if sent is None else Validators(*sent)
+    body = file if file is None or len(file) == size else zlib.decompress(file)
+    return CacheEntry(validity, status, cause, fetched, validators, body, lifetime, cut)
+
+
 class _Table(Generic[_T]):
-    """Values by origin, bounded in number and in weight. Each call takes the same time at any size.
+    """Values by origin, bounded in number and in weight. A call takes the same time at any size.
 
     :param most: values at most.
-    :param heaviest: their weight at most; the value that was put last may take more.
+    :param heaviest: their weight at most; the one that was used last may take more.
     """
 
     def __init__(self, most: int, heaviest: int) -> None:
@@ -75,26 +101,10 @@ class _Table(Generic[_T]):
             self._values.move_to_end(key)
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Remember a value as the one used last, and return the origins that are dropped for it."""
-        self.drop(key)
+        """Set a value and its weight, a new one as the one used last; return the keys that are dropped for it."""
+        before = self._values.get(key)
+        self.weight += weight - (0 if before is None else before[1])
         self._values[key] = value, weight
-        self.weight += weight
-        return self._shrink()
-
-    def weigh(self, key: _Key, weight: int) -> list[_Key]:
-        """Change the weight of a value that is there, and return the origins that are dropped for it."""
-        value, before = self._values[key]
-        self._values[key] = value, weight
-        self.weight += weight - before
-        return self._shrink()
-
-    def drop(self, key: _Key) -> None:
-        """Forget a value, if there is one."""
-        found = self._values.pop(key, None)
-        if found is not None:
-            self.weight -= found[1]
-
-    def _shrink(self) -> list[_Key]:
         dropped = []
         while len(self) > self._most or (self.weight > self._heaviest and len(self) > 1):
             oldest = next(iter(self._values))
@@ -102,31 +112,11 @@ class _Table(Generic[_T]):
             dropped.append(oldest)
         return dropped
 
-
-def _key(origin: Origin) -> _Key:
-    return origin.scheme, origin.host, origin.port
-
-
-def _pack(entry: CacheEntry) -> _Packed:
-    validity, validators, body = entry.validity, entry.validators, entry.body
-    parts = (
-        validity.outcome.value, validity.fresh_until, validity.confirmed, validity.unreachable_since,
-        entry.status, entry.cause, entry.fetched, entry.lifetime, entry.cut,
-    )  # fmt: skip
-    sent = None if validators is None else tuple(validators)
-    if body is None:
-        return parts, sent, None, 0
-    file = body if len(body) < _SMALL else zlib.compress(body, _LEVEL)
-    return parts, sent, file if len(file) < len(body) else body, len(body)
-
-
-def _unpack(packed: _Packed) -> CacheEntry:
-    (outcome, fresh_until, confirmed, since, status, cause, fetched, lifetime, cut), sent, file, size = packed
-    body = file if file is None or len(file) == size else zlib.decompress(file)
-    return CacheEntry(
-        Validity(Outcome(outcome), fresh_until, confirmed, since), status, cause, fetched,
-        None if sent is None else Validators(*sent), body, lifetime, cut,
-    )  # fmt: skip
+    def drop(self, key: _Key) -> None:
+        """Forget a value, if there is one."""
+        found = self._values.pop(key, None)
+        if found is not None:
+            self.weight -= found[1]
 
 
 class MemoryCache(Generic[_T]):
@@ -136,7 +126,7 @@ class MemoryCache(Generic[_T]):
     :param parse: makes the value of an entry again; never ``None``.
     :param evicted: called for each origin that is dropped because of the bound.
     :param weigh: returns how many octets a value takes; it may grow while it is in use.
-    :param parsed: how many values stay parsed, and how many octets they take at most.
+    :param parsed: how many values stay parsed at most, and how many octets they may take.
     """
 
     def __init__(
@@ -157,15 +147,12 @@ class MemoryCache(Generic[_T]):
         return len(self._entries)
 
     def get(self, origin: Origin) -> _T | None:
-        """Return the value of an origin, fresh or not.
-
-        :returns: ``None``: there is none, or its file is large and not parsed.
-        """
+        """Return the value of an origin, fresh or not; ``None``: there is none, or its file is large and not parsed."""
         key = _key(origin)
         value = self._values.get(key)
         if value is None:
             packed = self._entries.get(key)
-            if packed is None or packed[3] > LARGE:
+            if packed is None or packed[-1] > LARGE:
                 return None
             value = self._parse(origin, _unpack(packed))
             self._values.put(key, value, _VALUE)
@@ -181,13 +168,13 @@ class MemoryCache(Generic[_T]):
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
         key, packed = _key(origin), _pack(entry)
+        self._used(key)
         for dropped in self._entries.put(key, packed, _ENTRY + len(packed[2] or b"")):
             self._values.drop(dropped)
             self._evicted()
         self._values.put(key, value, _VALUE)
-        self._used(key)
 
-    def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:  # noqa: ARG002 - its caller is about to go
+    def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:  # noqa: ARG002 - its caller names it
         """Return a function that returns the value, even after that was dropped."""
         return lambda: value
 
@@ -195,7 +182,7 @@ class MemoryCache(Generic[_T]):
         """Note a use. The value that was used before may have grown since then: it is weighed."""
         self._entries.use(key)
         self._values.use(key)
-        last, self._last = self._last, key
-        grown = None if last is None else self._values.get(last)
-        if last is not None and grown is not None:
-            self._values.weigh(last, self._weigh(grown) + _VALUE)
+        before, self._last = self._last, key
+        grown = None if before is None else self._values.get(before)
+        if before is not None and grown is not None:
+            self._values.put(before, grown, self._weigh(grown) + _VALUE)

@@ -74,9 +74,7 @@ class Value:
 class Crawl:
     """A memory, and what was made and dropped."""
 
-    def __init__(
-        self, origins: int, parsed: int = module.PARSED, octets: int = module.PARSED_OCTETS
-    ) -> None:
+    def __init__(self, origins: int, parsed: int = module.PARSED, octets: int = module.PARSED_OCTETS) -> None:
         self.counts: Counter[str] = Counter()
         self.memory: MemoryCache[Value] = MemoryCache(
             origins,
