@@ -158,7 +158,7 @@ def test_file_that_was_not_used_for_longest_is_parsed_again() -> None:
     assert crawl.counts == {"parsed": 2}
 
 
-@pytest.mark.parametrize("parsed", [1, 30])
+@pytest.mark.parametrize("parsed", [1, 100])
 def test_least_recently_used_goes_first(parsed: int) -> None:
     """The bound in origins holds, and counts what is dropped; use is use, whether a value is parsed or not."""
     crawl = Crawl(30, parsed=parsed)
