@@ -69,7 +69,7 @@ class Plan:
 
 
 _FULL = Plan(files=1000, repeat=4, hostile_limit=5, pages=500, rounds=7, memory_files=1000, growth=generate.LARGEST,
-             wildcards=528, life_files=200, origins=10_000, hostile_size=512_000)  # fmt: skip
+             wildcards=528, life_files=200, origins=100_000, hostile_size=512_000)  # fmt: skip
 _QUICK = Plan(files=30, repeat=1, hostile_limit=0.3, pages=0, rounds=0, memory_files=10, growth=1000,
               wildcards=60, life_files=2, origins=100, hostile_size=100_000)  # fmt: skip
 
@@ -193,13 +193,12 @@ def _show_patterns(peers: Sequence[Peer], plan: Plan) -> Found:
 
 
 def _show_bounds(files: Sequence[Sample], plan: Plan) -> Found:
-    in_turn, at_random = bounds.origins(files, plan.origins)
+    remembered = bounds.origins(files, plan.origins)
     largest = sorted((file.body for file in files), key=len)[-_BLOCKS:]
     real = max(bounds.longest_block(body, plan.repeat) for body in largest)
     hostile_files = max(bounds.longest_block(body, plan.repeat) for body in bounds.hostile(plan.hostile_size))
     return [
-        (targets.ORIGINS, in_turn),
-        (targets.ORIGINS_AT_RANDOM, at_random),
+        *((target, getattr(remembered, name)) for name, target in targets.ORIGINS.items()),
         (targets.BLOCK, real),
         (targets.BLOCK_HOSTILE, hostile_files),
     ]

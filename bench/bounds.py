@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
+from contextlib import contextmanager
 from itertools import cycle, islice, product
 from string import ascii_lowercase
-from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from time import perf_counter_ns, process_time_ns
+from typing import TYPE_CHECKING, NamedTuple
 
+from bench.memory import resident
 from bench.samples import AGENT, Sample
 from bench.timing import quiet
-from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.cache.memory import LARGE, MemoryCache
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -22,7 +25,7 @@ from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bench.peers import Peer
 
@@ -80,36 +83,84 @@ def following(peer: Peer, file: Sample, repeat: int) -> float:
     return best / 1000
 
 
-def origins(files: Sequence[Sample], count: int) -> tuple[float, float]:
-    """Microseconds of a question to one of many origins in memory: one after the other, and at random."""
+class Origins(NamedTuple):
+    """What a memory of many origins costs.
 
-    def revive(_: Origin, entry: CacheEntry) -> ParsedRobots:
+    :param put: microseconds of parsing a file, putting it, and the first verdict.
+    :param in_turn: microseconds of a question, one origin after the other.
+    :param at_random: the same in any order.
+    :param pause: the longest that the garbage collector took, in milliseconds of processor time.
+    :param kib: KiB of memory for each origin.
+    """
+
+    put: float
+    in_turn: float
+    at_random: float
+    pause: float
+    kib: float
+
+
+def origins(files: Sequence[Sample], count: int) -> Origins:
+    """Fill a memory with many origins, and ask each of them. Large files are left out: a thread parses them."""
+
+    def parse(_: Origin, entry: CacheEntry) -> ParsedRobots:
         return ParsedRobots(None, RobotsTxt.parse(entry.body or b""))
 
+    def origin_of(number: int) -> Origin:
+        return Origin("https", f"{number}.{usual[number % len(usual)].name}", 443)
+
+    def ask(order: Iterable[int]) -> float:
+        start = process_time_ns()
+        for number in order:
+            file = memory.get(origin_of(number))
+            assert file is not None
+            urls = usual[number % len(usual)].urls
+            file.decide(urls[number % len(urls)], _AGENT)
+        return (process_time_ns() - start) / count / 1000
+
     memory: MemoryCache[ParsedRobots] = MemoryCache(
-        count, revive=revive, evicted=lambda: None, weigh=lambda file: file.weight
+        count, parse=parse, evicted=lambda: None, weigh=lambda file: file.weight
     )
-    asked = []
-    for number, file in enumerate(islice(cycle(files), count)):
-        origin = Origin("https", f"{number}.{file.name}", 443)
-        body = bytes(bytearray(file.body))  # a copy, because no two origins share their octets
-        entry = CacheEntry(Validity(Outcome.SUCCESSFUL, 86400.0, 0.0), 200, "200", 0.0, body=body)
-        memory.put(origin, revive(origin, entry), entry)
-        asked.append((origin, entry, file.urls))
+    usual = [file for file in files if len(file.body) <= LARGE]
+    put = 0
+    with longest_pause() as pause:
+        before = resident()
+        for number, file in enumerate(islice(cycle(usual), count)):
+            origin = origin_of(number)
+            body = bytes(bytearray(file.body))  # a copy, because no two origins share their octets
+            validators = Validators(origin.robots_url, b'"%x-5f2a"' % number)
+            fetched = float(number)
+            validity = Validity(Outcome.SUCCESSFUL, fetched + 86400.0, fetched)
+            entry = CacheEntry(validity, 200, "200", fetched, validators, body)
+            start = process_time_ns()
+            value = parse(origin, entry)
+            memory.put(origin, value, entry)
+            value.decide(file.urls[0], _AGENT)
+            put += process_time_ns() - start
+        in_turn = ask(range(count))
+        at_random = ask(random.Random(count).choices(range(count), k=count))
+        kib = (resident() - before) / count / 1024
+    assert len(memory) == count
+    return Origins(put / count / 1000, in_turn, at_random, pause[0], kib)
 
-    def ask(order: Sequence[tuple[Origin, CacheEntry, Sequence[str]]], turn: int) -> float:
-        start = perf_counter_ns()
-        for origin, entry, urls in order:
-            file = memory.get(origin)
-            if file is None:  # a large one that was packed
-                file = revive(origin, entry)
-                memory.put(origin, file, entry)
-            file.decide(urls[turn], _AGENT)
-        return (perf_counter_ns() - start) / len(order) / 1000
 
-    for turn in range(3):
-        ask(asked, turn)
-    return ask(asked, 3), ask(random.Random(count).choices(asked, k=count), 4)
+@contextmanager
+def longest_pause() -> Iterator[list[float]]:
+    """Have a list of one number, the longest collection of garbage meanwhile, in milliseconds of processor time."""
+    found, began = [0.0], 0
+
+    def collected(phase: str, _: dict[str, int]) -> None:
+        nonlocal began
+        if phase == "start":
+            began = process_time_ns()
+        else:
+            found[0] = max(found[0], (process_time_ns() - began) / 1e6)
+
+    gc.callbacks.append(collected)
+    try:
+        yield found
+    finally:
+        gc.callbacks.remove(collected)
 
 
 def hostile(size: int) -> list[bytes]:

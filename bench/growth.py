@@ -1,17 +1,24 @@
 """`python -m bench.growth [--quick]`: how costs grow with rules, wildcards, groups, URLs, agents and origins.
 
-Ours beside Protego, in turn in one run; then the worst realistic file and the worst hostile one that are known.
+Ours beside Protego, in turn in one run; then what a memory of many origins costs, without a network, each in a process
+of its own; then the worst realistic file and the worst hostile one that are known. The last row of a table of growth
+is the law of each column.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from bench import bounds, generate
 from bench.peers import CORE, PROTEGO, named
 from bench.report import table
 from bench.timing import quiet
@@ -73,11 +80,6 @@ def _agents(count: int) -> Case:
     return Case([body], [f"{_BASE}/shop/{n}" for n in range(3)], [f"bot{_letters(n)}" for n in range(count)])
 
 
-def _origins(count: int) -> Case:
-    (body,) = _rules(12).bodies
-    return Case([body + b"# %d\n" % n for n in range(count)], [f"{_BASE}/shop/1"])
-
-
 def _letters(number: int) -> str:
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
 
@@ -96,8 +98,9 @@ TABLES: Sequence[tuple[str, Sequence[int], Make]] = (
     ("groups", (1, 10, 100, 1_000, 10_000), _groups),
     ("characters of a path", (10, 100, 1_000, 8_000), _url_length),
     ("agents that ask", (1, 10, 50, 200), _agents),
-    ("origins (a file each)", (100, 1_000, 10_000, 100_000), _origins),
 )
+#: Origins in one memory, each with one of so many files.
+ORIGINS, FILES = (10_000, 100_000, 1_000_000), 1_000
 _QUICK = 1_000
 
 #: The worst that is known: a name, and the file with its questions.
@@ -140,6 +143,40 @@ def measure(peer: Peer, case: Case) -> tuple[float, float]:
     return first / 1000, later / 1000
 
 
+def law(sizes: Sequence[float], costs: Sequence[float]) -> str:
+    """The law by which a cost grows between the two largest sizes: by the power of the size that it grows with."""
+    (small, large), (before, after) = sizes[-2:], costs[-2:]
+    power = math.log(after / before) / math.log(large / small)
+    return next((name for most, name in _LAWS if power < most), "above linear")
+
+
+#: A cost that grows with the logarithm is 1.3 to 1.1 times as high at ten times the size, in theory. It is measured
+#: with noise, and a larger table misses the processor's caches more often.
+_LAWS = ((0.1, "constant"), (0.35, "log"), (1.3, "linear"))
+
+
+def with_laws(table_rows: list[list[str]], columns: Sequence[int]) -> list[list[str]]:
+    """Add the row of the laws, for some columns of numbers; those that are missing are left out."""
+    last = ["law", *[""] * (len(table_rows[0]) - 1)]
+    for column in columns:
+        cells = [(_number(cells[0]), _number(cells[column])) for cells in table_rows if cells[column] not in ("", "-")]
+        measured = [(size, cost) for size, cost in cells if cost]
+        if len(measured) > 1:
+            last[column] = law(*zip(*measured, strict=True))
+    return [*table_rows, last]
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", ""))
+
+
+def of_origins(count: int) -> list[str]:
+    """A row of the table of origins, measured in a process of its own."""
+    command = [sys.executable, "-m", "bench.growth", "--child", str(count)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return [f"{count:,}", *(f"{cost:,.2f}" for cost in json.loads(done.stdout))]
+
+
 def rows(sizes: Sequence[tuple[str, Callable[[], Case]]]) -> list[list[str]]:
     """A row a size: ours and Protego's microseconds, with the ratio."""
     found, patient = [], True
@@ -158,17 +195,26 @@ def rows(sizes: Sequence[tuple[str, Callable[[], Case]]]) -> list[list[str]]:
 
 
 _HEAD = ("", "first, us", "Protego", "", "later, us", "Protego", "")
+_HEAD_ORIGINS = ("", "put and first, us", "in turn, us", "at random, us", "collector, ms", "KiB each")
 
 
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.growth", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"leave sizes above {_QUICK:,} and the worst files out")
-    quick: bool = parser.parse_args().quick
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(bounds.origins(generate.files(FILES), options.child)))
+        return
+    quick: bool = options.quick
     print("first: a file is read and asked once. later: one more question, when all that is built is built.")
     for what, sizes, make in TABLES:
         taken = [size for size in sizes if not quick or size <= _QUICK]
-        print(table(f"Growth with {what}", _HEAD, rows([(f"{size:,}", partial(make, size)) for size in taken])))
+        found = rows([(f"{size:,}", partial(make, size)) for size in taken])
+        print(table(f"Growth with {what}", _HEAD, with_laws(found, (1, 2, 4, 5))))
+    found = [of_origins(count) for count in (ORIGINS if not quick else (_QUICK, 10 * _QUICK))]
+    print(table("Growth with origins in memory", _HEAD_ORIGINS, with_laws(found, range(1, len(_HEAD_ORIGINS)))))
     if not quick:
         print(table("The worst that is known", _HEAD, rows([(name, lambda case=case: case) for name, case in WORST])))  # type: ignore[misc]  # mypy infers no lambda with a default
 

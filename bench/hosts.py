@@ -5,7 +5,7 @@ with ours. All of Scrapy is at work but its network: the answers are made where 
 robots.txt files with the distribution of `generate.py` among them. What a process holds at the end, less what the crawl
 without robots.txt holds, is what robots.txt costs. Ends with 1 where that is more than the design permits: for a
 crawl that remembers 10,000 origins, all that it costs; for one that remembers all of them, what the second half costs.
-The first half has filled the 256 MiB that files in use may take, if there are enough origins.
+The first half has filled the table of parsed files.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -28,6 +26,7 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 
 from bench import generate, samples
 from bench.crawl import MODES, OFF, OURS, STOCK
+from bench.memory import resident
 from bench.report import table
 from bench.targets import HOST, IDLE, row
 
@@ -53,15 +52,6 @@ _SETTINGS: dict[str, Any] = {
     # A tenth of the files ask for a pace: that is remembered, too, but nobody waits here.
     "ROBOTS_CRAWL_DELAY_MAX": 0.01,
 }
-
-
-def resident() -> int:
-    """Bytes of memory that this process has just now; where the system does not tell, at its largest."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else _KIB)
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Generated:

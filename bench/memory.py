@@ -1,14 +1,18 @@
 """Bytes that a parsed file keeps: what is still allocated when the caller has given the octets up.
 
-And those that a crawl keeps of a file that is not in use. What a whole crawl takes is `hosts.py`.
+And those that a crawl keeps of a file that is not parsed. What a whole crawl takes is `hosts.py`.
 """
 
 from __future__ import annotations
 
 import gc
+import os
+import resource
+import sys
 import tracemalloc
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_robots_rfc.cache.entry import CacheEntry
@@ -22,6 +26,15 @@ if TYPE_CHECKING:
 
     from bench.peers import Peer
     from bench.samples import Sample
+
+
+def resident() -> int:
+    """Bytes of memory that this process has just now; where the system does not tell, at its largest."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(slots=True)
@@ -83,13 +96,13 @@ def _held(start: int) -> int:
 
 
 def remembered(samples: Sequence[Sample]) -> float:
-    """Mean bytes that a crawl keeps of an origin whose file is not in use, so that it is packed."""
+    """Mean bytes that a crawl keeps of an origin whose file is not parsed."""
     gc.collect()
     tracemalloc.start()
     try:
         start = tracemalloc.get_traced_memory()[0]
         kept: MemoryCache[bool] = MemoryCache(
-            len(samples), revive=lambda *_: True, evicted=lambda: None, weigh=lambda _: 0, parsed=0
+            len(samples), parse=lambda *_: True, evicted=lambda: None, weigh=lambda _: 0, parsed=(1, 0)
         )
         for at, sample in enumerate(samples):
             validity = Validity(Outcome.SUCCESSFUL, at + 86400.0, float(at))

@@ -279,7 +279,8 @@ class Settings:
     )
     cache_size: int = _setting(
         "ROBOTS_CACHE_SIZE", "origins", 10_000, "a whole number, at least 1", _number(1, whole=True),
-        "How many origins are kept in memory, 2.5 KiB each on average at most; the least recently used one goes first.",
+        "How many origins are remembered, 2.5 KiB each on average at most; the one that was not used for longest is "
+        "dropped first. 1,000 of them stay parsed.",
     )
     unreachable_ttl: float = _setting(
         "ROBOTS_UNREACHABLE_TTL", "seconds", 300.0, "a number above 0", _number(0, above=True),

@@ -1,4 +1,4 @@
-"""CacheEntry: all that is kept of an origin's robots.txt, and how it is written down for the memory and every store.
+"""CacheEntry: all that is kept of an origin's robots.txt, and how it is written down for stores.
 
 `policy/caching.py` says for how long an entry is used, `fetching/fetch.py` which entry follows from a fetch.
 """
@@ -122,14 +122,11 @@ _LONGEST_URL, _LONGEST_VALIDATOR, _LONGEST_CAUSE = 8192, 1024, 200
 _NEVER = 1e13
 
 
-def encode(entry: CacheEntry, level: int = 6) -> bytes:
-    """Return an entry as octets, compressed by zlib.
-
-    :param level: of `zlib`.
-    """
+def encode(entry: CacheEntry) -> bytes:
+    """Return an entry as octets, compressed by zlib."""
     head = json.dumps(head_of(entry), separators=(",", ":"), allow_nan=False)
     text = b"%s\n%s" % (head.encode("ascii"), entry.body or b"")
-    return zlib.compress(text, level if len(text) <= _LARGEST_PACKED else 0)
+    return zlib.compress(text, 6 if len(text) <= _LARGEST_PACKED else 0)
 
 
 def decode(value: object) -> CacheEntry:

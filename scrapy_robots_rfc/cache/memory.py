@@ -1,195 +1,188 @@
-"""MemoryCache: what a crawl remembers of origins, bounded in origins and in octets; the least recently used goes first.
+"""MemoryCache: what a crawl remembers of origins, in two tables that drop what was not used for longest.
 
-A parsed file takes much memory, so only so many files are kept parsed. The others are packed, in the form in which a
-store has them, and are parsed again when they are asked for. Which file is packed is drawn by lot: if the one that was
-not used for longest went, a crawl that asks its origins in turn would find none of them parsed.
+One has the entry of each origin, with its file compressed. The other, a smaller one, has parsed files: they take more
+memory, and each is many objects that the garbage collector looks at. A file that is not there any more is parsed again
+when it is asked for, which takes less than a tenth of a millisecond.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import partial
-from itertools import islice
-from random import Random
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.caching import Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
 _T = TypeVar("_T")
 
-#: Packed octets for each origin of the bound. Real files take half of that on average, so that usually the bound in
-#: origins is reached first.
+#: Octets of entries for each origin of the bound. Real files take half of that on average, so that
+#: usually the bound in origins is reached first.
 AN_ORIGIN = 2560
-#: Octets that may be kept packed even if the bound in origins is small, because their files may be large.
+#: Octets that entries may take even if the bound in origins is small, because files may be large.
 AT_LEAST = 16 * 1024 * 1024
-#: Octets of parsed files. A real file takes about 25 KiB on average when it is in use, so that the files of 10,000
-#: origins, the default bound, stay parsed.
-PARSED = 256 * 1024 * 1024
+#: How many values stay parsed: the garbage collector stops the crawl while it looks at them all.
+PARSED = 1000
+#: Octets that parsed values may take: of files that are made to take much, fewer stay parsed.
+PARSED_OCTETS = 256 * 1024 * 1024
 
 #: Octets of a file above which it is parsed on a thread (`RobotsService`): a smaller one takes 5 ms at most, however
-#: hostile it is, a file of 500 KiB up to a second. When such a file was packed, `MemoryCache.get` does not return it.
+#: hostile it is, a file of 500 KiB up to a second. `MemoryCache.get` does not parse it again.
 LARGE = 16 * 1024
 
-# Octets that an origin takes beside its packed octets: itself, and its places in tables.
-_ENTRY = 500
+# Octets that an entry takes beside its file: its origin, its validators, its places in tables.
+_ENTRY = 1000
 # Octets that a value takes beside what `weigh` counts.
 _VALUE = 1600
-# All parsed files are weighed again after so many uses for each of them.
-_SELDOM = 10
-# How hard `zlib` works when a file is packed: parsing a file again takes longer than level 1 does, not than level 6.
+# Smaller files are not compressed: that would take longer than to parse them, and make them little smaller.
+_SMALL = 1000
+# How hard `zlib` works: parsing a file again takes longer than level 1 does, not than level 6.
 _LEVEL = 1
 
+# What is remembered of an origin is plain tuples of numbers, texts and octets, its key, too: the garbage collector
+# stops to look at such tuples after a while, and so a crawl of many origins stands still for a moment only.
+_Key: TypeAlias = tuple[str, str, int]
+_Packed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...] | None, bytes | None, int]
 
-@dataclass(slots=True, eq=False)
-class _Kept(Generic[_T]):
-    """What is kept of an origin: parsed, packed, or both.
 
-    :param value: ``None`` if it is not parsed.
-    :param entry: what the value is made from; ``None`` if that is packed.
-    :param large: whether its file is.
-    :param held: whether a function of `MemoryCache.hold` has it, so that it is packed even if it is dropped.
-    :param weight: octets that the value takes.
+def _key(origin: Origin) -> _Key:
+    return origin.scheme, origin.host, origin.port
+
+
+def _pack(entry: CacheEntry) -> _Packed:
+    """Return an entry as its values, its validators, its file, and the size of the file before it was compressed."""
+    validity, body = entry.validity, entry.body
+    values = (
+        validity.outcome.value, validity.fresh_until, validity.confirmed, validity.unreachable_since,
+        entry.status, entry.cause, entry.fetched, entry.lifetime, entry.cut,
+    )  # fmt: skip
+    validators = None if entry.validators is None else tuple(entry.validators)
+    if body is None:
+        return values, validators, None, 0
+    file = body if len(body) < _SMALL else zlib.compress(body, _LEVEL)
+    return values, validators, file if len(file) < len(body) else body, len(body)
+
+
+def _unpack(packed: _Packed) -> CacheEntry:
+    values, sent, file, size = packed
+    outcome, fresh_until, confirmed, since, status, cause, fetched, lifetime, cut = values
+    validity = Validity(Outcome(outcome), fresh_until, confirmed, since)
+    validators = None if sent is None else Validators(*sent)
+    body = file if file is None or len(file) == size else zlib.decompress(file)
+    return CacheEntry(validity, status, cause, fetched, validators, body, lifetime, cut)
+
+
+class _Table(Generic[_T]):
+    """Values by origin, bounded in number and in weight. A call takes the same time at any size.
+
+    :param most: values at most.
+    :param heaviest: their weight at most; the one that was used last may take more.
     """
 
-    value: _T | None
-    entry: CacheEntry | None
-    large: bool
-    packed: bytes = b""
-    held: bool = False
-    weight: int = 0
+    def __init__(self, most: int, heaviest: int) -> None:
+        self._most, self._heaviest = most, heaviest
+        self._values: OrderedDict[_Key, tuple[_T, int]] = OrderedDict()  # in the order of use
+        self.weight: int = 0
 
-    def pack(self) -> int:
-        """Have it packed, and return how many octets were added by that."""
-        if self.entry is None:
-            return 0
-        self.packed, self.entry = encode(self.entry, _LEVEL), None
-        return len(self.packed)
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: _Key) -> _T | None:
+        """Return a value; that is not a use yet."""
+        found = self._values.get(key)
+        return None if found is None else found[0]
+
+    def use(self, key: _Key) -> None:
+        """Note that a value is used, if there is one."""
+        if key in self._values:
+            self._values.move_to_end(key)
+
+    def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
+        """Set a value and its weight, a new one as the one used last; return the keys that are dropped for it."""
+        before = self._values.get(key)
+        self.weight += weight - (0 if before is None else before[1])
+        self._values[key] = value, weight
+        dropped = []
+        while len(self) > self._most or (self.weight > self._heaviest and len(self) > 1):
+            oldest = next(iter(self._values))
+            self.drop(oldest)
+            dropped.append(oldest)
+        return dropped
+
+    def drop(self, key: _Key) -> None:
+        """Forget a value, if there is one."""
+        found = self._values.pop(key, None)
+        if found is not None:
+            self.weight -= found[1]
 
 
 class MemoryCache(Generic[_T]):
     """The memory of a crawl.
 
-    :param origins: how many are kept at most.
-    :param revive: makes the value of an entry again; never ``None``.
+    :param origins: how many are remembered at most.
+    :param parse: makes the value of an entry again; never ``None``.
     :param evicted: called for each origin that is dropped because of the bound.
-    :param weigh: returns how many octets a value takes; it may grow while it is in use. Called often.
-    :param parsed: octets of parsed files at most; the one in use may take more.
+    :param weigh: returns how many octets a value takes; it may grow while it is in use.
+    :param parsed: how many values stay parsed at most, and how many octets they may take.
     """
 
     def __init__(
         self,
         origins: int,
         *,
-        revive: Callable[[Origin, CacheEntry], _T],
+        parse: Callable[[Origin, CacheEntry], _T],
         evicted: Callable[[], object],
         weigh: Callable[[_T], int],
-        parsed: int = PARSED,
+        parsed: tuple[int, int] = (PARSED, PARSED_OCTETS),
     ) -> None:
-        self._limit, self._most, self._most_parsed = origins, max(origins * AN_ORIGIN, AT_LEAST), parsed
-        self._revive, self._evicted, self._weigh = revive, evicted, weigh
-        self._kept: OrderedDict[Origin, _Kept[_T]] = OrderedDict()  # in the order of their use
-        self._parsed: dict[Origin, _Kept[_T]] = {}  # those that have a value
-        self._random = Random(0)  # noqa: S311 - no secret
-        self._octets = self._weight = self._uses = 0
-        self._last: _Kept[_T] | None = None
+        self._parse, self._evicted, self._weigh = parse, evicted, weigh
+        self._entries: _Table[_Packed] = _Table(origins, max(origins * AN_ORIGIN, AT_LEAST))
+        self._values: _Table[_T] = _Table(*parsed)
+        self._last: _Key | None = None
 
     def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def at_hand(self) -> int:
-        """How many origins have a parsed value."""
-        return len(self._parsed)
-
-    @property
-    def octets(self) -> int:
-        """About how many octets all of it takes."""
-        return self._octets + self._weight
+        return len(self._entries)
 
     def get(self, origin: Origin) -> _T | None:
-        """Return the value of an origin, fresh or not; ``None``: there is none, or its file is large and packed."""
-        kept = self._kept.get(origin)
-        if kept is None or (kept.value is None and kept.large):
-            return None
-        if kept.value is None:
-            kept.value, self._parsed[origin] = self._revive(origin, decode(kept.packed)), kept
-        if kept is not self._last:
-            self._kept.move_to_end(origin)
-            self._used(kept)
-        return kept.value
+        """Return the value of an origin, fresh or not; ``None``: there is none, or its file is large and not parsed."""
+        key = _key(origin)
+        value = self._values.get(key)
+        if value is None:
+            packed = self._entries.get(key)
+            if packed is None or packed[-1] > LARGE:
+                return None
+            value = self._parse(origin, _unpack(packed))
+            self._values.put(key, value, _VALUE)
+        if key != self._last:
+            self._used(key)
+        return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return the entry of an origin; ``None`` if there is none."""
-        kept = self._kept.get(origin)
-        return None if kept is None else kept.entry or decode(kept.packed)
+        packed = self._entries.get(_key(origin))
+        return None if packed is None else _unpack(packed)
 
     def put(self, origin: Origin, value: _T, entry: CacheEntry) -> None:
         """Remember a value and the entry that it is made from."""
-        if origin in self._kept:
-            self._forget(origin)
-        kept = _Kept(value, entry, large=entry.body is not None and len(entry.body) > LARGE)
-        self._kept[origin] = self._parsed[origin] = kept
-        self._octets += _ENTRY
-        self._used(kept)
-
-    def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:
-        """Return a function that returns the value, or a later one of its origin, even after that was dropped.
-
-        It holds what the memory holds of the origin. When that is not parsed any more, it holds packed octets only.
-        """
-        kept = self._kept.get(origin)
-        if kept is None or kept.value is not value:
-            return lambda: value
-        kept.held = True
-        return partial(self._recall, origin, kept)
-
-    def _recall(self, origin: Origin, held: _Kept[_T]) -> _T:
-        value = self.get(origin)
-        if value is None:
-            entry = self.entry(origin) or decode(held.packed)
-            value = self._revive(origin, entry)
-            self.put(origin, value, entry)
-        return value
-
-    def _used(self, kept: _Kept[_T]) -> None:
-        """Note a use, and keep the bounds. The value that was used before may have grown meanwhile."""
-        self._uses += 1
-        due: Iterable[_Kept[_T] | None] = (self._last, kept)
-        if self._uses > _SELDOM * len(self._parsed):
-            self._uses, due = 0, self._parsed.values()
-        for each in due:
-            if each is not None and each.value is not None:
-                self._weigh_again(each, each.value)
-        self._last = kept
-        while self._weight > self._most_parsed and len(self._parsed) > 1:
-            origin = next(islice(self._parsed, self._random.randrange(len(self._parsed)), None))
-            drawn = self._parsed[origin]
-            if drawn is not kept:
-                self._octets += drawn.pack()
-                self._drop_value(origin, drawn)
-        while len(self) > self._limit or (self._octets > self._most and len(self) > 1):
-            self._forget(next(iter(self._kept)))
+        key, packed = _key(origin), _pack(entry)
+        self._used(key)
+        for dropped in self._entries.put(key, packed, _ENTRY + len(packed[2] or b"")):
+            self._values.drop(dropped)
             self._evicted()
+        self._values.put(key, value, _VALUE)
 
-    def _weigh_again(self, kept: _Kept[_T], value: _T) -> None:
-        # The value shares the octets of a file with the entry, unless it had to change their line ends.
-        body = None if kept.entry is None else kept.entry.body
-        own = 0 if body is None or b"\r" not in body[:1000] else len(body)
-        weight = self._weigh(value) + _VALUE + own
-        self._weight += weight - kept.weight
-        kept.weight = weight
+    def hold(self, origin: Origin, value: _T) -> Callable[[], _T]:  # noqa: ARG002 - its caller names it
+        """Return a function that returns the value, even after that was dropped."""
+        return lambda: value
 
-    def _forget(self, origin: Origin) -> None:
-        kept = self._kept.pop(origin)
-        self._octets -= _ENTRY + len(kept.packed)
-        if kept.held:
-            kept.pack()
-        self._drop_value(origin, kept)
-
-    def _drop_value(self, origin: Origin, kept: _Kept[_T]) -> None:
-        self._parsed.pop(origin, None)
-        self._weight -= kept.weight
-        kept.value, kept.weight = None, 0
+    def _used(self, key: _Key) -> None:
+        """Note a use. The value that was used before may have grown since then: it is weighed."""
+        self._entries.use(key)
+        self._values.use(key)
+        before, self._last = self._last, key
+        grown = None if before is None else self._values.get(before)
+        if before is not None and grown is not None:
+            self._values.put(before, grown, self._weigh(grown) + _VALUE)

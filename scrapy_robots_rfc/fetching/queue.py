@@ -29,6 +29,9 @@ _T = TypeVar("_T")
 
 #: Seconds between two checks of time limits, of delays, and of whether Scrapy closes: it sends no signal for that.
 TICK = 0.25
+#: Seconds that a tick counts at most against time limits. One that comes later was late because this process stood
+#: still: a suspended machine, a long collection of garbage. The answer may be there, and is not read yet.
+LATE_TICK = 1.0
 
 #: Seconds after which an attempt gives way to others for the first time; each time after it is longer by `_GROWTH`.
 PATIENCE = 5.0
@@ -328,7 +331,7 @@ class FetchQueue:
         for attempt in list(self._under_way):
             if attempt.over:  # without asyncio, whoever is told goes on at once, and may end other attempts
                 continue
-            elapsed, attempt.looked_at = now - attempt.looked_at, now
+            elapsed, attempt.looked_at = min(now - attempt.looked_at, LATE_TICK), now
             if attempt.aside or attempt in queued:
                 continue
             attempt.spent += elapsed

@@ -80,7 +80,7 @@ class RobotsService:
         #: What the crawl remembers; what it tells of origins that cannot be reached; its fetches that are not over.
         self.memory: MemoryCache[OriginPolicy] = MemoryCache(
             settings.cache_size,
-            revive=self._revive,
+            parse=self._revive,
             evicted=lambda: self._count(stats.CACHE_EVICTIONS),
             weigh=lambda robots: 0 if robots.file is None else robots.file.weight,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import random
 import tracemalloc
-import weakref
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from tests.support.entries import made
+from tests.support.entries import changed, made
 from tests.support.hostile_files import LINES, hostile
 
 if TYPE_CHECKING:
@@ -75,18 +74,18 @@ class Value:
 class Crawl:
     """A memory, and what was made and dropped."""
 
-    def __init__(self, origins: int, parsed: int = module.PARSED) -> None:
+    def __init__(self, origins: int, parsed: int = module.PARSED, octets: int = module.PARSED_OCTETS) -> None:
         self.counts: Counter[str] = Counter()
         self.memory: MemoryCache[Value] = MemoryCache(
             origins,
-            parsed=parsed,
-            revive=self._revive,
+            parsed=(parsed, octets),
+            parse=self._parse,
             evicted=lambda: self.counts.update(["evicted"]),
             weigh=lambda value: value.file.weight,
         )
 
-    def _revive(self, origin: Origin, copy: CacheEntry) -> Value:
-        self.counts["revived"] += 1
+    def _parse(self, origin: Origin, copy: CacheEntry) -> Value:
+        self.counts["parsed"] += 1
         return Value(origin, copy)
 
     def fetch(self, number: int, body: bytes | None = RULES, fetched: float = 1.0) -> Value:
@@ -101,23 +100,33 @@ class Crawl:
         return [number for number in numbers if self.memory.entry(origin(number)) is not None]
 
 
-#: Octets of few parsed files.
-FEW = 20_000
-
-
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory of few origins has room for few octets."""
     monkeypatch.setattr(module, "AT_LEAST", 100_000)
 
 
-def test_what_is_put_is_at_hand() -> None:
+def test_what_is_put_is_parsed() -> None:
     """The very value comes back, and the copy as it was."""
     crawl = Crawl(10)
     value = crawl.fetch(1)
     assert crawl.memory.get(origin(1)) is value
     assert crawl.memory.entry(origin(1)) == value.copy
     assert (crawl.memory.get(origin(2)), crawl.memory.entry(origin(2))) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "body", [RULES, RULES * 100, noise(5000, 1), b"", None], ids=["small", "usual", "noise", "empty", "none"]
+)
+def test_entry_comes_back_whole(body: bytes | None) -> None:
+    """What is remembered of an origin is an equal entry, however its file is kept."""
+    crawl = Crawl(10)
+    full = changed(copy_of(body), unreachable_since=5.0, lifetime=60.0, cut=512_000)
+    crawl.memory.put(origin(1), Value(origin(1), full), full)
+    bare = made(Outcome.UNREACHABLE, None, "no answer", 1.0, 2.0)
+    crawl.memory.put(origin(2), Value(origin(2), bare), bare)
+    assert crawl.memory.entry(origin(1)) == full
+    assert crawl.memory.entry(origin(2)) == bare
 
 
 def test_later_value_replaces_an_earlier_one() -> None:
@@ -128,123 +137,95 @@ def test_later_value_replaces_an_earlier_one() -> None:
     assert crawl.memory.get(origin(1)) is later
     assert crawl.memory.entry(origin(1)) == later.copy
     assert len(crawl.memory) == 1
-    alone = Crawl(10)
-    alone.fetch(1, None, fetched=2.0)
-    assert crawl.memory.octets == alone.memory.octets
+    assert crawl.counts == {}
 
 
-@pytest.mark.usefixtures("small")
-def test_what_is_not_in_use_is_packed() -> None:
-    """Of many files few are parsed; the others are parsed again from an equal copy, and say the same."""
-    crawl = Crawl(100, FEW)
+def test_file_that_was_not_used_for_longest_is_parsed_again() -> None:
+    """Of many files few stay parsed; the others are parsed again from an equal copy, and say the same."""
+    crawl = Crawl(100, parsed=3)
     values = [crawl.fetch(number, RULES + b"Disallow: /%d" % number, number) for number in range(50)]
     assert len(crawl.memory) == 50
-    assert 0 < crawl.memory.at_hand < 10
-    again = crawl.memory.get(origin(3))
+    assert [crawl.memory.get(origin(number)) for number in (47, 48, 49)] == values[47:]
+    assert crawl.counts == {}
+    again = crawl.memory.get(origin(3))  # 47 goes
     assert again is not None
-    assert again is not values[3]
     assert again.copy == values[3].copy
     assert not again.file.decide("https://site3.example/3", AGENT).allowed
+    assert crawl.memory.get(origin(48)) is values[48]
     assert crawl.memory.get(origin(3)) is again
-    assert crawl.counts == {"revived": 1}
+    assert crawl.counts == {"parsed": 1}
+    assert crawl.memory.get(origin(47)) is not values[47]
+    assert crawl.counts == {"parsed": 2}
 
 
-@pytest.mark.usefixtures("small")
-def test_least_recently_used_goes_first() -> None:
-    """The bound in origins holds, and counts what is dropped; use is use, whether a value is parsed or packed."""
-    crawl = Crawl(30, FEW)
+@pytest.mark.parametrize("parsed", [1, 100])
+def test_least_recently_used_goes_first(parsed: int) -> None:
+    """The bound in origins holds, and counts what is dropped; use is use, whether a value is parsed or not."""
+    crawl = Crawl(30, parsed=parsed)
     for number in range(30):
         crawl.fetch(number)
-    for number in (0, 29, 5):  # packed, at hand, packed
+    for number in (0, 29, 5):
         crawl.memory.get(origin(number))
     for number in range(30, 57):
         crawl.fetch(number)
     assert crawl.known(range(100)) == [0, 5, 29, *range(30, 57)]
     assert crawl.counts["evicted"] == 27
-
-
-def test_use_of_what_is_at_hand_counts() -> None:
-    """Of parsed files too the one that was not used for longest goes first."""
-    crawl = Crawl(3)
-    for number in range(3):
-        crawl.fetch(number)
-    crawl.memory.get(origin(0))
-    crawl.fetch(3)
-    assert crawl.known(range(10)) == [0, 2, 3]
+    assert crawl.memory.get(origin(1)) is None
 
 
 @pytest.mark.usefixtures("small")
 def test_bound_in_octets() -> None:
-    """Files that cannot be made small are bounded in octets; the last one is kept, whatever its size."""
-    crawl = Crawl(30, FEW)
+    """Files that cannot be made small are bounded in octets; the last one stays, whatever its size."""
+    crawl = Crawl(30)
     for number in range(30):
         crawl.fetch(number, noise(9000, number))
-    known = crawl.known(range(100))
-    assert known == list(range(30 - len(known), 30))
-    assert 10 <= len(known) <= 12  # one or two are parsed, and not packed yet
+    assert crawl.known(range(100)) == list(range(20, 30))
     crawl.fetch(30, noise(400_000, 1))
+    assert crawl.known(range(100)) == [30]
     assert crawl.memory.get(origin(30)) is not None
     crawl.fetch(31)
     assert crawl.known(range(100)) == [31]
 
 
-@pytest.mark.usefixtures("small")
 def test_files_grow_in_use() -> None:
     """A file that an index was made of since it was put counts as what it is by then."""
-    crawl = Crawl(30, FEW)
+    crawl = Crawl(30, octets=100_000)
     values = [crawl.fetch(number) for number in range(4)]
-    assert crawl.memory.at_hand == 4
-    for value in values:
-        value.file.robots = RobotsTxt.parse(hostile("wildcards", 500))
-        value.ask()
-    for use in range(100):
-        crawl.memory.get(origin(4 + use % 2)) or crawl.fetch(4 + use % 2)
-    assert crawl.memory.at_hand == 2
-    assert crawl.memory.octets < FEW
+    values[2].file.robots = RobotsTxt.parse(hostile("wildcards", 5000))
+    crawl.memory.get(origin(2))
+    values[2].ask()
+    assert values[2].file.weight > 100_000
+    crawl.memory.get(origin(3))  # the one before is weighed, and goes
+    assert [crawl.memory.get(origin(number)) is values[number] for number in (3, 2)] == [True, False]
+    assert crawl.counts == {"parsed": 1}
 
 
-@pytest.mark.usefixtures("small")
-def test_held_while_it_is_remembered() -> None:
-    """What is held for later is the memory's own value: the same one, or a later one of its origin."""
-    crawl = Crawl(100, FEW)
+def test_file_that_takes_more_than_all_may_stays_while_it_is_used() -> None:
+    """One file above the bound is parsed once, as long as no other is asked."""
+    crawl = Crawl(30, octets=1000)
     value = crawl.fetch(1)
-    held = crawl.memory.hold(origin(1), value)
-    assert held() is value
-    later = crawl.fetch(1, None, fetched=2.0)
-    assert held() is later
-
-
-@pytest.mark.usefixtures("small")
-def test_held_when_it_is_forgotten() -> None:
-    """What is held for later is there when the memory has dropped it, and is then remembered again."""
-    crawl = Crawl(1, FEW)
-    value = crawl.fetch(1)
-    held = crawl.memory.hold(origin(1), value)
+    value.ask()
+    assert [crawl.memory.get(origin(1)) for _ in range(3)] == [value] * 3
     crawl.fetch(2)
-    other = crawl.memory.hold(origin(1), value)  # too late for the memory to help
-    again = held()
-    assert again is not value
-    assert again.copy == value.copy
-    assert crawl.memory.get(origin(1)) is again
-    assert other() is value
+    assert crawl.memory.get(origin(1)) is not value
 
 
-@pytest.mark.usefixtures("small")
-def test_held_and_no_longer_in_use() -> None:
-    """What is held for later is packed when it is no longer in use, and not before; then nothing of it stays parsed."""
-    crawl = Crawl(100, FEW)
-    value = crawl.fetch(1)
-    alone = crawl.memory.octets
-    held = crawl.memory.hold(origin(1), value)
-    assert crawl.memory.octets == alone
-    gone = weakref.ref(value)
-    del value
-    for number in range(2, 50):
+def looked_at() -> int:
+    """Objects that a full collection looks at, after each of the three that a new one passes."""
+    for _ in range(3):
+        gc.collect()
+    return len(gc.get_objects())
+
+
+def test_no_collection_looks_at_what_is_not_parsed() -> None:
+    """An origin is plain tuples, numbers and texts: the garbage collector looks at none of them a second time."""
+    crawl = Crawl(1000, parsed=10)
+    for number in range(30):
         crawl.fetch(number)
-    crawl.memory.get(origin(49))
-    assert gone() is None
-    assert held().copy == copy_of()
-    assert crawl.counts == {"revived": 1}
+    before = looked_at()
+    for number in range(30, 530):
+        crawl.fetch(number)
+    assert looked_at() - before < 100
 
 
 @pytest.fixture
@@ -292,55 +273,48 @@ def test_weight_of_a_full_reading() -> None:
 def test_hostile_files_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many files are made to fill the memory, the bound holds: by Python's count of it, not by our own."""
     monkeypatch.setattr(module, "AT_LEAST", 400_000)
-    crawl = Crawl(300, parsed=800_000)
+    crawl = Crawl(300, octets=800_000)
     before = taken()
     for number in range(2 * len(LINES)):
         crawl.fetch(number, hostile(list(LINES)[number % len(LINES)], 8000)).ask()
-    assert crawl.memory.at_hand > 1
     assert len(crawl.memory) == 2 * len(LINES)
-    # The one in use and the one before may have grown since they were weighed.
-    assert taken() - before < 1_200_000 + 2 * 80 * 8000
+    # The one in use may have grown since it was weighed.
+    assert taken() - before < 1_200_000 + 80 * 8000
 
 
 @pytest.mark.usefixtures("traced")
 def test_octets_of_an_origin() -> None:
-    """Origins whose files are not in use take what is counted, or less, the tables that they stand in included."""
-    crawl = Crawl(10_000, parsed=0)
+    """Origins whose files are not parsed take what is counted, or less, the tables that they stand in included."""
+    crawl = Crawl(10_000, parsed=1)
     before = taken()
     for number in range(1000):
         crawl.fetch(number)
-    assert crawl.memory.at_hand == 1
-    assert taken() - before < crawl.memory.octets < 1000 * 1024
+    assert taken() - before < crawl.memory._entries.weight < 1000 * 1100
 
 
 @pytest.mark.usefixtures("traced")
 def test_real_files_take_little_memory() -> None:
-    """Files as real ones are, the largest one among them, take less than 3 KiB each where they are not in use."""
+    """Files as real ones are, the largest one among them, take less than 3 KiB each where they are not parsed."""
     files = generate.files(200)
-    crawl = Crawl(200, FEW)
+    crawl = Crawl(200, parsed=3)
     before = taken()
     for number, file in enumerate(files):
         crawl.fetch(number, file.body)
-    for number in range(3):  # small ones, so that the others are not in use
+    for number in range(3):  # small ones, so that the others are not parsed
         crawl.fetch(number)
     assert len(crawl.memory) == 200
     assert taken() - before < 200 * 3 * 1024
 
 
-@pytest.mark.usefixtures("small")
-def test_large_file_is_not_parsed_while_somebody_waits() -> None:
-    """A large file that was packed has to be parsed elsewhere; its copy is there, and what is held still comes back."""
-    crawl = Crawl(100, FEW)
+def test_large_file_is_not_parsed_while_a_page_waits() -> None:
+    """A large file that is not parsed any more has to be parsed elsewhere; its copy is there."""
+    crawl = Crawl(100, parsed=1)
     value = crawl.fetch(1, RULES + b"#" * module.LARGE)
-    held = crawl.memory.hold(origin(1), value)
+    assert crawl.memory.get(origin(1)) is value
     crawl.fetch(2)
     assert crawl.memory.get(origin(1)) is None
     assert crawl.memory.entry(origin(1)) == value.copy
-    again = held()
-    assert again is not value
-    assert again.copy == value.copy
-    assert crawl.memory.get(origin(1)) is again
-    assert len(crawl.memory) == 2
+    assert crawl.counts == {}
 
 
 def test_hostile_files_in_turn_are_parsed_once() -> None:
@@ -353,5 +327,4 @@ def test_hostile_files_in_turn_are_parsed_once() -> None:
         value = crawl.memory.get(origin(turn % 4))
         assert value is not None
         value.file.decide(f"https://a.example/{turn}", AGENT)
-    assert crawl.memory.at_hand == 4
     assert crawl.counts == {}

@@ -78,12 +78,12 @@ async def test_small_file_is_parsed_at_once(site: Site, elsewhere: list[bool]) -
 
 
 @ensureDeferred
-async def test_large_file_that_was_packed(site: Site, other: Site, elsewhere: list[bool]) -> None:
+async def test_large_file_that_is_parsed_again(site: Site, other: Site, elsewhere: list[bool]) -> None:
     """It is parsed again on a thread, without another fetch and without another signal."""
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
-        service.memory._most_parsed = 1  # one file is kept parsed
+        service.memory._values._most = 1  # one file stays parsed
         for _ in range(2):
             assert await verdicts(service, site) == [False, True, False]
             assert await verdicts(service, other) == [False, True, False]
